@@ -1,0 +1,13 @@
+FROM python:3.11-slim
+
+RUN useradd --create-home --uid 10001 dpweb
+WORKDIR /srv/dpweb
+COPY pyproject.toml README.md LICENSE manage.py ./
+COPY dpweb dpweb
+COPY releases releases
+COPY templates templates
+RUN pip install --no-cache-dir -e . && mkdir -p /var/lib/dpweb /var/lib/dpweb-marks && chown dpweb /var/lib/dpweb /var/lib/dpweb-marks
+ENV DATA_DIR=/var/lib/dpweb MARKS_DIR=/var/lib/dpweb-marks PYTHONUNBUFFERED=1
+USER dpweb
+EXPOSE 8000
+CMD ["gunicorn", "dpweb.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--threads", "8", "--timeout", "120", "--no-control-socket"]

@@ -1,0 +1,5 @@
+"""Project wiring."""
+
+from dpweb.celery import app as celery_app
+
+__all__ = ["celery_app"]

@@ -1,0 +1,226 @@
+"""Settings. Everything that differs between machines is an environment variable; any of them may be given as a
+file instead, by the same name with ``_FILE`` added (for secrets)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from environ import FileAwareEnv
+
+env = FileAwareEnv()
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+#: Everything the site writes when nothing else is configured: database, broker, uploads, secrets.
+DATA_DIR = Path(env.str("DATA_DIR", default=str(BASE_DIR / "var")))
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+
+def _own_secret(name: str) -> str:
+    """A secret made once for this installation and kept beside its data, readable by its owner alone."""
+    path = DATA_DIR / name
+    try:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
+    except FileExistsError:
+        pass
+    return path.read_text()
+
+
+DEBUG = env.bool("DEBUG", default=False)
+#: Set when the site is reached over HTTPS: cookies, redirects and HSTS follow.
+HTTPS = env.bool("HTTPS", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="") or _own_secret("secret_key")
+#: Keys the digest by which a table uploaded before is recognised. A plain hash of private rows would let anybody who
+#: guesses a table check the guess. Changing it makes the site forget which tables it has seen.
+DIGEST_KEY = env.str("DIGEST_KEY", default="") or _own_secret("digest_key")
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+INSTALLED_APPS = [
+    "releases",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django_htmx",
+    "csp",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+
+ROOT_URLCONF = "dpweb.urls"
+WSGI_APPLICATION = "dpweb.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")}
+DATABASES["default"]["CONN_MAX_AGE"] = 60
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        # A transaction that begins as a reader and turns writer fails when another wrote in between; IMMEDIATE takes
+        # the write lock at once, so charges queue up instead.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        # FULL: a charge that was acknowledged survives a power cut.
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- people ---------------------------------------------------------------------------------------------------------
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "releases.accounts.ClosedAccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = False
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
+vars().update(EMAIL_CONFIG)
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="dpweb@localhost")
+
+# --- transport ------------------------------------------------------------------------------------------------------
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_AGE = 12 * 3600
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+    }
+}
+
+# --- files ----------------------------------------------------------------------------------------------------------
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+#: Tables and release files. Never under a URL: every download goes through a view that asks who may.
+TABLES_DIR = DATA_DIR / "tables"
+RELEASES_DIR = DATA_DIR / "releases"
+#: High-water marks of the ledger. Keep it on another disc than the database and out of its backups, so that
+#: restoring an old database is noticed.
+MARKS_DIR = Path(env.str("MARKS_DIR", default=str(DATA_DIR / "marks")))
+UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
+FILE_UPLOAD_HANDLERS = [
+    "releases.uploads.CappedUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20  # a pasted codebook, not a table
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
+
+# --- budgets --------------------------------------------------------------------------------------------------------
+#: What the command line gives a table it has not seen, when nobody says --budget.
+DEFAULT_BUDGET_EPSILON = env.str("DEFAULT_BUDGET_EPSILON", default="10")
+DEFAULT_BUDGET_DELTA = env.str("DEFAULT_BUDGET_DELTA", default="0.000001")
+
+# --- worker ---------------------------------------------------------------------------------------------------------
+#: The longest a release may run. The broker's and the lease's times below follow from it.
+RELEASE_TIME_LIMIT = env.int("RELEASE_TIME_LIMIT", default=4 * 3600)
+#: A worker that has not said for this long that it is alive has lost its release to the next.
+LEASE_SECONDS = env.int("LEASE_SECONDS", default=60)
+HEARTBEAT_SECONDS = LEASE_SECONDS / 6
+RECONCILE_SECONDS = LEASE_SECONDS / 4
+MOST_ATTEMPTS = 3
+
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=f"sqla+sqlite:///{DATA_DIR / 'broker.sqlite3'}")
+CELERY_TASK_DEFAULT_QUEUE = env.str("CELERY_TASK_DEFAULT_QUEUE", default="releases")
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+CELERY_TASK_TIME_LIMIT = RELEASE_TIME_LIMIT
+CELERY_TASK_SOFT_TIME_LIMIT = int(0.95 * RELEASE_TIME_LIMIT)
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {
+        "visibility_timeout": int(1.1 * RELEASE_TIME_LIMIT),
+        "unacked_restore_interval": 10,
+        "unacked_restore_throttle": 1,
+    }
+    if CELERY_BROKER_URL.startswith("redis")
+    else {}
+)
+
+# --- words ----------------------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = env.str("TIME_ZONE", default="UTC")
+USE_TZ = True
+USE_I18N = False
+USE_THOUSAND_SEPARATOR = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {
+        # Statement logs would carry exact counts.
+        "django.db.backends": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+    },
+}

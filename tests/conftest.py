@@ -1,0 +1,85 @@
+"""What every test may use: services where they answer, and the four people of the web tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import uuid
+from pathlib import Path
+
+import pytest
+
+#: CI sets this: there a service or browser that is missing is a failure, not a skip.
+REQUIRED = os.environ.get("REQUIRE_SERVICES") == "1"
+POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
+REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _postgres_answers() -> bool:
+    import psycopg
+
+    try:
+        with psycopg.connect(POSTGRES_URL, connect_timeout=2) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.Error:
+        return False
+    return True
+
+
+def find_chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+_CHECKS = {
+    "postgres": ("PostgreSQL does not answer", _postgres_answers),
+    "redis": ("Redis does not answer", lambda: _answers(6379)),
+    "browser": ("Chromium is not installed", lambda: find_chromium() is not None),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a service that is not there; in CI let it run and fail."""
+    if REQUIRED:
+        return
+    missing = {
+        mark: reason
+        for mark, (reason, check) in _CHECKS.items()
+        if any(item.get_closest_marker(mark) for item in items) and not check()
+    }
+    for item in items:
+        for mark, reason in missing.items():
+            if item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(settings, tmp_path):
+    """Every test writes its tables, releases and marks to a folder of its own."""
+    settings.TABLES_DIR = tmp_path / "tables"
+    settings.RELEASES_DIR = tmp_path / "releases"
+    settings.MARKS_DIR = tmp_path / "marks"
+    # Slow hashing protects real passwords, not those of tests.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def postgres_database():
+    """The URL of an empty PostgreSQL database, dropped afterwards."""
+    import psycopg
+
+    name = f"dpweb_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
