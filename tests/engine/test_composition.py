@@ -1,0 +1,253 @@
+"""Composition theorems: the known figures, exactness, ranges of validity, and which may decide for a ledger."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+from releases.engine.composition import (
+    COMPOSITION_RULES,
+    Question,
+    Step,
+    adaptive_rate,
+    advanced,
+    advanced_lecture,
+    advanced_tanh,
+    basic,
+    concentrated,
+    concentrated_bun_steinke,
+    heterogeneous,
+    optimal,
+    optimal_epsilon,
+)
+from releases.engine.conversions import epsilon_of_rho_bun_steinke
+from releases.engine.errors import InvalidInput, Unpriceable
+
+MILLIONTH = Fraction(1, 10**6)
+THOUSAND = [Step(epsilon=Fraction(1, 10), times=1000)]
+
+
+def exact_delta(*, epsilon, times, at):
+    """The hockey-stick divergence of `times` randomized responses, summed outcome by outcome in mpmath."""
+    p = mp.exp(epsilon) / (1 + mp.exp(epsilon))
+    total = mp.mpf(0)
+    for l in range(times + 1):  # noqa: E741
+        loss = (times - 2 * l) * epsilon
+        if loss > at:
+            total += mp.binomial(times, l) * p ** (times - l) * (1 - p) ** l * (1 - mp.exp(at - loss))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("rule", "epsilon"),
+    [
+        (basic, 100),
+        (advanced_lecture, 36.62),
+        (advanced, 27.14),
+        (advanced_tanh, 21.618),
+        (heterogeneous, 21.618),
+        (adaptive_rate, 21.623),
+        (concentrated_bun_steinke, 21.6115),
+        (concentrated, 20.5411),
+        (optimal, 19.344671448),
+    ],
+)
+def test_a_thousand_steps_of_a_tenth_give_the_known_figures(rule, epsilon):
+    found = rule(THOUSAND, slack=MILLIONTH)
+    assert float(found.epsilon) == pytest.approx(epsilon, rel=3e-4 if epsilon != 19.344671448 else 1e-10)
+    assert found.delta == (0 if rule is basic else MILLIONTH)
+
+
+def test_each_theorem_is_at_most_the_cruder_one_before_it():
+    figures = [
+        rule(THOUSAND, slack=MILLIONTH).epsilon
+        for rule in (basic, advanced_lecture, advanced, adaptive_rate, advanced_tanh, concentrated, optimal)
+    ]
+    assert figures == sorted(figures, reverse=True)
+
+
+def test_only_proved_filters_are_labelled_as_filters():
+    filters = {name for name, rule in COMPOSITION_RULES.items() if rule.question is Question.FILTER}
+    assert filters == {"basic", "adaptive_rate", "concentrated", "concentrated_bun_steinke"}
+    assert all(rule.source for rule in COMPOSITION_RULES.values())
+    for rule in COMPOSITION_RULES.values():
+        labelled = rule.compute(THOUSAND, slack=MILLIONTH)
+        assert (labelled.question, labelled.source) == (rule.question, rule.source)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 10, 101, 400])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 2), Fraction(2)])
+@pytest.mark.parametrize("slack", [Fraction(1, 10), MILLIONTH, Fraction(1, 10**14)])
+def test_the_optimal_epsilon_is_exact_against_a_sum_over_all_outcomes(times, epsilon, slack):
+    found = optimal_epsilon(epsilon=epsilon, times=times, slack=slack)
+    with mp.workdps(60):
+        e = mp.mpf(epsilon.numerator) / epsilon.denominator
+        s = mp.mpf(slack.numerator) / slack.denominator
+        at = mp.mpf(found.numerator) / found.denominator
+        assert exact_delta(epsilon=e, times=times, at=at) <= s
+        if found > 0:
+            assert exact_delta(epsilon=e, times=times, at=at - mp.mpf(10) ** -20) > s
+    assert found <= times * epsilon
+
+
+def test_the_optimal_epsilon_is_the_dominating_pairs_loss_distribution():
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    one = privacy_loss_distribution.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(0.1, 0.0), value_discretization_interval=1e-4
+    )
+    theirs = one.self_compose(1000).get_epsilon_for_delta(1e-6)
+    ours = float(optimal_epsilon(epsilon=Fraction(1, 10), times=1000, slack=MILLIONTH))
+    assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_delta_in_every_step_is_added_to_what_is_promised():
+    steps = [Step(epsilon=Fraction(1, 10), delta=Fraction(1, 10**9), times=100)]
+    for rule in (advanced, advanced_lecture, advanced_tanh, adaptive_rate, concentrated):
+        assert rule(steps, slack=MILLIONTH).delta == MILLIONTH + Fraction(1, 10**7)
+    # 1 - (1 - delta)**k (1 - slack), which is a little less.
+    expected = 1 - (1 - 1e-9) ** 100 * (1 - 1e-6)
+    for rule in (optimal, heterogeneous):
+        found = rule(steps, slack=MILLIONTH)
+        assert float(found.delta) == pytest.approx(expected, rel=1e-9)
+        assert found.delta < MILLIONTH + Fraction(1, 10**7)
+    assert basic(steps).delta == Fraction(1, 10**7)
+    assert (
+        optimal(steps, slack=MILLIONTH).epsilon
+        == optimal([Step(epsilon=Fraction(1, 10), times=100)], slack=MILLIONTH).epsilon
+    )
+
+
+def test_a_very_long_list_with_deltas_is_computed_without_writing_out_its_power():
+    steps = [Step(epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), times=10**9)]
+    found = heterogeneous(steps, slack=MILLIONTH)
+    assert float(found.delta) == pytest.approx(1 - math.exp(-1e-3) * (1 - 1e-6), rel=1e-9)
+
+
+def test_deltas_that_add_up_to_one_promise_nothing():
+    with pytest.raises(Unpriceable, match="promises nothing"):
+        basic([Step(epsilon=Fraction(1), delta=Fraction(1, 2), times=2)])
+
+
+def test_the_lecture_form_is_refused_where_its_derivation_ends():
+    # e^epsilon - 1 <= 2 epsilon up to 1.25643.
+    assert advanced_lecture([Step(epsilon=Fraction("1.256"))], slack=MILLIONTH).epsilon > 0
+    with pytest.raises(Unpriceable, match=r"up to epsilon 1\.256"):
+        advanced_lecture([Step(epsilon=Fraction("1.257"))], slack=MILLIONTH)
+
+
+def test_a_theorem_about_equal_steps_refuses_unequal_ones():
+    steps = [Step(epsilon=Fraction(1, 10)), Step(epsilon=Fraction(1, 5))]
+    for rule in (advanced, advanced_lecture, advanced_tanh, optimal):
+        with pytest.raises(Unpriceable, match="equal steps"):
+            rule(steps, slack=MILLIONTH)
+    for rule in (basic, heterogeneous, adaptive_rate, concentrated):
+        assert rule(steps, slack=MILLIONTH).epsilon > 0
+
+
+def test_steps_that_are_equal_may_be_listed_one_by_one():
+    one_by_one = [Step(epsilon=Fraction(1, 10))] * 50
+    for name, rule in COMPOSITION_RULES.items():
+        together = rule.compute([Step(epsilon=Fraction(1, 10), times=50)], slack=MILLIONTH)
+        assert rule.compute(one_by_one, slack=MILLIONTH) == together, name
+
+
+@given(
+    steps=st.lists(
+        st.builds(
+            Step,
+            epsilon=st.fractions(Fraction(1, 1000), 2, max_denominator=1000),
+            delta=st.sampled_from([Fraction(0), Fraction(1, 10**8)]),
+            times=st.integers(1, 30),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    shuffle=st.randoms(),
+)
+@settings(max_examples=40, deadline=None)
+def test_order_does_not_matter_and_a_further_step_never_costs_less(steps, shuffle):
+    shuffled = list(steps)
+    shuffle.shuffle(shuffled)
+    for rule in (basic, heterogeneous, adaptive_rate, concentrated, concentrated_bun_steinke):
+        whole = rule(steps, slack=MILLIONTH)
+        assert rule(shuffled, slack=MILLIONTH) == whole
+        if len(steps) > 1:
+            fewer = rule(steps[:-1], slack=MILLIONTH)
+            assert fewer.epsilon <= whole.epsilon
+            assert fewer.delta <= whole.delta
+
+
+@given(
+    epsilon=st.fractions(Fraction(1, 100), 2, max_denominator=100),
+    times=st.integers(1, 60),
+    digits=st.integers(1, 9),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_theorem_promises_less_than_randomized_response_spends(epsilon, times, digits):
+    slack = Fraction(1, 10**digits)
+    steps = [Step(epsilon=epsilon, times=times)]
+    least = optimal(steps, slack=slack).epsilon
+    for rule in COMPOSITION_RULES.values():
+        try:
+            assert rule.compute(steps, slack=slack).epsilon >= least
+        except Unpriceable:
+            assert rule.name == "advanced_lecture"
+
+
+def test_the_adaptive_rate_is_the_older_conversion_of_half_the_squares():
+    steps = [Step(epsilon=Fraction(1, 10), times=30), Step(epsilon=Fraction(1, 3), times=4)]
+    rho = (30 * Fraction(1, 100) + 4 * Fraction(1, 9)) / 2
+    older = epsilon_of_rho_bun_steinke(rho=rho, delta=MILLIONTH)
+    assert adaptive_rate(steps, slack=MILLIONTH).epsilon == pytest.approx(older, abs=1e-12)
+
+
+def test_the_books_own_example_of_advanced_composition_comes_to_a_little_more_than_1():
+    # Dwork and Roth 2014, Example 3.7: 10000 steps of 1/801 at e**-32 are said to be 1-DP; their Theorem 3.20 gives
+    # 1.0143, since its corollary's proof writes k epsilon**2 for k epsilon (e**epsilon - 1). True all the same.
+    steps = [Step(epsilon=Fraction(1, 801), times=10_000)]
+    slack = Fraction(math.exp(-32))
+    assert float(advanced(steps, slack=slack).epsilon) == pytest.approx(1.0143, abs=1e-4)
+    assert optimal(steps, slack=slack).epsilon < 1
+
+
+def test_a_figure_says_itself_in_words():
+    assert basic([Step(epsilon=Fraction(1, 2))]).in_words() == "epsilon 0.5"
+    assert concentrated(THOUSAND, slack=MILLIONTH).in_words() == "epsilon 20.54111 with delta 1e-06"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epsilon": Fraction(0)},
+        {"epsilon": Fraction(-1)},
+        {"epsilon": 0.5},
+        {"epsilon": True},
+        {"epsilon": Fraction(1), "delta": Fraction(1)},
+        {"epsilon": Fraction(1), "delta": Fraction(-1, 2)},
+        {"epsilon": Fraction(1), "times": 0},
+        {"epsilon": Fraction(1), "times": 1.5},
+    ],
+)
+def test_a_step_out_of_range_is_refused(fields):
+    with pytest.raises(InvalidInput):
+        Step(**fields)
+
+
+def test_no_steps_or_no_slack_is_refused():
+    for rule in COMPOSITION_RULES.values():
+        with pytest.raises(InvalidInput, match="at least one step"):
+            rule.compute([], slack=MILLIONTH)
+    for slack in (Fraction(0), Fraction(1), 1e-6):
+        with pytest.raises(InvalidInput, match="exact rational above 0 and below 1"):
+            concentrated(THOUSAND, slack=slack)
+
+
+def test_the_exact_figure_is_refused_beyond_what_it_can_be_summed_for():
+    with pytest.raises(Unpriceable, match="at most 50000 steps"):
+        optimal_epsilon(epsilon=Fraction(1, 10), times=50_001, slack=MILLIONTH)

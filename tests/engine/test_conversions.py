@@ -1,0 +1,446 @@
+"""Conversions between pure, approximate, concentrated and Rényi differential privacy, against independent figures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+from releases.engine.conversions import (
+    SamplingScheme,
+    amplified,
+    delta_of_rho,
+    epsilon_of_renyi,
+    epsilon_of_renyi_mironov,
+    epsilon_of_rho,
+    epsilon_of_rho_bun_steinke,
+    group_approximate,
+    group_pure,
+    group_renyi,
+    group_rho,
+    largest_rho,
+    rho_of_bounded_range,
+    rho_of_gaussian,
+    rho_of_laplace,
+    rho_of_pure,
+    rho_of_randomized_response,
+)
+from releases.engine.errors import InvalidInput, Unpriceable
+from releases.engine.privacy import NeighbouringRelation
+from releases.engine.profiles import gaussian_delta
+
+MILLIONTH = Fraction(1, 10**6)
+UNIT = Fraction(1, 10**12)
+EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12), Fraction(40)]
+#: Orders from 1 + 1e-4 to 20000.
+ORDERS = [1 + mp.mpf(10) ** (mp.mpf(k) / 4) for k in range(-16, 18)]
+
+
+def renyi(p, q, order):
+    """D_order of two finite laws, in mpmath."""
+    total = mp.fsum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))
+    return mp.log(total) / (order - 1)
+
+
+def as_mp(value: Fraction):
+    return mp.mpf(value.numerator) / value.denominator
+
+
+@pytest.fixture(autouse=True)
+def forty_digits():
+    with mp.workdps(40):
+        yield
+
+
+# Prices in rho
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rho_of_pure_bounds_every_order_of_randomized_response_and_is_its_limit(epsilon):
+    e, rho = as_mp(epsilon), as_mp(rho_of_pure(epsilon=epsilon))
+    p = mp.exp(e) / (1 + mp.exp(e))
+    for order in ORDERS:
+        assert renyi((p, 1 - p), (1 - p, p), order) <= order * rho
+    assert rho - mp.mpf(10) ** -29 <= e * mp.tanh(e / 2) <= rho
+    assert renyi((p, 1 - p), (1 - p, p), 1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
+
+
+def test_rho_of_pure_improves_on_half_epsilon_squared():
+    assert float(rho_of_pure(epsilon=Fraction(1))) == pytest.approx(0.4621171572600097, abs=1e-15)
+    assert float(rho_of_pure(epsilon=Fraction(3))) == pytest.approx(2.7154447, abs=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rho_of_laplace_bounds_every_order_and_is_its_limit(epsilon):
+    e, rho = as_mp(epsilon), as_mp(rho_of_laplace(epsilon=epsilon))
+
+    def divergence(order):  # lecture notes, Lemma 7.14
+        inside = order * mp.exp((order - 1) * e) + (order - 1) * mp.exp(-order * e)
+        return mp.log(inside / (2 * order - 1)) / (order - 1)
+
+    assert all(divergence(order) <= order * rho for order in ORDERS)
+    assert divergence(1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
+    assert rho < as_mp(rho_of_pure(epsilon=epsilon))
+
+
+def test_laplace_noise_on_a_vector_is_no_worse_than_on_its_whole_change_in_one_coordinate():
+    for first in (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)):
+        parts = rho_of_laplace(epsilon=first) + rho_of_laplace(epsilon=1 - first)
+        assert parts <= rho_of_laplace(epsilon=Fraction(1))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
+def test_rho_of_a_bounded_range_bounds_every_law_of_that_range(epsilon):
+    e, rho = as_mp(epsilon), as_mp(rho_of_bounded_range(epsilon=epsilon))
+    worst = mp.mpf(0)
+    for share in range(1, 40):  # the log ratio takes the two values t and t - epsilon
+        t = e * share / 40
+        q = (1 - mp.exp(t - e)) / (mp.exp(t) - mp.exp(t - e))
+        p = q * mp.exp(t)
+        worst = max(worst, *(renyi((p, 1 - p), (q, 1 - q), order) / order for order in ORDERS))
+    assert worst <= rho
+    assert epsilon > 1 or worst >= rho * mp.mpf("0.98")
+
+
+def test_the_exponential_mechanism_itself_stays_below_its_rho():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        utility, moved = rng.uniform(0, 5, 6), rng.uniform(-1, 1, 6)
+        p, q = np.exp(utility / 2), np.exp((utility + moved) / 2)  # epsilon 1, sensitivity 1
+        p, q = p / p.sum(), q / q.sum()
+        for order in (1.01, 2.0, 7.0, 40.0):
+            found = math.log((p**order * q ** (1 - order)).sum()) / (order - 1)
+            assert found <= order * float(rho_of_bounded_range(epsilon=Fraction(1))) + 1e-12
+
+
+def test_a_bounded_range_so_wide_that_pure_privacy_says_more_is_priced_as_pure():
+    assert rho_of_bounded_range(epsilon=Fraction(10)) == rho_of_pure(epsilon=Fraction(10))
+    assert rho_of_bounded_range(epsilon=Fraction(2)) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 4, 6, 7, 20, 1000])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_rho_of_randomized_response_bounds_every_order_for_any_number_of_categories(epsilon, categories):
+    e, rho = as_mp(epsilon), as_mp(rho_of_randomized_response(epsilon=epsilon, categories=categories))
+    total = mp.exp(e) + categories - 1
+    for order in ORDERS:
+        inside = mp.exp(order * e) + mp.exp((1 - order) * e) + categories - 2
+        assert mp.log(inside / total) / (order - 1) <= order * rho
+    if categories <= 6:
+        assert rho - e * (mp.exp(e) - 1) / total <= mp.mpf(10) ** -29
+
+
+def test_randomized_response_over_very_many_categories_falls_back_on_pure_privacy():
+    # Here the divergence of order 1 is no bound: some order above 1 exceeds it.
+    assert rho_of_randomized_response(epsilon=Fraction(1), categories=1000) == rho_of_pure(epsilon=Fraction(1))
+    e, k = mp.mpf(1), 1000
+    first = e * (mp.exp(e) - 1) / (mp.exp(e) + k - 1)
+    higher = mp.log((mp.exp(7 * e) + mp.exp(-6 * e) + k - 2) / (mp.exp(e) + k - 1)) / 6
+    assert higher / 7 > first
+
+
+def test_the_lecture_notes_rho_of_the_gaussian_mechanism_is_a_misprint():
+    # Theorem 7.19 prints Delta/(2 sigma**2). At Delta = 3, sigma = 2 the Rényi divergence of order 2 is
+    # 2 * 9/8, by integration; the misprint would allow 2 * 3/8.
+    delta, sigma, order = 3, 2, 2
+
+    def integrand(x):
+        return mp.npdf(x, delta, sigma) ** order * mp.npdf(x, 0, sigma) ** (1 - order)
+
+    found = mp.log(mp.quad(integrand, [-40, 0, 6, 12, 50])) / (order - 1)
+    correct = rho_of_gaussian(noise_variance=Fraction(sigma**2, delta**2))
+    assert correct == Fraction(9, 8)
+    assert abs(found - order * as_mp(correct)) < mp.mpf(10) ** -15
+    assert found > order * mp.mpf(delta) / (2 * sigma**2)
+
+
+# Concentrated to approximate
+
+
+@pytest.mark.parametrize(
+    ("rho", "epsilon"),
+    [
+        (Fraction(5), 20.551948814),  # 1000 mechanisms of epsilon 0.1 at epsilon**2/2 each
+        (Fraction(5, 4), 8.846),  # the same with bounded range
+        (Fraction(1, 20), 1.47159),  # 1000 Gaussians of sigma 100
+        (Fraction(3, 2) + Fraction(7, 200), 9.9835),  # 300 Laplace of 0.1 and 700 Gaussians of sigma 100
+    ],
+)
+def test_the_conversion_of_rho_gives_the_known_figures(rho, epsilon):
+    assert float(epsilon_of_rho(rho=rho, delta=MILLIONTH)) == pytest.approx(epsilon, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rho", "epsilon"),
+    [
+        (Fraction(5), 21.623),
+        (Fraction(5, 4), 9.561),
+        (Fraction(1, 20), 1.71226),
+        (Fraction(3, 2) + Fraction(7, 200), 10.745),
+    ],
+)
+def test_the_older_conversion_of_rho_gives_the_known_figures(rho, epsilon):
+    assert float(epsilon_of_rho_bun_steinke(rho=rho, delta=MILLIONTH)) == pytest.approx(epsilon, rel=1e-4)
+
+
+@given(
+    rho=st.fractions(Fraction(1, 10**6), 50, max_denominator=10**6),
+    digits=st.integers(1, 18),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_conversion_of_rho_is_the_infimum_over_all_orders_rounded_up(rho, digits):
+    delta = Fraction(1, 10**digits)
+    found = epsilon_of_rho(rho=rho, delta=delta)
+    r, d = as_mp(rho), as_mp(delta)
+
+    def at(log_x):
+        a = 1 + mp.exp(log_x)
+        return a * r + mp.log(1 - 1 / a) - mp.log(a * d) / (a - 1)
+
+    # A plain ternary search in another variable, as an independent minimum.
+    low, high = mp.mpf(-20), mp.mpf(30)
+    for _ in range(160):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if at(left) < at(right) else (left, high)
+    true = max(mp.mpf(0), at(low))
+    assert true - mp.mpf(10) ** -25 <= as_mp(found) <= true + mp.mpf(10) ** -12
+    assert found <= epsilon_of_rho_bun_steinke(rho=rho, delta=delta)
+
+
+def test_the_conversion_of_rho_agrees_with_opendp_to_the_twelfth_digit():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    for scale, delta in ((1.0, 1e-6), (10.0, 1e-6), (0.3, 1e-9), (4.0, 1e-3), (100.0, 1e-5)):
+        measurement = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale))
+        theirs = measurement.map(1.0).epsilon(delta)
+        rho = 1 / (2 * Fraction(scale) ** 2)
+        ours = float(epsilon_of_rho(rho=rho, delta=Fraction(delta)))
+        assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-12)
+
+
+@given(
+    rho=st.fractions(Fraction(1, 10**4), 5, max_denominator=10**4),
+    epsilon=st.fractions(Fraction(1, 100), 20, max_denominator=100),
+)
+@settings(max_examples=40, deadline=None)
+def test_delta_and_epsilon_of_a_rho_are_one_curve(rho, epsilon):
+    delta = delta_of_rho(rho=rho, epsilon=epsilon)
+    # The curve's epsilon at its own delta is the epsilon it was read at, unless delta has reached its ends.
+    if Fraction(1, 10**60) < delta < 1:
+        again = epsilon_of_rho(rho=rho, delta=delta)
+        assert abs(again - epsilon) < Fraction(1, 10**12)
+
+
+def test_a_gaussian_never_exceeds_the_delta_of_its_rho():
+    for variance in (Fraction(1, 4), Fraction(1), Fraction(25), Fraction(400)):
+        for epsilon in (Fraction(1, 10), Fraction(1), Fraction(4)):
+            true = gaussian_delta(noise_variance=variance, epsilon=epsilon)
+            assert true <= delta_of_rho(rho=rho_of_gaussian(noise_variance=variance), epsilon=epsilon)
+
+
+def test_nothing_spent_converts_to_nothing():
+    assert epsilon_of_rho(rho=Fraction(0), delta=MILLIONTH) == 0
+    assert delta_of_rho(rho=Fraction(0), epsilon=Fraction(1)) == 0
+    assert epsilon_of_rho(rho=Fraction(1, 10**20), delta=MILLIONTH) == 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (Fraction(1), MILLIONTH),
+        (Fraction(1, 100), Fraction(1, 10**9)),
+        (Fraction(10), Fraction(1, 10**18)),
+        (Fraction(100), Fraction(1, 2)),
+        (Fraction(1, 10**6), Fraction(1, 10)),
+    ],
+)
+def test_the_largest_rho_of_a_budget_fits_it_and_one_unit_more_does_not(epsilon, delta):
+    rho = largest_rho(epsilon=epsilon, delta=delta)
+    assert (rho / UNIT).denominator == 1
+    assert epsilon_of_rho(rho=rho, delta=delta) <= epsilon < epsilon_of_rho(rho=rho + UNIT, delta=delta)
+
+
+def test_the_largest_rho_for_epsilon_1_and_a_millionth_is_the_known_figure():
+    assert float(largest_rho(epsilon=Fraction(1), delta=MILLIONTH)) == pytest.approx(0.024356, abs=5e-7)
+    # By the older conversion it would be (sqrt(1 + ln 1e6) - sqrt(ln 1e6))**2 = 0.017469.
+    older = epsilon_of_rho_bun_steinke(rho=Fraction("0.017469"), delta=MILLIONTH)
+    assert float(older) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_budget_too_small_for_any_rho_is_refused():
+    with pytest.raises(Unpriceable, match="leaves no rho"):
+        largest_rho(epsilon=Fraction(1, 10**7), delta=Fraction(1, 10**12))
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1), Fraction(-1, 2)])
+def test_a_delta_that_is_no_probability_is_refused(delta):
+    for convert in (epsilon_of_rho, epsilon_of_rho_bun_steinke):
+        with pytest.raises(InvalidInput, match="must be above 0 and below 1"):
+            convert(rho=Fraction(1), delta=delta)
+    with pytest.raises(InvalidInput, match="must be above 0 and below 1"):
+        largest_rho(epsilon=Fraction(1), delta=delta)
+    with pytest.raises(InvalidInput, match="must be above 0 and below 1"):
+        epsilon_of_renyi(order=Fraction(2), divergence=Fraction(1), delta=delta)
+
+
+def test_negative_amounts_are_refused():
+    with pytest.raises(InvalidInput, match="must not be below 0"):
+        epsilon_of_rho(rho=Fraction(-1), delta=MILLIONTH)
+    with pytest.raises(InvalidInput, match="must not be below 0"):
+        delta_of_rho(rho=Fraction(1), epsilon=Fraction(-1))
+    with pytest.raises(InvalidInput, match="must be above 0"):
+        largest_rho(epsilon=Fraction(0), delta=MILLIONTH)
+    with pytest.raises(InvalidInput, match="must be above 1"):
+        epsilon_of_renyi_mironov(order=Fraction(1), divergence=Fraction(1), delta=MILLIONTH)
+
+
+# Rényi to approximate
+
+
+def test_the_newer_conversion_of_an_order_is_smaller_than_mironovs():
+    order, divergence = Fraction(8), Fraction(1, 2)
+    newer = epsilon_of_renyi(order=order, divergence=divergence, delta=MILLIONTH)
+    older = epsilon_of_renyi_mironov(order=order, divergence=divergence, delta=MILLIONTH)
+    assert float(older) == pytest.approx(0.5 + math.log(1e6) / 7, abs=1e-12)
+    expected = 0.5 + math.log(7 / 8) - (math.log(1e-6) + math.log(8)) / 7
+    assert float(newer) == pytest.approx(expected, abs=1e-12)
+    assert newer < older
+
+
+# Groups
+
+
+def test_group_privacy_multiplies_epsilon_by_the_size_and_rho_by_its_square():
+    assert group_pure(epsilon=Fraction(1, 3), size=4) == Fraction(4, 3)
+    assert group_rho(rho=Fraction(1, 50), size=3) == Fraction(9, 50)
+    # A Gaussian moved k times as far has exactly k**2 times the rho.
+    assert group_rho(rho=rho_of_gaussian(noise_variance=Fraction(4)), size=3) == rho_of_gaussian(
+        noise_variance=Fraction(4, 9)
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_group_privacy_of_delta_covers_a_gaussian_moved_that_far(size):
+    variance, epsilon = Fraction(25), Fraction(1, 2)
+    delta = gaussian_delta(noise_variance=variance, epsilon=epsilon)
+    wide, bound = group_approximate(epsilon=epsilon, delta=delta, size=size)
+    assert wide == size * epsilon
+    assert gaussian_delta(noise_variance=variance / size**2, epsilon=wide) <= bound
+
+
+def test_group_privacy_of_delta_is_the_geometric_sum_and_is_reached():
+    epsilon, delta = Fraction(1), Fraction(1, 100)
+    _, bound = group_approximate(epsilon=epsilon, delta=delta, size=2)
+    assert float(bound) == pytest.approx(0.01 * (1 + math.e), abs=1e-15)
+    # Three laws on two outcomes, each (1, 0.01)-close to the next in every event and both ways round.
+    last = 0.01
+    middle = math.e * last + 0.01
+    first = math.e * middle + 0.01
+
+    def hockey_stick(p, q, growth):
+        return max(a - growth * b for a, b in ((p, q), (1 - p, 1 - q), (q, p), (1 - q, 1 - p)))
+
+    assert hockey_stick(first, middle, math.e) == pytest.approx(0.01, abs=1e-15)
+    assert hockey_stick(middle, last, math.e) == pytest.approx(0.01, abs=1e-15)
+    assert hockey_stick(first, last, math.e**2) == pytest.approx(float(bound), abs=1e-15)
+
+
+def test_group_privacy_of_an_order_follows_theorem_7_5_and_covers_the_gaussian():
+    rho = Fraction(1, 10)
+    for doublings in (0, 1, 2, 3):
+        for order in (Fraction(2 ** (doublings + 1)), Fraction(64)):
+            lower, bound = group_renyi(order=order, divergence=order * rho, doublings=doublings)
+            assert lower == order / 2**doublings
+            # Exactly, a Gaussian moved 2**c times as far: lower * 4**c * rho.
+            assert lower * 4**doublings * rho <= bound == 3**doublings * order * rho
+
+
+def test_group_privacy_of_an_order_too_low_is_refused():
+    with pytest.raises(Unpriceable, match="holds for groups of at most"):
+        group_renyi(order=Fraction(7), divergence=Fraction(1), doublings=2)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True])
+def test_a_group_that_is_no_whole_number_is_refused(size):
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
+        group_rho(rho=Fraction(1), size=size)
+
+
+# Subsampling
+
+
+def sampled_counts(rows, size, epsilon):
+    """The law of randomized response on the number of ones among `size` of the rows, drawn without replacement."""
+    odds = math.exp(epsilon)
+    law = np.zeros(2)
+    samples = list(itertools.combinations(rows, size))
+    for sample in samples:
+        truth = int(any(sample))
+        law[truth] += odds / (1 + odds)
+        law[1 - truth] += 1 / (1 + odds)
+    return law / len(samples)
+
+
+def test_sampling_without_replacement_amplifies_exactly_as_much_as_is_claimed():
+    # n = 4 rows, 1 sampled: replacing one row changes the sample with probability 1/4, and the claim is tight.
+    bound, delta = amplified(
+        epsilon=Fraction(1),
+        delta=Fraction(1, 1000),
+        rate=Fraction(1, 4),
+        scheme=SamplingScheme.WITHOUT_REPLACEMENT,
+        neighbours=NeighbouringRelation.REPLACE,
+    )
+    p, q = sampled_counts([0, 0, 0, 1], 1, 1.0), sampled_counts([0, 0, 0, 0], 1, 1.0)
+    assert float(np.log(p / q).max()) == pytest.approx(float(bound), abs=1e-12)
+    assert float(bound) == pytest.approx(math.log(1 + (math.e - 1) / 4), abs=1e-15)
+    assert delta == Fraction(1, 4000)
+
+
+def test_poisson_sampling_amplifies_at_least_as_much_as_is_claimed():
+    bound, _ = amplified(
+        epsilon=Fraction(1),
+        delta=Fraction(0),
+        rate=Fraction(1, 5),
+        scheme=SamplingScheme.POISSON,
+        neighbours=NeighbouringRelation.ADD_REMOVE,
+    )
+    truth = math.e / (1 + math.e)
+    with_row = 0.2 * truth + 0.8 * (1 - truth)
+    assert abs(math.log(with_row / (1 - truth))) <= float(bound) + 1e-12
+    assert math.log(with_row / (1 - truth)) == pytest.approx(float(bound), abs=1e-12)
+
+
+def test_sampling_everything_amplifies_nothing():
+    everything = amplified(
+        epsilon=Fraction(1),
+        delta=MILLIONTH,
+        rate=Fraction(1),
+        scheme=SamplingScheme.POISSON,
+        neighbours=NeighbouringRelation.ADD_REMOVE,
+    )
+    assert everything == (1, MILLIONTH)
+    with pytest.raises(InvalidInput, match="above 0 and at most 1"):
+        amplified(
+            epsilon=Fraction(1),
+            delta=MILLIONTH,
+            rate=Fraction(0),
+            scheme=SamplingScheme.POISSON,
+            neighbours=NeighbouringRelation.ADD_REMOVE,
+        )
+
+
+def test_sampling_under_the_wrong_relation_is_refused():
+    for scheme, neighbours in (
+        (SamplingScheme.POISSON, NeighbouringRelation.REPLACE),
+        (SamplingScheme.WITHOUT_REPLACEMENT, NeighbouringRelation.ADD_REMOVE),
+    ):
+        with pytest.raises(Unpriceable, match="is proved for neighbours that are"):
+            amplified(epsilon=Fraction(1), delta=Fraction(0), rate=Fraction(1, 2), scheme=scheme, neighbours=neighbours)

@@ -1,0 +1,382 @@
+"""Filters: nothing past the caps is accepted, and what was spent and remains is said exactly."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.accountant import Price, price
+from releases.engine.composition import Question
+from releases.engine.conversions import epsilon_of_rho
+from releases.engine.errors import InvalidInput, Unpriceable
+from releases.engine.events import ApproximateEvent, DiscreteGaussianEvent, PureEvent
+from releases.engine.filters import (
+    CLOSED,
+    Caps,
+    Policy,
+    Totals,
+    admits,
+    amounts,
+    remaining,
+    report,
+    shortfalls,
+)
+
+MILLIONTH = Fraction(1, 10**6)
+E = 10**12
+D = 10**18
+ZERO = Totals()
+
+
+def pure(epsilon):
+    return price([PureEvent(epsilon=Fraction(epsilon))], delta=Fraction(0))
+
+
+def gaussian(variance, delta=Fraction(1, 10**7)):
+    return price([DiscreteGaussianEvent(noise_variance=Fraction(variance))], delta=Fraction(delta))
+
+
+def approximate(epsilon, delta):
+    return price([ApproximateEvent(epsilon=Fraction(epsilon), delta=Fraction(delta))], delta=Fraction(delta))
+
+
+def caps(policy=Policy.ZCDP, epsilon=1, delta=MILLIONTH):
+    return Caps.of(policy, epsilon=Fraction(epsilon), delta=Fraction(delta))
+
+
+def accepted(charge, limits, spent=ZERO, most=10_000):
+    """How often the same release is accepted, and what is then spent."""
+    count = 0
+    while count < most and admits(spent, charge, limits):
+        spent, count = spent.plus(amounts(charge, policy=limits.policy)), count + 1
+    return count, spent
+
+
+# Caps
+
+
+def test_the_zcdp_caps_split_delta_and_take_the_largest_rho_that_fits():
+    limits = caps()
+    concentrated, basic = limits.branches
+    assert [(limit.column, limit.cap) for limit in concentrated.limits] == [
+        ("spent_rho", limits.rho),
+        ("spent_rho_delta", D // 10**7),
+    ]
+    assert [(limit.column, limit.cap) for limit in basic.limits] == [
+        ("spent_epsilon", E),
+        ("spent_delta", D // 10**7),
+    ]
+    conversion = MILLIONTH * 8 / 10
+    assert epsilon_of_rho(rho=Fraction(limits.rho, E), delta=conversion) <= 1
+    assert epsilon_of_rho(rho=Fraction(limits.rho + 1, E), delta=conversion) > 1
+    # The whole of delta would give 0.024356; the split costs two per cent.
+    assert 0.98 * 0.024356 < limits.rho / E < 0.024356
+
+
+def test_the_parts_of_delta_add_up_to_no_more_than_the_whole():
+    for delta in (Fraction(10, D), Fraction(19, D), Fraction(1, 3), MILLIONTH, Fraction(7, 10**13)):
+        limits = caps(delta=delta)
+        share = limits.branches[0].limits[1].cap
+        conversion = Fraction(limits.delta - 2 * share, D)
+        assert conversion + 2 * Fraction(share, D) <= delta
+        assert epsilon_of_rho(rho=Fraction(limits.rho, E), delta=conversion) <= 1
+
+
+def test_caps_are_rounded_down():
+    limits = caps(Policy.APPROX, epsilon=Fraction(1, 3), delta=Fraction(1, 3))
+    assert (limits.epsilon, limits.delta) == (333_333_333_333, 333_333_333_333_333_333)
+    assert limits.guarantee.epsilon < Fraction(1, 3)
+    assert (limits.guarantee.question, limits.guarantee.delta < Fraction(1, 3)) == (Question.FILTER, True)
+
+
+def test_the_plain_policies_have_one_branch():
+    (branch,) = caps(Policy.PURE, delta=0).branches
+    assert [(limit.column, limit.cap) for limit in branch.limits] == [("spent_epsilon", E), ("spent_delta", 0)]
+    (branch,) = caps(Policy.APPROX).branches
+    assert [limit.cap for limit in branch.limits] == [E, 10**12]
+
+
+@pytest.mark.parametrize(
+    ("policy", "epsilon", "delta"),
+    [
+        (Policy.PURE, Fraction(1), MILLIONTH),
+        (Policy.APPROX, Fraction(1), Fraction(0)),
+        (Policy.ZCDP, Fraction(1), Fraction(0)),
+        (Policy.ZCDP, Fraction(1), Fraction(9, D)),
+        (Policy.PURE, Fraction(0), Fraction(0)),
+        (Policy.PURE, Fraction(-1), Fraction(0)),
+        (Policy.PURE, Fraction(101), Fraction(0)),
+        (Policy.PURE, Fraction(1, 10**13), Fraction(0)),
+        (Policy.APPROX, Fraction(1), Fraction(1)),
+        (Policy.APPROX, Fraction(1), Fraction(-1, 2)),
+        (Policy.APPROX, 1.0, MILLIONTH),
+        (Policy.APPROX, Fraction(1), 1e-6),
+    ],
+)
+def test_a_budget_that_the_policy_cannot_hold_is_refused(policy, epsilon, delta):
+    with pytest.raises(InvalidInput):
+        Caps.of(policy, epsilon=epsilon, delta=delta)
+
+
+def test_caps_are_stored_as_whole_numbers():
+    limits = caps()
+    assert limits.to_json() == {"policy": "zcdp", "epsilon": E, "delta": 10**12, "rho": limits.rho}
+    assert Caps(**{**limits.to_json(), "policy": Policy(limits.to_json()["policy"])}) == limits
+
+
+# What is accepted
+
+
+def test_pure_releases_add_up_to_exactly_epsilon_under_every_policy():
+    for policy, delta in ((Policy.PURE, 0), (Policy.APPROX, MILLIONTH), (Policy.ZCDP, MILLIONTH)):
+        count, spent = accepted(pure("1/10"), caps(policy, delta=delta))
+        assert count == 10
+        assert report(spent, caps(policy, delta=delta)).epsilon == 1
+
+
+def test_gaussian_releases_compose_by_rho_as_often_as_rho_allows():
+    limits = caps()
+    count, spent = accepted(gaussian(10_000), limits)
+    assert count == limits.rho // (E // 20_000) == 477
+    # By adding epsilons and deltas it would be ten.
+    assert accepted(gaussian(10_000), caps(Policy.APPROX))[0] == 10
+    assert report(spent, limits).epsilon <= 1
+
+
+def test_small_pure_releases_pass_epsilon_once_their_rho_lets_them():
+    # 100 releases of 0.02 add up to epsilon 2, and their rho to 0.02.
+    count, spent = accepted(pure("1/50"), caps())
+    assert count > 100
+    assert spent.spent_epsilon > 2 * E
+    assert report(spent, caps()).epsilon <= 1
+
+
+def test_pure_accepts_no_delta_at_all():
+    limits = caps(Policy.PURE, delta=0)
+    assert not admits(ZERO, gaussian(10**9), limits)
+    assert not admits(ZERO, approximate("1/10", MILLIONTH), limits)
+    (reason,) = [s for s in shortfalls(ZERO, gaussian(10**9), limits) if s.column == "spent_epsilon"]
+    assert "there is no epsilon left to add up by" in reason.in_words()
+
+
+def test_approx_adds_up_epsilon_and_delta():
+    limits = caps(Policy.APPROX)
+    assert accepted(approximate("1/100", MILLIONTH / 4), limits)[0] == 4
+    assert accepted(approximate("1/4", MILLIONTH / 100), limits)[0] == 4
+
+
+def test_zcdp_accepts_small_deltas_up_to_a_tenth_in_either_branch():
+    limits = caps()
+    # Small epsilons: by rho, until rho_delta is full. Large ones: by epsilon, until delta is.
+    assert accepted(approximate("1/100", MILLIONTH / 50), limits)[0] == 5
+    assert accepted(approximate("1/4", MILLIONTH / 1000), limits)[0] == 4
+    assert not admits(ZERO, approximate("1/100", MILLIONTH / 9), limits)
+
+
+def test_a_branch_once_left_does_not_open_again():
+    limits = caps()
+    spent = ZERO.plus(amounts(pure("9/10"), policy=Policy.ZCDP))  # rho 0.38: far past rho_B
+    assert not limits.branches[0].holds(spent)
+    # However small, a further release must now fit the sums of epsilon and delta.
+    assert not admits(spent, gaussian(10**6, delta=MILLIONTH / 2), limits)
+    assert admits(spent, pure("1/10"), limits)
+
+
+def test_a_refusal_spends_nothing():
+    limits = caps(Policy.PURE, delta=0)
+    spent = ZERO.plus(amounts(pure("2/3"), policy=Policy.PURE))
+    before = spent
+    assert not admits(spent, pure("1/2"), limits)
+    assert spent == before
+    assert admits(spent, pure("1/3"), limits) is False  # 2/3 and 1/3 were each rounded up
+    assert admits(spent, pure("0.333333333333"), limits)
+
+
+def test_the_zcdp_policy_books_the_pure_form_where_there_is_one():
+    many = price([PureEvent(epsilon=Fraction(1, 10))] * 200, delta=MILLIONTH)
+    assert many.delta > 0
+    booked = amounts(many, policy=Policy.ZCDP)
+    assert (booked.spent_epsilon, booked.spent_delta) == (20 * E, 0)
+    assert amounts(many, policy=Policy.APPROX).spent_delta == 10**12
+
+
+# Missing forms
+
+
+def test_a_release_without_a_rho_shuts_the_concentrated_branch_for_ever():
+    no_rho = Price(pure_epsilon=E // 10, epsilon=E // 10, delta=0, rho=None, rho_delta=0)
+    limits = caps()
+    spent = ZERO.plus(amounts(no_rho, policy=Policy.ZCDP))
+    assert spent.spent_rho == CLOSED
+    assert not limits.branches[0].holds(spent)
+    assert admits(ZERO, no_rho, limits)
+    assert not admits(spent, gaussian(10**6, delta=MILLIONTH / 2), limits)
+    assert admits(spent, pure("1/10"), limits)
+    assert report(spent, limits).source == "sums of epsilon and delta"
+
+
+def test_a_release_without_an_approximate_form_shuts_the_basic_branch():
+    limits = caps()
+    only_rho = gaussian(10_000, delta=0)
+    spent = ZERO.plus(amounts(only_rho, policy=Policy.ZCDP))
+    assert spent.spent_epsilon == CLOSED
+    assert admits(ZERO, only_rho, limits)
+    assert not admits(ZERO, only_rho, caps(Policy.APPROX))
+    assert not admits(spent, pure("1/2"), limits)
+    assert admits(spent, pure("1/100"), limits)
+    assert report(spent, limits).source == "sum of rho, converted"
+
+
+def test_sums_stop_where_a_64_bit_column_still_holds_them():
+    spent = ZERO
+    for _ in range(5):
+        spent = spent.plus(Totals(spent_epsilon=CLOSED, spent_delta=CLOSED, spent_rho=CLOSED, spent_rho_delta=CLOSED))
+    assert set(spent.columns().values()) == {CLOSED}
+    assert 2 * CLOSED < 2**63
+    assert CLOSED > D > max(limit.cap for branch in caps(epsilon=100).branches for limit in branch.limits)
+
+
+def test_giving_back_is_adding_up_anew():
+    entries = [amounts(charge, policy=Policy.ZCDP) for charge in (pure("1/4"), gaussian(400, delta=0), pure("1/8"))]
+    kept = Totals.of([entries[0], entries[2]])
+    assert Totals.of(entries).spent_epsilon == CLOSED
+    assert kept.spent_epsilon == 3 * E // 8
+
+
+@pytest.mark.parametrize("amount", [-1, CLOSED + 1, 1.0, True])
+def test_a_sum_that_is_no_amount_cannot_be_made(amount):
+    with pytest.raises(InvalidInput, match="must be a whole number from 0"):
+        Totals(spent_rho=amount)
+
+
+def test_totals_that_fit_no_branch_are_not_reported():
+    with pytest.raises(Unpriceable, match="fits no branch"):
+        report(Totals(spent_epsilon=CLOSED, spent_rho=CLOSED), caps())
+
+
+# Reports and what remains
+
+
+def test_nothing_spent_is_reported_as_nothing():
+    for limits in (caps(), caps(Policy.APPROX), caps(Policy.PURE, delta=0)):
+        assert (report(ZERO, limits).epsilon, report(ZERO, limits).delta) == (0, 0)
+
+
+def test_a_report_is_a_description_except_where_sums_of_epsilon_are_all_there_is():
+    spent = ZERO.plus(amounts(pure("1/10"), policy=Policy.PURE))
+    assert report(spent, caps(Policy.PURE, delta=0)).question is Question.FILTER
+    assert report(spent, caps()).question is Question.DISPLAY
+
+
+def test_the_report_takes_the_stronger_of_the_two_sums():
+    few, many = pure("1/50"), caps()
+    _, spent = accepted(few, many, most=3)
+    assert (report(spent, many).epsilon, report(spent, many).delta) == (Fraction(3, 50), 0)
+    _, spent = accepted(few, many, most=100)
+    assert report(spent, many).source == "sum of rho, converted"
+    assert report(spent, many).epsilon < 1 < Fraction(spent.spent_epsilon, E)
+
+
+def test_the_report_converts_at_the_delta_that_the_releases_own_deltas_leave():
+    limits = caps()
+    _, spent = accepted(approximate("1/100", MILLIONTH / 50), limits, most=5)
+    spent = spent.plus(amounts(gaussian(100, delta=0), policy=Policy.ZCDP))
+    spare = MILLIONTH - 5 * MILLIONTH / 50
+    stated = report(spent, limits)
+    expected = epsilon_of_rho(rho=Fraction(spent.spent_rho, E), delta=spare)
+    assert expected <= stated.epsilon < expected + Fraction(1, E)
+    assert stated.delta == MILLIONTH
+
+
+def test_what_remains_is_exactly_what_is_still_accepted():
+    limits = caps()
+    for charges in ([], [pure("1/10")], [pure("1/100")] * 5, [gaussian(1000)], [gaussian(10_000, delta=0)] * 3):
+        spent = Totals.of(amounts(charge, policy=Policy.ZCDP) for charge in charges)
+        left = remaining(spent, limits)
+        for unit, expected in ((0, True), (1, False)):
+            epsilon = Fraction(left.pure_epsilon + unit, E)
+            assert admits(spent, pure(epsilon), limits) is expected
+        if left.rho:
+            noise = Price(pure_epsilon=None, epsilon=None, delta=0, rho=left.rho, rho_delta=left.rho_delta)
+            assert admits(spent, noise, limits)
+            assert not admits(spent, replace(noise, rho=left.rho + 1), limits)
+
+
+def test_nothing_remains_of_a_branch_that_is_shut():
+    limits = caps()
+    spent = ZERO.plus(amounts(gaussian(400, delta=0), policy=Policy.ZCDP))
+    left = remaining(spent, limits)
+    assert (left.epsilon, left.delta) == (0, 0)
+    assert left.rho == limits.rho - E // 800
+    plain = remaining(ZERO, caps(Policy.PURE, delta=0))
+    assert (plain.pure_epsilon, plain.epsilon, plain.delta, plain.rho, plain.rho_delta) == (E, E, 0, 0, 0)
+
+
+def test_a_refusal_says_every_number_that_is_in_the_way():
+    limits = caps()
+    spent = ZERO.plus(amounts(pure("9/10"), policy=Policy.ZCDP))
+    reasons = [shortfall.in_words() for shortfall in shortfalls(spent, pure("1/5"), limits)]
+    assert "epsilon would come to 1.1, and the budget allows 1" in reasons
+    assert any(reason.startswith("rho would come to 0.3996") for reason in reasons)
+    assert shortfalls(spent, pure("1/10"), limits) == ()
+
+
+# Random sequences, and the same conditions in SQL
+
+
+charges = st.one_of(
+    st.builds(pure, st.sampled_from(["1/50", "1/10", "1/4", "1/3", "2/3"])),
+    st.builds(gaussian, st.sampled_from([50, 400, 10_000]), st.sampled_from([0, MILLIONTH / 10, MILLIONTH])),
+    st.builds(approximate, st.sampled_from(["1/20", "1/2"]), st.sampled_from([MILLIONTH / 100, MILLIONTH / 20])),
+    st.just(Price(pure_epsilon=None, epsilon=E // 9, delta=D // 10**8, rho=None, rho_delta=0)),
+)
+policies = st.sampled_from([caps(), caps(Policy.APPROX), caps(Policy.PURE, delta=0)])
+
+
+@given(sequence=st.lists(charges, max_size=25), limits=policies)
+@settings(max_examples=100, deadline=None)
+def test_no_sequence_gets_past_the_caps_and_no_report_past_the_budget(sequence, limits):
+    spent, kept = ZERO, []
+    for charge in sequence:
+        if admits(spent, charge, limits):
+            spent, kept = spent.plus(amounts(charge, policy=limits.policy)), [*kept, charge]
+        assert any(branch.holds(spent) for branch in limits.branches)
+        stated = report(spent, limits)
+        assert stated.epsilon <= limits.guarantee.epsilon
+        assert stated.delta <= limits.guarantee.delta
+    rho = sum(CLOSED if charge.rho is None else charge.rho for charge in kept)
+    rho_delta = sum(charge.rho_delta for charge in kept)
+    epsilon = sum(amounts(charge, policy=limits.policy).spent_epsilon for charge in kept)
+    delta = sum(amounts(charge, policy=limits.policy).spent_delta for charge in kept)
+    share = limits.delta // 10 if limits.policy is Policy.ZCDP else limits.delta
+    basic = epsilon <= limits.epsilon and delta <= share
+    concentrated = limits.policy is Policy.ZCDP and rho <= limits.rho and rho_delta <= share
+    assert basic or concentrated
+
+
+@given(sequence=st.lists(charges, max_size=15), limits=policies)
+@settings(max_examples=40, deadline=None)
+def test_a_conditional_update_built_from_the_branches_decides_the_same(sequence, limits):
+    columns = list(ZERO.columns())
+    database = sqlite3.connect(":memory:")
+    database.execute(f"CREATE TABLE budget ({', '.join(f'{column} BIGINT DEFAULT 0' for column in columns)})")
+    database.execute("INSERT INTO budget DEFAULT VALUES")
+    condition = " OR ".join(
+        "(" + " AND ".join(f"{limit.column} + :{limit.column} <= {limit.cap}" for limit in branch.limits) + ")"
+        for branch in limits.branches
+    )
+    changes = ", ".join(f"{column} = MIN({CLOSED}, {column} + :{column})" for column in columns)
+    spent = ZERO
+    for charge in sequence:
+        added = amounts(charge, policy=limits.policy)
+        changed = database.execute(f"UPDATE budget SET {changes} WHERE {condition}", added.columns()).rowcount
+        assert bool(changed) is admits(spent, charge, limits)
+        spent = spent.plus(added) if changed else spent
+        assert database.execute(f"SELECT {', '.join(columns)} FROM budget").fetchone() == tuple(
+            spent.columns().values()
+        )
