@@ -1,0 +1,234 @@
+"""Accuracy bounds: how far every released answer can be from the truth, all at once, at 1 - beta.
+
+A bound here speaks of exact counts of the declared bins. What clamping and dropping by declared rule do to the
+meaning of a count is outside it, and pages say so in words. No privacy decision is made here, so floating point is
+used; each quantile is rounded outwards, to a whole count where noise is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from releases.engine.errors import InvalidInput
+
+#: Largest lattice on which the law of a sum is computed exactly; beyond it Chernoff's bound is used.
+_LARGEST_LATTICE = 2**21
+#: Relative allowance for rounding in the tails computed below, far above what double precision loses.
+_SLACK = 1e-9
+
+
+class Proof(StrEnum):
+    """How a bound is known. BEFORE: a theorem on public inputs. AFTER: a theorem on what was released.
+
+    ASSUMED: a theorem on public inputs and a public guess, such as about how many rows the table has.
+    SIMULATED is no bound: it is what happened in simulations on public assumptions, and is labelled so.
+    """
+
+    BEFORE = "proved before the release"
+    AFTER = "proved from the release"
+    ASSUMED = "proved if the table is about as large as you said"
+    SIMULATED = "simulated on public assumptions"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """With probability at least 1 - beta, |estimate - truth| <= half_width for every answer, all at once.
+
+    Attributes:
+        beta: the probability that any answer at all is further off.
+        half_widths: one for each family of the workload, in counts.
+        proof: how it is known.
+        formula: the bound's form in LaTeX.
+        source: paper, theorem, page.
+        says: for what is no count, the sentence that says what alpha bounds, after "With probability 95%, ".
+    """
+
+    beta: Fraction
+    half_widths: tuple[float, ...]
+    proof: Proof
+    formula: str
+    source: str
+    says: str = ""
+
+    @property
+    def alpha(self) -> float:
+        """The largest half width, in counts."""
+        return max(self.half_widths)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "beta": str(self.beta),
+            "alpha": self.alpha,
+            "half_widths": list(self.half_widths),
+            "proof": self.proof.value,
+            "formula": self.formula,
+            "source": self.source,
+            "says": self.says,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Bound:
+        return Bound(
+            beta=Fraction(value["beta"]),
+            half_widths=tuple(value["half_widths"]),
+            proof=Proof(value["proof"]),
+            formula=value["formula"],
+            source=value["source"],
+            says=value.get("says", ""),
+        )
+
+
+def check_beta(beta: Fraction) -> None:
+    if not isinstance(beta, Fraction) or not 0 < beta < 1:
+        raise InvalidInput("beta", beta, "must be a rational above 0 and below 1 (0.05 for 95% confidence)")
+
+
+def laplace_max_quantile(*, scale: Fraction, count: int, beta: float) -> int:
+    """The least m with Pr[max of `count` independent |X_i| > m] <= beta, X_i discrete Laplace of that scale.
+
+    Pr[|X| >= j] = 2 e^{-j/t} / (1 + e^{-1/t}) for j >= 1, exactly; the draws are independent, so the maximum's
+    law is a power. Sharper than Dwork and Roth (2014) Theorem 3.8, t ln(k/beta), which the sum over draws gives.
+    """
+    t = float(scale)
+    # All |X_i| <= m has probability (1 - tail)^count >= 1 - beta  <=>  tail <= 1 - (1 - beta)^(1/count).
+    allowed = -np.expm1(np.log1p(-beta) / count) * (1 - _SLACK)
+    # tail(m) = Pr[|X| >= m + 1] <= allowed, solved for m.
+    least = t * (np.log(2) - np.log(allowed) - np.log1p(np.exp(-1 / t))) - 1
+    return max(0, int(np.ceil(least)))
+
+
+def gaussian_max_quantile(*, variance: Fraction, count: int, beta: float) -> int:
+    """The least m with Pr[max of `count` independent |X_i| > m] <= beta, X_i discrete Gaussian of that variance.
+
+    The tail is summed from the law itself, Pr[X = x] proportional to exp(-x^2 / (2 variance)).
+    """
+    allowed = -np.expm1(np.log1p(-beta) / count) * (1 - _SLACK)
+    sigma2 = float(variance)
+    reach = int(np.ceil(np.sqrt(2 * sigma2 * np.log(4 / allowed)))) + 2
+    if reach > _LARGEST_LATTICE:
+        return int(np.ceil(gaussian_sum_quantile(variance=variance, count=1, beta=float(allowed))))
+    law = np.exp(-(np.arange(2 * reach, dtype=np.float64) ** 2) / (2 * sigma2))
+    upper = np.cumsum(law[::-1])[::-1]
+    # tails[m] = Pr[|X| > m]
+    tails = 2 * upper[1:] / (2 * upper[0] - law[0])
+    return int(np.argmax(tails <= allowed))
+
+
+@lru_cache(maxsize=4096)
+def laplace_sum_quantile(*, scale: Fraction, count: int, beta: float) -> float:
+    """A w with Pr[|X_1 + ... + X_count| > w] <= beta, X_i independent discrete Laplace of that scale.
+
+    The law of the sum is computed exactly on its lattice (its characteristic function is rational in e^{i theta})
+    after exponential tilting, which keeps the relative precision of a small tail; where the lattice would be too
+    large, Chernoff's bound with the exact moment generating function is minimised instead (always valid).
+    """
+    if count == 1:
+        return laplace_max_quantile(scale=scale, count=1, beta=beta)
+    t = float(scale)
+    r = np.exp(-1 / t)
+
+    def tilted(tilt: float, z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        numerator = (1 - r * np.exp(tilt)) * (1 - r * np.exp(-tilt))
+        transform: NDArray[np.complex128] = numerator / ((1 - r * np.exp(tilt) * z) * (1 - r * np.exp(-tilt) / z))
+        return transform
+
+    return _sum_quantile(
+        lambda u: 2 * np.log(-np.expm1(-1 / t)) - np.log(-np.expm1(u - 1 / t)) - np.log(-np.expm1(-u - 1 / t)),
+        tilted,
+        steepest=1 / t,
+        count=count,
+        beta=beta,
+    )
+
+
+@lru_cache(maxsize=4096)
+def gaussian_sum_quantile(*, variance: Fraction, count: int, beta: float) -> float:
+    """A w with Pr[|X_1 + ... + X_count| > w] <= beta, X_i independent discrete Gaussian of that variance.
+
+    By the law of the sum, tilted, as for Laplace noise; where the lattice would be too large by the sub-Gaussian tail
+    2 exp(-w^2 / (2 count variance)) (Canonne, Kamath and Steinke 2020, Corollary 22).
+    """
+    sigma2 = float(variance)
+    sub_gaussian = float(np.sqrt(2 * count * sigma2 * np.log(2 / beta)))
+    if sub_gaussian > _LARGEST_LATTICE / 8 or sigma2 < 0.25:
+        return sub_gaussian
+    reach = int(np.ceil(12 * np.sqrt(sigma2) + sub_gaussian / count)) + 12
+    support = np.arange(-reach, reach + 1)
+    law = np.exp(-(support.astype(np.float64) ** 2) / (2 * sigma2))
+
+    def tilted(tilt: float, z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        weights = law * np.exp(tilt * support - tilt * tilt * sigma2 / 2)
+        lattice = 2 * (len(z) - 1)
+        wrapped = np.zeros(lattice)
+        np.add.at(wrapped, support % lattice, weights / weights.sum())
+        return np.fft.rfft(wrapped).conj()
+
+    def log_mgf(u: float) -> float:
+        return float(np.log((law * np.exp(u * support - u * u * sigma2 / 2)).sum() / law.sum()) + u * u * sigma2 / 2)
+
+    return _sum_quantile(log_mgf, tilted, steepest=4 * sub_gaussian / (count * sigma2), count=count, beta=beta)
+
+
+def _sum_quantile(
+    log_mgf: Callable[[float], float],
+    tilted: Callable[[float, NDArray[np.complex128]], NDArray[np.complex128]],
+    *,
+    steepest: float,
+    count: int,
+    beta: float,
+) -> float:
+    """The quantile of |a sum of `count` independent symmetric integers|, each with the given transforms.
+
+    `log_mgf(u)` is ln E exp(u X) for 0 < u < steepest; `tilted(u, z)` the generating function E[z^X] of the law
+    proportional to Pr[X = x] e^{u x}, at the points z of the upper half of the unit circle.
+    """
+    chernoff, tilt = _chernoff_quantile(log_mgf, steepest, count, np.log(2 / beta))
+    lattice = 1 << int(np.ceil(np.log2(4 * chernoff + 8)))
+    if lattice > _LARGEST_LATTICE:
+        return chernoff
+    z = np.exp(2j * np.pi * np.fft.rfftfreq(lattice))
+    # The tilted law has its mass near the wanted quantile; the lattice holds (-lattice/4, 3 lattice/4).
+    mass = np.maximum(np.fft.irfft((tilted(tilt, z) ** count).conj(), n=lattice), 0)
+    values = np.arange(lattice)
+    values = np.where(values >= 3 * lattice // 4, values - lattice, values)
+    order = np.argsort(values)[::-1]
+    # Pr[S = s] = mass(s) e^{-tilt s + count ln mgf(tilt)}; accumulate the upper tail from the far end.
+    log_weight = count * log_mgf(tilt) - tilt * values[order]
+    tail = np.cumsum(mass[order] * np.exp(np.minimum(log_weight, 0.0)))
+    within = values[order][tail <= beta / 2 * (1 - _SLACK)]
+    return float(max(0, int(within[-1]) - 1)) if within.size else float(values.max())
+
+
+def _chernoff_quantile(
+    log_mgf: Callable[[float], float], steepest: float, count: int, log_odds: float
+) -> tuple[float, float]:
+    """min over 0 < u < steepest of (count ln mgf(u) + log_odds) / u, and the u that attains it."""
+
+    def width(share: float) -> float:
+        u = share * steepest
+        return float((count * log_mgf(u) + log_odds) / u)
+
+    best = minimize_scalar(width, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10})
+    return width(best.x), best.x * steepest
+
+
+def union_half_widths(
+    families: Iterable[tuple[int, int]], *, beta: Fraction, quantile: Callable[[int, float], float]
+) -> tuple[float, ...]:
+    """Half widths for families of (answers, noisy cells summed in each answer), by the union bound.
+
+    `quantile(cells, beta)` bounds one sum of so many cells; each of the k answers is given beta / k, so all hold
+    at once whatever their dependence.
+    """
+    pairs = list(families)
+    share = float(beta) / sum(answers for answers, _ in pairs)
+    return tuple(quantile(cells, share) for _, cells in pairs)

@@ -1,0 +1,129 @@
+"""Independent whole-number noise, calibrated to a budget and a sensitivity: what it costs, draws and can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accuracy import (
+    gaussian_max_quantile,
+    gaussian_sum_quantile,
+    laplace_max_quantile,
+    laplace_sum_quantile,
+)
+from releases.engine.calibration import zcdp_budget
+from releases.engine.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event
+from releases.engine.noise import discrete_gaussian, discrete_laplace
+from releases.engine.privacy import ApproxDP, decimal_text
+from releases.engine.randomness import Randomness
+from releases.engine.workload import Sensitivity
+
+
+class Noise(Protocol):
+    """One law of additive noise on whole numbers.
+
+    Attributes:
+        event: what adding it to a vector of the calibrated sensitivity is, for the accountant.
+        parameters: for people and receipts.
+    """
+
+    @property
+    def event(self) -> Event: ...
+
+    @property
+    def parameters(self) -> dict[str, str]: ...
+
+    @property
+    def variance(self) -> float:
+        """Of one draw (within a relative 1e-9 of the discrete law's for scales above 1, an upper bound below)."""
+        ...
+
+    def draw(self, size: int | tuple[int, ...], rng: Randomness) -> NDArray[np.int64]: ...
+
+    def largest(self, *, count: int, beta: float) -> float:
+        """What the largest of `count` independent draws exceeds with probability at most beta."""
+        ...
+
+    def sum(self, *, count: int, beta: float) -> float:
+        """What the absolute sum of `count` independent draws exceeds with probability at most beta."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaplaceNoise:
+    """Discrete Laplace noise of scale Δ1/ε: ε-DP (Dwork and Roth 2014, Theorem 3.6, on the integers)."""
+
+    epsilon: Fraction
+    l1_sensitivity: int
+
+    @property
+    def scale(self) -> Fraction:
+        return self.l1_sensitivity / self.epsilon
+
+    @property
+    def event(self) -> Event:
+        return DiscreteLaplaceEvent(noise_multiplier=1 / self.epsilon)
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {"l1 sensitivity": str(self.l1_sensitivity), "noise scale": decimal_text(self.scale)}
+
+    @property
+    def variance(self) -> float:
+        return 2 * float(self.scale) ** 2
+
+    def draw(self, size: int | tuple[int, ...], rng: Randomness) -> NDArray[np.int64]:
+        return discrete_laplace(scale=self.scale, size=size, rng=rng)
+
+    def largest(self, *, count: int, beta: float) -> float:
+        return float(laplace_max_quantile(scale=self.scale, count=count, beta=beta))
+
+    def sum(self, *, count: int, beta: float) -> float:
+        return laplace_sum_quantile(scale=self.scale, count=count, beta=beta)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianNoise:
+    """Discrete Gaussian noise of variance Δ2²/(2ρ): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4)."""
+
+    rho: Fraction
+    l2_sensitivity_squared: int
+
+    @staticmethod
+    def within(budget: ApproxDP, sensitivity: Sensitivity) -> GaussianNoise:
+        """The least noise whose conversion to (epsilon, delta) stays within the budget."""
+        rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho
+        return GaussianNoise(rho=rho, l2_sensitivity_squared=sensitivity.l2_squared)
+
+    @property
+    def exact_variance(self) -> Fraction:
+        return self.l2_sensitivity_squared / (2 * self.rho)
+
+    @property
+    def event(self) -> Event:
+        return DiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {
+            "l2 sensitivity, squared": str(self.l2_sensitivity_squared),
+            "noise variance": decimal_text(self.exact_variance, places=6),
+            "rho": decimal_text(self.rho),
+        }
+
+    @property
+    def variance(self) -> float:
+        return float(self.exact_variance)
+
+    def draw(self, size: int | tuple[int, ...], rng: Randomness) -> NDArray[np.int64]:
+        return discrete_gaussian(variance=self.exact_variance, size=size, rng=rng)
+
+    def largest(self, *, count: int, beta: float) -> float:
+        return float(gaussian_max_quantile(variance=self.exact_variance, count=count, beta=beta))
+
+    def sum(self, *, count: int, beta: float) -> float:
+        return gaussian_sum_quantile(variance=self.exact_variance, count=count, beta=beta)

@@ -1,0 +1,147 @@
+"""Counts: what a mechanism may see of a table, and the dense histogram over a universe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.errors import InvalidInput
+from releases.engine.universe import Attribute, Universe
+
+#: A dense histogram of more cells than this is not offered (8 bytes a cell, two at a time).
+MOST_DENSE_CELLS = 100_000_000
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """The private table as mechanisms see it: exact counts over declared bins.
+
+    Implementations are `Histogram` here and `TableCounts` in ``tables.py``. Only `Plan.run` calls them.
+    """
+
+    @property
+    def universe(self) -> Universe: ...
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """The exact counts over the named attributes, one axis each, in the order named."""
+        ...
+
+    def histogram(self) -> NDArray[np.int64]:
+        """The exact counts over the whole universe, shape `universe.shape`."""
+        ...
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        """How many rows have each combination of values of the named attributes."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Distinct combinations of values, and how many rows have each. Exact, and as private as the table.
+
+    Attributes:
+        values: for each attribute an array with one entry a combination: the position of a category, or a number in
+            units of its last place (`Attribute.decimals`), clamped to its range.
+        counts: how many rows, above 0.
+    """
+
+    values: tuple[NDArray[np.int64], ...]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """A dense histogram held in memory; the `Counts` of simulations, tests and small tables.
+
+    Attributes:
+        universe: the cells.
+        counts: non-negative integers, shape `universe.shape`.
+    """
+
+    universe: Universe
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.counts.shape != self.universe.shape:
+            raise InvalidInput("counts", self.counts.shape, f"must have the universe's shape {self.universe.shape}")
+        if self.counts.dtype != np.int64:
+            raise InvalidInput("counts", self.counts.dtype, "must be 64-bit integers")
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        return marginal(self.counts, self.universe.axes(names))
+
+    def histogram(self) -> NDArray[np.int64]:
+        return self.counts
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        """Combinations of categories; numbers too where every bin holds a single value.
+
+        Raises:
+            InvalidInput: a numeric attribute has a bin of several values, so the histogram does not know them.
+        """
+        table = self.marginal(names)
+        cells = np.nonzero(table)
+        values = tuple(
+            _values_of_bins(self.universe[name])[indices] for name, indices in zip(names, cells, strict=True)
+        )
+        return Tally(values=values, counts=table[cells])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows held in memory, a column at a time; the `Counts` of simulations and tests of numeric statistics.
+
+    Attributes:
+        universe: declares the columns.
+        columns: for each attribute its values, coded as in `Tally`.
+    """
+
+    universe: Universe
+    columns: dict[str, NDArray[np.int64]]
+
+    def __post_init__(self) -> None:
+        if set(self.columns) != set(self.universe.names):
+            raise InvalidInput("columns", ", ".join(self.columns), "must be those of the universe")
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        shape = tuple(self.universe[name].size for name in names)
+        counts = np.zeros(shape, dtype=np.int64)
+        np.add.at(counts, tuple(_bins_of_values(self.universe[name], self.columns[name]) for name in names), 1)
+        return counts
+
+    def histogram(self) -> NDArray[np.int64]:
+        return self.marginal(self.universe.names)
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        stacked = np.stack([self.columns[name] for name in names])
+        values, counts = np.unique(stacked, axis=1, return_counts=True)
+        return Tally(values=tuple(values), counts=counts.astype(np.int64))
+
+
+def _bins_of_values(attribute: Attribute, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    if not attribute.is_numeric:
+        return values
+    edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
+    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, attribute.size - 1)
+
+
+def _values_of_bins(attribute: Attribute) -> NDArray[np.int64]:
+    if not attribute.is_numeric:
+        return np.arange(attribute.size, dtype=np.int64)
+    edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
+    edges[-1] += 1  # the last bin is closed
+    if any(high - low != 1 for low, high in pairwise(edges)):
+        raise InvalidInput(attribute.name, "a bin of several values", "does not tell the values in it")
+    return np.asarray(edges[:-1], dtype=np.int64)
+
+
+def marginal(array: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:
+    """Sum an array over all axes but `axes`, which the result has in the order given."""
+    others = tuple(axis for axis in range(array.ndim) if axis not in axes)
+    kept = sorted(axes)
+    table: NDArray[Any] = array.sum(axis=others).transpose([kept.index(axis) for axis in axes])
+    return table

@@ -1,0 +1,261 @@
+"""From a table to counts, by one ibis expression that DuckDB, PostgreSQL and Spark all run.
+
+Every column is read as text and coded by the declared universe: nothing is inferred from rows, and no row can make
+the expression fail (text is matched against a fixed grammar of numbers before it is cast). A person's rows are
+bounded here, before anything is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.errors import InvalidInput
+from releases.engine.histogram import MOST_DENSE_CELLS, Tally
+from releases.engine.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+#: A number: plain digits with an optional point and a short exponent. Neither "nan", "inf" nor hexadecimal is one,
+#: and nothing that matches can overflow a double, so the cast never fails.
+NUMBER_GRAMMAR = r"^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$"
+#: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
+_SHORT_CHAIN = 64
+_CELL = "dpweb_cell"
+
+
+def open_table(location: str) -> ir.Table:
+    """Open a table: the path of a Parquet file, or ``postgresql://user@host/database#table``.
+
+    Raises:
+        InvalidInput: the location is of neither form, or nothing can be opened there.
+    """
+    import ibis
+
+    if "://" not in location:
+        connection = ibis.duckdb.connect()
+        # A worker reads while others write to the same disc; progress bars would print row counts.
+        connection.raw_sql("SET enable_progress_bar = false")
+        return connection.read_parquet(location)
+    url, _, name = location.partition("#")
+    if not name:
+        raise InvalidInput("table", location.partition("@")[2] or "URL", "must end with #table_name")
+    schema_name, _, table_name = name.rpartition(".")
+    return ibis.connect(url).table(table_name, database=schema_name or None)
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Exact counts of a table under a schema; the `Counts` of real releases.
+
+    Attributes:
+        table: an ibis table, of whatever backend.
+        schema: declares the bins, the unit and its bound.
+    """
+
+    table: ir.Table
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        check_columns(self.table.columns, self.schema)
+
+    @property
+    def universe(self) -> Universe:
+        return self.schema.universe
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """The exact counts over the named attributes. A row dropped by any declared rule counts nowhere."""
+        universe = self.universe.project(names)
+        if universe.size > MOST_DENSE_CELLS:
+            raise InvalidInput("marginal", f"{universe.size:,} cells", f"must have at most {MOST_DENSE_CELLS:,}")
+        rows = self._bounded_rows()
+        strides = [int(stride) for stride in np.cumprod([1, *universe.shape[:0:-1]])[::-1]]
+        cell = sum(
+            (rows[_code(self.universe.axis(name))] * stride for name, stride in zip(names, strides, strict=True)),
+            start=0 * rows[_code(self.universe.axis(names[0]))],
+        )
+        grouped = rows.select(**{_CELL: cell}).group_by(_CELL).aggregate(rows=lambda each: each.count())
+        found = _run(grouped)
+        counts = np.zeros(universe.size, dtype=np.int64)
+        counts[found.column(_CELL).to_numpy()] = found.column("rows").to_numpy()
+        return counts.reshape(universe.shape)
+
+    def histogram(self) -> NDArray[np.int64]:
+        return self.marginal(self.universe.names)
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        """How many rows have each combination of values; numbers in units of their last place."""
+        rows = self._bounded_rows()
+        values = {
+            f"value_{i}": _fixed_point(rows, self.universe.axis(name), self.universe[name])
+            for i, name in enumerate(names)
+        }
+        grouped = rows.select(**values).group_by(list(values)).aggregate(rows=lambda each: each.count())
+        found = _run(grouped)
+        return Tally(
+            values=tuple(found.column(value).to_numpy().astype(np.int64) for value in values),
+            counts=found.column("rows").to_numpy().astype(np.int64),
+        )
+
+    def _bounded_rows(self) -> ir.Table:
+        """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
+        rows = coded(self.table, self.schema)
+        codes = [_code(axis) for axis in range(len(self.universe.attributes))]
+        rows = rows.filter([rows[code].notnull() for code in codes])
+        if self.schema.unit.kind == "row":
+            return rows
+        return _bound_contributions(rows, codes, self.schema)
+
+
+def check_columns(columns: tuple[str, ...], schema: Schema) -> None:
+    """Refuse a schema that names a column the table does not have.
+
+    Raises:
+        InvalidInput: naming the column.
+    """
+    present = set(columns)
+    for position, attribute in enumerate(schema.universe.attributes):
+        if attribute.name not in present:
+            raise InvalidInput(f"columns[{position}].name", attribute.name, "is not a column of the table")
+    if schema.unit.id_column is not None and schema.unit.id_column not in present:
+        raise InvalidInput("unit.id", schema.unit.id_column, "is not a column of the table")
+
+
+def coded(table: ir.Table, schema: Schema) -> ir.Table:
+    """The declared columns as bin numbers (null: the row does not count), and the id column as text."""
+    attributes = schema.universe.attributes
+    text = {_text(axis): _as_text(table[each.name]) for axis, each in enumerate(attributes)}
+    if schema.unit.id_column is not None:
+        text["unit_id"] = _as_text(table[schema.unit.id_column])
+    rows = table.select(**text)
+    numeric = {_number(axis): _as_number(rows[_text(axis)]) for axis, each in enumerate(attributes) if each.is_numeric}
+    rows = rows.mutate(**numeric) if numeric else rows
+    for axis, attribute in enumerate(attributes):
+        rows = _with_code(rows, axis, attribute)
+    return rows
+
+
+def _with_code(rows: ir.Table, axis: int, attribute: Attribute) -> ir.Table:
+    import ibis
+
+    if attribute.is_numeric:
+        return rows.mutate(**{_code(axis): _bin(rows[_number(axis)], attribute)})
+    caught = attribute.categories.index(attribute.outside) if attribute.outside != DROP else None
+    otherwise = ibis.null("int64") if caught is None else ibis.literal(caught, "int64")
+    text = rows[_text(axis)]
+    if attribute.size <= _SHORT_CHAIN:
+        branches = [(text == each, ibis.literal(i, "int64")) for i, each in enumerate(attribute.categories)]
+        return rows.mutate(**{_code(axis): ibis.cases(*branches, else_=otherwise)})
+    names = ibis.memtable(
+        {"category": list(attribute.categories), _code(axis): list(range(attribute.size))},
+        schema={"category": "string", _code(axis): "int64"},
+    )
+    joined = rows.left_join(names, text == names["category"]).drop("category")
+    return joined if caught is None else joined.mutate(**{_code(axis): joined[_code(axis)].fill_null(caught)})
+
+
+def _bin(value: ir.FloatingValue, attribute: Attribute) -> ir.IntegerValue:
+    """The bin of a number: lower edge inclusive, upper exclusive, the last bin closed; null is dropped."""
+    import ibis
+
+    edges = [float(edge) for edge in attribute.edges]
+    last = attribute.size - 1
+    if attribute.kind is AttributeKind.INTEGER:
+        value = ibis.cases((value == value.floor().cast("float64"), value), else_=ibis.null("float64"))
+    inside = _search(value, edges, 0, last)
+    if attribute.outside == CLAMP:
+        return ibis.cases((value.notnull(), inside), else_=ibis.null("int64"))
+    return ibis.cases(((value >= edges[0]) & (value <= edges[-1]), inside), else_=ibis.null("int64"))
+
+
+def _search(value: ir.FloatingValue, edges: list[float], low: int, high: int) -> ir.IntegerValue:
+    """The bin among low..high, clamped at both ends: a balanced chain of comparisons, or arithmetic."""
+    import ibis
+
+    if high - low >= _SHORT_CHAIN * _SHORT_CHAIN:
+        return _equal_width(value, edges)
+    if low == high:
+        return ibis.literal(low, "int64")
+    middle = (low + high + 1) // 2
+    upper, lower = _search(value, edges, middle, high), _search(value, edges, low, middle - 1)
+    return ibis.ifelse(value >= edges[middle], upper, lower)
+
+
+def _equal_width(value: ir.FloatingValue, edges: list[float]) -> ir.IntegerValue:
+    """Thousands of bins must be of one width; then the bin is a division, clamped."""
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    if any(abs(high - low - width) > 1e-9 * abs(width) for low, high in pairwise(edges)):
+        raise InvalidInput("edges", f"{len(edges) - 1:,} bins", "must be of equal width when there are so many")
+    position = ((value - edges[0]) / width).clip(lower=0.0, upper=float(len(edges) - 2))
+    return position.floor().cast("int64")
+
+
+def _fixed_point(rows: ir.Table, axis: int, attribute: Attribute) -> ir.IntegerValue:
+    """A category's position, or a number in units of its last place, clamped to its range."""
+    if not attribute.is_numeric:
+        return rows[_code(axis)]
+    scaled = (rows[_number(axis)] * 10**attribute.decimals + 0.5).floor()
+    return scaled.clip(lower=float(attribute.lowest), upper=float(attribute.highest)).cast("int64")
+
+
+def _bound_contributions(rows: ir.Table, codes: list[str], schema: Schema) -> ir.Table:
+    """Keep at most `max_rows` rows of each person; rows without an id belong to nobody and do not count.
+
+    Which rows are kept depends on that person's rows alone, so a neighbour changes nobody else's: they are ordered
+    by a fixed scramble of their codes (equal rows are interchangeable), which favours no value.
+    """
+    import ibis
+
+    rows = rows.filter(rows["unit_id"].notnull())
+    scramble = sum(
+        ((rows[code] * _multiplier(name)) % 1_000_003 for code, name in zip(codes, schema.universe.names, strict=True)),
+        start=ibis.literal(0, "int64"),
+    )
+    order = [scramble % 1_000_003, *(rows[code] for code in codes)]
+    ranked = rows.mutate(rank_of_row=ibis.row_number().over(group_by=rows["unit_id"], order_by=order))
+    return ranked.filter(ranked["rank_of_row"] < schema.unit.max_rows)
+
+
+def _multiplier(name: str) -> int:
+    return 1 + int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) % 1_000_002
+
+
+def _as_text(column: ir.Column) -> ir.StringValue:
+    """Text without spaces around it; nothing, and text of spaces only, is missing."""
+    return column.cast("string").strip().nullif("")
+
+
+def _as_number(text: ir.StringValue) -> ir.FloatingValue:
+    import ibis
+
+    return ibis.cases((text.re_search(NUMBER_GRAMMAR), text.cast("float64")), else_=ibis.null("float64"))
+
+
+def _run(expression: ir.Table) -> Any:
+    import ibis
+
+    fuse = ibis.options.sql.fuse_selects
+    # Fused selects would repeat each cast in every comparison of a bin search.
+    ibis.options.sql.fuse_selects = False
+    try:
+        return expression.to_pyarrow()
+    finally:
+        ibis.options.sql.fuse_selects = fuse
+
+
+def _text(axis: int) -> str:
+    return f"text_{axis}"
+
+
+def _number(axis: int) -> str:
+    return f"number_{axis}"
+
+
+def _code(axis: int) -> str:
+    return f"code_{axis}"

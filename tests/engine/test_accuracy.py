@@ -1,0 +1,134 @@
+"""Quantiles of noise: each held against brute force, never below it and never loose."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.accuracy import (
+    Bound,
+    Proof,
+    check_beta,
+    gaussian_max_quantile,
+    gaussian_sum_quantile,
+    laplace_max_quantile,
+    laplace_sum_quantile,
+    union_half_widths,
+)
+from releases.engine.errors import InvalidInput
+
+
+def laplace_law(scale, reach):
+    ratio = np.exp(-1 / scale)
+    return (1 - ratio) / (1 + ratio) * ratio ** np.abs(np.arange(-reach, reach + 1))
+
+
+def sum_law(scale, count, reach):
+    law = one = laplace_law(scale, reach)
+    for _ in range(count - 1):
+        law = np.convolve(law, one)
+    return law
+
+
+def test_ten_thousand_family_names_at_epsilon_one_are_within_twelve_with_95_percent():
+    # Dwork and Roth (2014), Example 3.2 says 12.2 by the sum over all names; noise is whole, so 12 holds.
+    assert laplace_max_quantile(scale=Fraction(1), count=10_000, beta=0.05) == 12
+    assert np.log(10_000 / 0.05) == pytest.approx(12.2, abs=0.01)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.fractions("0.2", 12), st.integers(1, 5000), st.sampled_from([0.001, 0.01, 0.05, 0.3]))
+def test_the_quantile_of_the_largest_draw_is_exact(scale, count, beta):
+    found = laplace_max_quantile(scale=scale, count=count, beta=beta)
+
+    # Pr[|X| <= m] from the tails, which keeps its precision where 1 - tail would not.
+    def all_within(m):
+        tail = 2 * np.exp(-(m + 1) / float(scale)) / (1 + np.exp(-1 / float(scale)))
+        return np.exp(count * np.log1p(-min(tail, 1.0))) if tail < 1 else 0.0
+
+    assert all_within(found) >= 1 - beta
+    assert found == 0 or all_within(found - 1) < (1 - beta) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(3, 2), Fraction(4)])
+@pytest.mark.parametrize("beta", [0.2, 0.05, 1e-3, 1e-6])
+def test_the_quantile_of_a_sum_is_exact(count, scale, beta):
+    law = sum_law(float(scale), count, 250)
+    away = np.abs(np.arange(len(law)) - len(law) // 2)
+    found = laplace_sum_quantile(scale=scale, count=count, beta=beta)
+    assert law[away > found].sum() <= beta
+    assert found == 0 or law[away > found - 1].sum() > beta * (1 - 1e-6)
+
+
+def test_the_quantile_of_a_sum_approaches_the_normal_one():
+    scale, count, beta = Fraction(3, 2), 40_000, 1e-4
+    r = np.exp(-1 / float(scale))
+    deviation = np.sqrt(count * 2 * r) / (1 - r)
+    assert laplace_sum_quantile(scale=scale, count=count, beta=beta) == pytest.approx(3.8906 * deviation, rel=0.01)
+
+
+def gaussian_law(variance, reach):
+    law = np.exp(-(np.arange(-reach, reach + 1, dtype=float) ** 2) / (2 * float(variance)))
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 10), Fraction(1), Fraction(30), Fraction(2000)])
+@pytest.mark.parametrize(("count", "beta"), [(1, 0.05), (1000, 0.05), (50, 1e-5)])
+def test_the_quantile_of_the_largest_gaussian_draw_is_exact(variance, count, beta):
+    found = gaussian_max_quantile(variance=variance, count=count, beta=beta)
+    law = gaussian_law(variance, 600)
+    away = np.abs(np.arange(len(law)) - len(law) // 2)
+    assert count * np.log1p(-law[away > found].sum()) >= np.log1p(-beta)
+    assert found == 0 or count * np.log1p(-law[away > found - 1].sum()) < np.log1p(-beta) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("variance", [Fraction(1, 2), Fraction(2), Fraction(70)])
+@pytest.mark.parametrize("beta", [0.2, 1e-3, 1e-6])
+def test_the_quantile_of_a_sum_of_gaussian_draws_is_exact(count, variance, beta):
+    one = law = gaussian_law(variance, 130)
+    for _ in range(count - 1):
+        law = np.convolve(law, one)
+    away = np.abs(np.arange(len(law)) - len(law) // 2)
+    found = gaussian_sum_quantile(variance=variance, count=count, beta=beta)
+    assert law[away > found].sum() <= beta
+    assert found == 0 or law[away > found - 1].sum() > beta * (1 - 1e-6)
+
+
+def test_many_gaussian_draws_are_bounded_by_the_sub_gaussian_tail_at_worst():
+    for variance, count in ((Fraction(10**8), 10**6), (Fraction(3), 500)):
+        deviation = np.sqrt(float(variance) * count)
+        found = gaussian_sum_quantile(variance=variance, count=count, beta=1e-4)
+        assert 3.88 * deviation <= found <= np.sqrt(2 * np.log(2e4)) * deviation
+
+
+def test_a_sum_too_wide_for_the_lattice_is_bounded_by_chernoff():
+    scale, count, beta = Fraction(10_000), 1_000_000, 1e-3
+    found = laplace_sum_quantile(scale=scale, count=count, beta=beta)
+    normal = 3.2905 * float(scale) * np.sqrt(2 * count)
+    assert normal <= found <= 1.25 * normal
+
+
+def test_the_union_bound_gives_each_answer_its_share():
+    shares = []
+    union_half_widths(
+        [(10, 1), (30, 7)], beta=Fraction(1, 20), quantile=lambda cells, beta: shares.append((cells, beta)) or 1.0
+    )
+    assert shares == [(1, 0.05 / 40), (7, 0.05 / 40)]
+
+
+@pytest.mark.parametrize("beta", [Fraction(0), Fraction(1), Fraction(-1), 0.05, None])
+def test_a_beta_that_is_no_probability_is_refused(beta):
+    with pytest.raises(InvalidInput, match="beta"):
+        check_beta(beta)
+
+
+def test_a_bound_survives_a_round_trip_through_json():
+    bound = Bound(beta=Fraction(1, 20), half_widths=(3.0, 4.5), proof=Proof.BEFORE, formula="x", source="y")
+    assert Bound.from_json(bound.to_json()) == bound
+    assert bound.alpha == 4.5

@@ -1,0 +1,201 @@
+"""Counting tables: one contract for every counts backend, held against plain Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import uuid
+
+import ibis
+import numpy as np
+import pytest
+
+from releases.engine.errors import InvalidInput
+from releases.engine.tables import NUMBER_GRAMMAR, TableCounts, open_table
+from releases.engine.universe import Schema
+
+ROWS = """id,age,wage,sex,town
+p1,18,0,f,a
+p1,24,10.49,f,a
+p1,25,10.5,m,b
+p2,65, 80 ,m,c
+p2,66,80.01,f,zz
+p3,17,-1,m,
+p3,abc,5,f,a
+p4,,5,f,a
+p5,31.0,5,x,a
+p5,31.5,5,f,a
+,40,5,f,b
+p6,4e1,1e1,m,b
+p7,nan,inf,f,a
+p8,40,1e400,f,a
+p9, 40 ,5, f ,b
+p9,+40,.5,m,c
+"""
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [18, 25, 35, 65]},
+    {"name": "wage", "type": "number", "edges": [0, 10.5, 20, 80], "outside": "drop"},
+    {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+    {"name": "town", "type": "categorical", "categories": ["a", "b", "other"], "outside": "other"},
+]
+
+
+def schema(unit=None, columns=COLUMNS):
+    return Schema.from_json({"version": 1, "columns": columns, "unit": unit or {"kind": "row"}})
+
+
+def bin_of(attribute, text):
+    """The declared rule in plain Python: a bin number, or None for a row that does not count."""
+    text = text.strip()
+    if not attribute.is_numeric:
+        if text in attribute.categories:
+            return attribute.categories.index(text)
+        return None if attribute.outside == "drop" else attribute.categories.index(attribute.outside)
+    if not re.match(NUMBER_GRAMMAR, text):
+        return None
+    value = float(text)
+    if attribute.kind == "integer" and value != int(value):
+        return None
+    edges = [float(edge) for edge in attribute.edges]
+    if attribute.outside == "drop" and not edges[0] <= value <= edges[-1]:
+        return None
+    return int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, attribute.size - 1))
+
+
+def plain_counts(declared, text=ROWS):
+    counts = np.zeros(declared.universe.shape, dtype=np.int64)
+    rows = csv.DictReader(io.StringIO(text))
+    for row in rows:
+        cell = tuple(bin_of(attribute, row[attribute.name]) for attribute in declared.universe.attributes)
+        if None not in cell:
+            counts[cell] += 1
+    return counts
+
+
+def load_duckdb(text, tmp_path, request):
+    path = tmp_path / f"{uuid.uuid4().hex}.csv"
+    path.write_text(text)
+    connection = ibis.duckdb.connect()
+    target = path.with_suffix(".parquet")
+    connection.raw_sql(f"COPY (SELECT * FROM read_csv('{path}', all_varchar = true)) TO '{target}'")
+    return open_table(str(target))
+
+
+def load_postgres(text, tmp_path, request):
+    import psycopg
+
+    url = request.getfixturevalue("postgres_database")
+    name = f"survey_{uuid.uuid4().hex}"
+    rows = list(csv.reader(io.StringIO(text)))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} text' for column in rows[0])})")
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {name} VALUES ({', '.join(['%s'] * len(rows[0]))})",
+                [[value or None for value in row] for row in rows[1:]],
+            )
+    return open_table(f"{url}#{name}")
+
+
+BACKENDS = [load_duckdb, pytest.param(load_postgres, marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=BACKENDS, ids=["duckdb", "postgres"])
+def load(request, tmp_path):
+    return lambda text=ROWS: request.param(text, tmp_path, request)
+
+
+def test_the_histogram_is_what_the_declared_rules_say_row_by_row(load):
+    declared = schema()
+    counts = TableCounts(load(), declared).histogram()
+    assert counts.dtype == np.int64
+    np.testing.assert_array_equal(counts, plain_counts(declared))
+    assert counts.sum() == 8
+
+
+@pytest.mark.parametrize("names", [("age",), ("town", "age"), ("sex", "wage", "town")])
+def test_a_marginal_is_the_histogram_summed(load, names):
+    declared = schema()
+    counts = TableCounts(load(), declared)
+    axes = declared.universe.axes(names)
+    others = tuple(axis for axis in range(4) if axis not in axes)
+    expected = counts.histogram().sum(axis=others)
+    np.testing.assert_array_equal(counts.marginal(names), expected.transpose(np.argsort(np.argsort(axes))))
+
+
+def test_a_person_counts_with_at_most_so_many_rows_and_a_row_without_id_does_not_count(load):
+    columns = [COLUMNS[2], COLUMNS[3]]
+    bounded = TableCounts(load(), schema({"kind": "person", "id": "id", "max_rows": 1}, columns))
+    # p5's first row has sex x and is dropped before rows are bounded; the row without id is nobody's.
+    assert bounded.histogram().sum() == 9
+    two = TableCounts(load(), schema({"kind": "person", "id": "id", "max_rows": 2}, columns))
+    assert two.histogram().sum() == 13
+    all_of_them = TableCounts(load(), schema({"kind": "person", "id": "id", "max_rows": 9}, columns))
+    assert all_of_them.histogram().sum() == 14
+
+
+def test_one_more_person_moves_nobody_elses_rows(load):
+    declared = schema({"kind": "person", "id": "id", "max_rows": 2}, [COLUMNS[2], COLUMNS[3]])
+    more = "".join(f"q,20,1,{sex},{town}\n" for sex, town in [("f", "a"), ("m", "b"), ("f", "c"), ("m", "a")])
+    before = TableCounts(load(), declared).histogram()
+    after = TableCounts(load(ROWS + more), declared).histogram()
+    assert (after >= before).all()
+    assert (after - before).sum() == 2
+
+
+def test_many_categories_and_many_bins_are_coded_alike(load):
+    codes = [f"c{i:03d}" for i in range(150)]
+    edges = sorted({i * i for i in range(90)})
+    columns = [
+        {"name": "town", "type": "categorical", "categories": codes, "outside": codes[7]},
+        {"name": "age", "type": "number", "edges": edges},
+    ]
+    text = "town,age\n" + "".join(f"{codes[(7 * i) % 150] if i % 10 else 'zz'},{(i * 37) % 8100}\n" for i in range(400))
+    declared = schema(columns=columns)
+    np.testing.assert_array_equal(TableCounts(load(text), declared).histogram(), plain_counts(declared, text))
+
+
+def test_thousands_of_bins_of_one_width_are_coded_by_division(load):
+    columns = [{"name": "age", "type": "integer", "edges": list(range(0, 20001, 2))}]
+    text = "age\n" + "".join(f"{(i * 7919) % 20100 - 50}\n" for i in range(500))
+    declared = schema(columns=columns)
+    np.testing.assert_array_equal(TableCounts(load(text), declared).histogram(), plain_counts(declared, text))
+
+
+def test_thousands_of_unequal_bins_are_refused_by_rule(load):
+    columns = [{"name": "age", "type": "integer", "edges": [i * i for i in range(5000)]}]
+    with pytest.raises(InvalidInput, match="equal width"):
+        TableCounts(load("age\n1\n"), schema(columns=columns)).histogram()
+
+
+def test_a_schema_that_names_a_missing_column_is_refused_before_anything_is_counted(load):
+    with pytest.raises(InvalidInput) as refusal:
+        TableCounts(load("age\n1\n"), schema())
+    assert refusal.value.field == "columns[1].name"
+    with pytest.raises(InvalidInput) as refusal:
+        TableCounts(load(), schema({"kind": "person", "id": "nobody", "max_rows": 1}))
+    assert refusal.value.field == "unit.id"
+
+
+def test_a_marginal_too_large_to_hold_is_refused(load):
+    wide = [{"name": name, "type": "integer", "edges": list(range(20001))} for name in ("age", "wage")]
+    with pytest.raises(InvalidInput, match="400,000,000 cells"):
+        TableCounts(load(), schema(columns=wide)).histogram()
+
+
+def test_a_url_without_a_table_is_refused():
+    with pytest.raises(InvalidInput, match="#table_name"):
+        open_table("postgresql://somebody@127.0.0.1/base")
+
+
+def test_a_tally_holds_every_value_in_units_of_its_last_place(load):
+    columns = [
+        {"name": "wage", "type": "number", "edges": [0, 10.5, 80], "decimals": 2},
+        {"name": "age", "type": "integer", "edges": [18, 66]},
+        {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+    ]
+    text = "wage,age,sex\n1.006,20,f\n1.006,20,f\n10.49,17,m\n99,70,m\n-3,40,f\n7,40,q\nx,40,f\n"
+    tally = TableCounts(load(text), schema(columns=columns)).tally(("wage", "age", "sex"))
+    found = sorted(zip(*(values.tolist() for values in tally.values), tally.counts.tolist(), strict=True))
+    assert found == [(0, 40, 0, 1), (101, 20, 0, 2), (1049, 18, 1, 1), (8000, 66, 1, 1)]

@@ -1,0 +1,143 @@
+"""The universe: declared bins, and a named refusal for every way to declare them wrongly."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases.engine.errors import InvalidInput
+from releases.engine.universe import Attribute, AttributeKind, Schema, Universe
+
+GENDER = {"name": "gender", "type": "categorical", "categories": ["female", "male"]}
+AGE = {"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}
+WAGE = {"name": "wage", "type": "number", "edges": [0, 10.5, 20, 80]}
+
+
+def schema(*columns, **others):
+    return Schema.from_json({"version": 1, "columns": list(columns), **others})
+
+
+def test_the_schema_of_the_formats_section_reads_as_it_says():
+    read = Schema.from_json(
+        {
+            "version": 1,
+            "unit": {"kind": "person", "id": "person_id", "max_rows": 2},
+            "neighbours": "replace",
+            "columns": [
+                GENDER,
+                AGE,
+                WAGE,
+                {"name": "region", "type": "categorical", "categories": ["n"], "outside": "drop"},
+            ],
+        }
+    )
+    assert read.universe.shape == (2, 5, 3, 1)
+    assert read.universe.size == 30
+    assert read.unit.max_rows == 2
+    assert read.universe["age"].outside == "clamp"
+    assert read.universe["gender"].outside == "drop"
+
+
+def test_bins_are_labelled_as_people_say_them():
+    assert Attribute.from_json(AGE).labels == ("18 to 24", "25 to 34", "35 to 44", "45 to 54", "55 to 65")
+    assert Attribute.from_json(WAGE).labels == ("[0, 10.5)", "[10.5, 20)", "[20, 80]")
+    single = Attribute.from_json({"name": "family", "type": "integer", "edges": [1, 2, 3]})
+    assert single.labels == ("1", "2 to 3")
+
+
+def test_a_schema_survives_a_round_trip_through_json():
+    first = schema(GENDER, AGE, WAGE, unit={"kind": "row"}, neighbours="add_remove")
+    assert Schema.from_json(json.loads(json.dumps(first.to_json()))) == first
+
+
+@pytest.mark.parametrize(
+    ("column", "field", "rule"),
+    [
+        ({**AGE, "edges": [18, 18]}, "columns[0] (age).edges", "must rise"),
+        ({**AGE, "edges": [30, 20]}, "columns[0] (age).edges", "must rise"),
+        ({**AGE, "edges": [1]}, "columns[0] (age).edges", "must be 2"),
+        ({**AGE, "edges": [1.5, 2]}, "columns[0] (age).edges", "whole numbers"),
+        ({**AGE, "edges": "18,25"}, "columns[0] (age).edges", "must be a list"),
+        ({**AGE, "edges": [0, float("nan")]}, "columns[0] (age).edges", "finite"),
+        ({**AGE, "edges": [0, True]}, "columns[0] (age).edges", "must be a number"),
+        ({**AGE, "outside": "female"}, "columns[0] (age).outside", '"clamp" or "drop"'),
+        ({**GENDER, "categories": ["a", "a"]}, "columns[0] (gender).categories", "twice"),
+        ({**GENDER, "categories": []}, "columns[0] (gender).categories", "1 to"),
+        ({**GENDER, "categories": [" "]}, "columns[0] (gender).categories", "printable"),
+        ({**GENDER, "categories": [1.5]}, "columns[0] (gender).categories", "must be text"),
+        ({**GENDER, "outside": "other"}, "columns[0] (gender).outside", "one of the declared"),
+        ({**GENDER, "edges": [1, 2]}, "columns[0] (gender).edges", "belong to numbers"),
+        ({**AGE, "categories": ["x"]}, "columns[0] (age).categories", "belong to a categorical"),
+        ({"name": "x", "type": "date"}, "columns[0] (x).type", "must be one of"),
+        ({"name": 3, "type": "integer"}, "columns[0].name", "must be text"),
+        ({"name": " x", "type": "integer", "edges": [1, 2]}, "columns[0] ( x).name", "without spaces"),
+        ({**AGE, "decimals": 1}, "columns[0] (age).decimals", "0 for whole numbers"),
+        ({**WAGE, "decimals": 0}, "columns[0] (wage).decimals", "must be 1 to 9"),
+        ({**WAGE, "decimals": 10}, "columns[0] (wage).decimals", "must be 1 to 9"),
+        ({**WAGE, "decimals": -1}, "columns[0] (wage).decimals", "whole number"),
+        ({**WAGE, "edges": [0, 1e14], "decimals": 4}, "columns[0] (wage).decimals", "2^53"),
+        ({**GENDER, "decimals": 2}, "columns[0] (gender).decimals", "belong to numbers"),
+        ({**AGE, "bins": 3}, "columns[0] (age).field", "not known"),
+        ("age", "columns[0].column", "must be an object"),
+    ],
+)
+def test_a_wrong_column_is_refused_by_field_value_and_rule(column, field, rule):
+    with pytest.raises(InvalidInput) as refusal:
+        schema(column)
+    assert refusal.value.field == field
+    assert rule in refusal.value.rule
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ([], "schema"),
+        ({"version": 2, "columns": [AGE]}, "schema.version"),
+        ({"version": 1, "columns": []}, "columns"),
+        ({"version": 1, "columns": [AGE, AGE]}, "columns[1].name"),
+        ({"version": 1, "columns": [AGE], "neighbours": "both"}, "neighbours"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "household"}}, "unit.kind"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "person"}}, "unit.id"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "person", "id": "p", "max_rows": 0}}, "unit.max_rows"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "person", "id": "age"}}, "unit.id"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "row", "max_rows": 2}}, "unit"),
+        ({"version": 1, "columns": [AGE], "unit": {"kind": "row", "rows": 2}}, "unit"),
+        ({"version": 1, "columns": [AGE], "epsilon": 1}, "schema"),
+    ],
+)
+def test_a_wrong_schema_is_refused_by_field(value, field):
+    with pytest.raises(InvalidInput) as refusal:
+        Schema.from_json(value)
+    assert refusal.value.field == field
+
+
+def test_the_total_is_public_only_where_no_row_can_be_dropped_and_neighbours_replace():
+    kept = {**GENDER, "outside": "male"}
+    assert schema(kept, neighbours="replace").total_is_public
+    assert not schema(kept, neighbours="add_remove").total_is_public
+    assert not schema(GENDER, neighbours="replace").total_is_public
+    assert not schema(kept, AGE, neighbours="replace").total_is_public  # text that is no number is dropped
+    assert not schema(kept, neighbours="replace", unit={"kind": "person", "id": "p"}).total_is_public
+
+
+def test_the_size_of_a_huge_universe_is_exact():
+    many = Universe(
+        attributes=tuple(
+            Attribute(name=f"c{i}", kind=AttributeKind.CATEGORICAL, categories=tuple("abcdefghij")) for i in range(40)
+        )
+    )
+    assert many.size == 10**40
+
+
+@given(st.lists(st.decimals(-1000, 1000, places=2, allow_nan=False), min_size=2, max_size=12, unique=True).map(sorted))
+def test_every_number_within_the_edges_has_exactly_one_label(edges):
+    attribute = Attribute(name="x", kind=AttributeKind.NUMBER, edges=tuple(edges))
+    assert len(attribute.labels) == len(edges) - 1
+    assert len(set(attribute.labels)) == len(attribute.labels)
+    assert attribute.labels[-1].endswith("]")
+    assert all(label.endswith(")") for label in attribute.labels[:-1])
+    assert Attribute.from_json(attribute.to_json()).edges == tuple(Decimal(repr(float(edge))) for edge in edges)
