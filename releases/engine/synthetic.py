@@ -1,0 +1,70 @@
+"""Synthetic records: rows with values of the declared domain, made from a paid-for distribution.
+
+Post-processing only. Nothing here sees data; the randomness merely spreads values within their bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.randomness import Randomness, uniform_below
+from releases.engine.result import Distribution
+from releases.engine.universe import Attribute, AttributeKind, Universe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Synthetic rows, a column at a time.
+
+    Attributes:
+        columns: by attribute name, in universe order; a categorical column holds positions in the attribute's
+            categories, an integer column whole numbers, a number column decimals within the bins.
+        rows: how many there are.
+    """
+
+    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]]
+    rows: int
+
+
+def synthetic_records(universe: Universe, distribution: Distribution, *, rows: int, rng: Randomness) -> Records:
+    """Make `rows` records whose marginals follow the distribution as closely as whole rows can."""
+    bins: dict[str, NDArray[np.int64]] = {}
+    for component in distribution.components:
+        counts = _systematic_counts(component.weights, rows, rng)
+        held = np.flatnonzero(counts)
+        cells = np.repeat(held, counts[held])
+        cells = cells[_permutation(rows, rng)]
+        indices = np.unravel_index(cells, component.weights.shape)
+        bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
+    return Records(columns={each.name: _values(each, bins[each.name], rng) for each in universe.attributes}, rows=rows)
+
+
+def _systematic_counts(weights: NDArray[np.float64], rows: int, rng: Randomness) -> NDArray[np.int64]:
+    """Whole counts with sum `rows`, each within one of its expectation: systematic sampling along the cells."""
+    sums = np.cumsum(weights.reshape(-1))
+    start = float(rng.words(1)[0]) / 2.0**64
+    reached = np.floor(sums * (rows / sums[-1]) + start)
+    reached[-1] = rows
+    counts: NDArray[np.int64] = np.diff(np.minimum(reached, rows), prepend=0.0).astype(np.int64)
+    return counts
+
+
+def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:
+    if not attribute.is_numeric:
+        return bins
+    steps = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
+    steps[-1] += 1  # the last bin is closed at its upper edge
+    values = np.empty(len(bins), dtype=np.int64)
+    order = np.argsort(bins, kind="stable")
+    present, starts = np.unique(bins[order], return_index=True)
+    for index, members in zip(present, np.split(order, starts[1:]), strict=True):
+        low, high = steps[index], steps[index + 1]
+        values[members] = low + uniform_below(high - low, len(members), rng)
+    return values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
+
+
+def _permutation(size: int, rng: Randomness) -> NDArray[np.intp]:
+    return np.argsort(rng.words(size), kind="stable")

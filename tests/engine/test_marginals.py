@@ -1,0 +1,292 @@
+"""Marginals of dense arrays and their adjoint: the tree against plain sums, compiled against numpy."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.errors import InvalidInput
+from releases.engine.marginals import (
+    MarginalTree,
+    TableRotation,
+    compiled_kernels,
+    marginal_tree,
+    slice_marginals,
+    slice_of,
+)
+
+PATHS = pytest.mark.parametrize("compiled", [True, False], ids=["numba", "numpy"])
+
+
+@st.composite
+def universes(draw, *, most_axes=6, least_axes=1):
+    """A shape, and some sets of its axes in any order, among them perhaps () and all of them."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=least_axes, max_size=most_axes)))
+    every = [axes for size in range(len(shape) + 1) for axes in itertools.combinations(range(len(shape)), size)]
+    chosen = draw(st.lists(st.sampled_from(every), max_size=10, unique=True))
+    return shape, [tuple(draw(st.permutations(axes))) for axes in chosen]
+
+
+def plain(array, axes):
+    """The marginal over `axes`, by one numpy sum."""
+    kept = sorted(axes)
+    summed = array.sum(axis=tuple(a for a in range(array.ndim) if a not in axes))
+    return summed.transpose([kept.index(a) for a in axes])
+
+
+def spread(table, axes, shape):
+    """table[x_S] for every x."""
+    ascending = table.transpose(np.argsort([sorted(axes).index(a) for a in axes]))
+    return np.broadcast_to(ascending.reshape([shape[a] if a in axes else 1 for a in range(len(shape))]), shape)
+
+
+def tables_for(shape, sets, rng, scale=1.0):
+    return [scale * rng.normal(size=[shape[a] for a in axes]) for axes in sets]
+
+
+@PATHS
+@settings(deadline=None, max_examples=60)
+@given(universes(), st.integers(0, 2**32))
+def test_answers_equal_plain_sums(compiled, universe, seed):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    array = rng.normal(size=shape)
+    for table, axes in zip(tree.answer(array), sets, strict=True):
+        np.testing.assert_allclose(table, plain(array, axes), rtol=1e-12, atol=1e-12)
+
+
+@PATHS
+@settings(deadline=None, max_examples=40)
+@given(universes(), st.integers(0, 2**32))
+def test_whole_numbers_are_summed_exactly(compiled, universe, seed):
+    shape, sets = universe
+    array = np.random.default_rng(seed).integers(-(2**50), 2**50, size=shape)
+    for table, axes in zip(MarginalTree(shape, sets, compiled=compiled).answer(array), sets, strict=True):
+        assert table.dtype == np.int64
+        assert np.array_equal(table, plain(array, axes))
+
+
+@PATHS
+@settings(deadline=None, max_examples=60)
+@given(universes(), st.integers(0, 2**32))
+def test_the_adjoint_is_the_sum_of_spread_tables(compiled, universe, seed):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    tables = tables_for(shape, sets, rng)
+    expected = sum((spread(t, axes, shape) for t, axes in zip(tables, sets, strict=True)), np.zeros(shape))
+    np.testing.assert_allclose(tree.adjoint(tables), expected, rtol=1e-12, atol=1e-12)
+    start = rng.normal(size=shape)
+    np.testing.assert_allclose(tree.add_adjoint(tables, start.copy()), start + expected, rtol=1e-12, atol=1e-12)
+
+
+@PATHS
+@settings(deadline=None, max_examples=60)
+@given(universes(), st.integers(0, 2**32))
+def test_answer_and_adjoint_are_transposed_to_each_other(compiled, universe, seed):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    array, tables = rng.normal(size=shape), tables_for(shape, sets, rng)
+    there = sum(float((mine * t).sum()) for mine, t in zip(tree.answer(array), tables, strict=True))
+    assert there == pytest.approx(float((array * tree.adjoint(tables)).sum()), rel=1e-9, abs=1e-9)
+
+
+@PATHS
+@settings(deadline=None, max_examples=60)
+@given(universes(), st.integers(0, 2**32), st.sampled_from([0.1, 3.0, 400.0]))
+def test_scaling_multiplies_by_the_exponential_of_the_adjoint(compiled, universe, seed, scale):
+    """At scale 400 the factors of the parts would vanish one by one, and the product is taken in logarithms."""
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    weights, tables = rng.random(shape) + 0.1, tables_for(shape, sets, rng, scale)
+    exponents = tree.adjoint(tables)
+    expected = weights * np.exp(exponents - exponents.max())
+    scaled = tree.scale_by_exp(weights, tables)
+    np.testing.assert_allclose(weights * np.exp(scaled.log_shift - exponents.max()), expected, rtol=1e-9, atol=1e-100)
+    assert scaled.total == pytest.approx(float(weights.sum()))
+    assert np.isfinite(weights).all()
+    for table, axes in zip(tree.tables(scaled.answers), sets, strict=True):
+        np.testing.assert_allclose(table, plain(weights, axes), rtol=1e-9, atol=1e-12)
+
+
+@PATHS
+@settings(deadline=None, max_examples=40)
+@given(universes(), st.integers(0, 2**32), st.data())
+def test_scaling_by_some_tables_leaves_the_others_out(compiled, universe, seed, data):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    tables = tables_for(shape, sets, rng)
+    some = data.draw(st.sets(st.sampled_from(range(len(sets))))) if sets else set()
+    weights = rng.random(shape)
+    expected = weights * np.exp(sum((spread(tables[i], sets[i], shape) for i in some), np.zeros(shape)))
+    scaled = tree.scale_by_exp(weights, {i: tables[i] for i in some})
+    np.testing.assert_allclose(weights * np.exp(scaled.log_shift), expected, rtol=1e-10)
+    np.testing.assert_allclose(scaled.answers, tree.answer_vector(weights), rtol=1e-10)
+
+
+@PATHS
+@settings(deadline=None, max_examples=60)
+@given(universes(), st.integers(0, 2**32), st.sampled_from([0.3, 300.0]))
+def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(compiled, universe, seed, scale):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    tables = tables_for(shape, sets, rng, scale)
+    exponents = tree.adjoint(tables)
+    top = float(exponents.max())
+    density = np.exp(exponents - top)
+    gibbs = tree.gibbs(tables)
+    assert gibbs.log_normaliser == pytest.approx(top + np.log(density.sum()), rel=1e-9, abs=1e-9)
+    density /= density.sum()
+    np.testing.assert_allclose(tree.density(tables), density, rtol=1e-9, atol=1e-100)
+    np.testing.assert_allclose(gibbs.marginals, tree.answer_vector(density), rtol=1e-9, atol=1e-15)
+
+
+@PATHS
+@settings(deadline=None, max_examples=40)
+@given(universes(), st.integers(0, 2**32))
+def test_covariance_is_the_derivative_of_the_marginals(compiled, universe, seed):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    tree = MarginalTree(shape, sets, compiled=compiled)
+    at, along, other = rng.normal(size=(3, tree.cells))
+    gibbs = tree.gibbs(at)
+    step = 1e-5
+    slope = (tree.gibbs(at + step * along).marginals - tree.gibbs(at - step * along).marginals) / (2 * step)
+    np.testing.assert_allclose(gibbs.covariance(along), slope, atol=1e-8)
+    assert float(other @ gibbs.covariance(along)) == pytest.approx(float(along @ gibbs.covariance(other)), abs=1e-10)
+
+
+@settings(deadline=None, max_examples=40)
+@given(universes(), st.integers(0, 2**32), st.integers(1, 2))
+def test_rotation_multiplies_every_table_along_every_axis(universe, seed, least):
+    shape, sets = universe
+    rng = np.random.default_rng(seed)
+    factors = [(m + m.T) for m in (rng.normal(size=(n, n)) for n in shape)]
+    results = []
+    for compiled in (True, False):
+        tree = MarginalTree(shape, sets, compiled=compiled)
+        vector = np.random.default_rng(seed).normal(size=tree.cells)
+        rotated = TableRotation(tree, factors, least=least)(vector)
+        for before, after, axes in zip(tree.tables(vector), tree.tables(rotated), sets, strict=True):
+            expected = before
+            for k, axis in enumerate(axes if len(axes) >= least else ()):
+                expected = np.moveaxis(np.tensordot(factors[axis], expected, axes=(1, k)), 0, k)
+            np.testing.assert_allclose(after, expected, rtol=1e-9, atol=1e-9)
+        results.append(rotated)
+    np.testing.assert_allclose(*results, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_numba_and_numpy_agree_on_an_array_of_some_size(size):
+    shape = (6, 3, 5, 4, 2, 7)
+    sets = list(itertools.combinations(range(6), size))
+    fast, slow = MarginalTree(shape, sets), MarginalTree(shape, sets, compiled=False)
+    rng = np.random.default_rng(1)
+    array, vector = rng.random(shape), rng.normal(size=fast.cells)
+    np.testing.assert_allclose(fast.answer_vector(array), slow.answer_vector(array), rtol=1e-12)
+    np.testing.assert_allclose(fast.adjoint(vector), slow.adjoint(vector), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(fast.gibbs(vector).marginals, slow.gibbs(vector).marginals, rtol=1e-10)
+
+
+@settings(deadline=None, max_examples=60)
+@given(universes(least_axes=2), st.integers(0, 2**32), st.data())
+def test_marginals_of_a_slice_equal_plain_sums_of_it(universe, seed, data):
+    shape, _ = universe
+    array = np.random.default_rng(seed).normal(size=shape)
+    fixed = {}
+    for axis in data.draw(st.sets(st.sampled_from(range(len(shape))))):
+        low = data.draw(st.integers(0, shape[axis] - 1))
+        fixed[axis] = low if data.draw(st.booleans()) else (low, data.draw(st.integers(low + 1, shape[axis])))
+    free = [a for a in range(len(shape)) if not isinstance(fixed.get(a, ()), int)]
+    every = [axes for size in range(len(free) + 1) for axes in itertools.combinations(free, size)]
+    sets = data.draw(st.lists(st.sampled_from(every), max_size=4, unique=True))
+    part = slice_of(array, fixed)
+    assert np.shares_memory(part, array)
+    for table, axes in zip(slice_marginals(array, fixed, sets), sets, strict=True):
+        np.testing.assert_allclose(table, plain(part, tuple(free.index(a) for a in axes)), rtol=1e-10, atol=1e-10)
+
+
+def test_a_marginal_over_a_fixed_axis_is_refused():
+    with pytest.raises(InvalidInput, match="not fixed to one index"):
+        slice_marginals(np.ones((2, 3)), {0: 1}, [(0, 1)])
+
+
+def test_tables_come_in_the_order_asked_and_fill_what_is_given():
+    array = np.arange(24.0).reshape(2, 3, 4)
+    tree = MarginalTree((2, 3, 4), [(2, 0), (1,), ()])
+    out = [np.zeros((4, 2)), np.zeros(3), np.zeros(())]
+    returned = tree.answer(array, out)
+    assert all(mine is theirs for mine, theirs in zip(returned, out, strict=True))
+    np.testing.assert_array_equal(out[0], array.sum(axis=1).T)
+    assert out[2] == array.sum()
+
+
+def test_a_vector_and_its_tables_are_the_same_numbers():
+    tree = MarginalTree((2, 3, 4), [(2, 0), (1,)])
+    vector = np.arange(float(tree.cells))
+    np.testing.assert_array_equal(tree.vector(tree.tables(vector)), vector)
+    assert np.shares_memory(tree.tables(vector)[0], vector)
+
+
+def test_one_pass_reads_the_array_and_the_parts_are_small():
+    """What makes it fast, held without a clock: the parts of the universe are a small share of it."""
+    plan = marginal_tree((4,) * 10, tuple(itertools.combinations(range(10), 3)))._plan
+    assert plan.fused
+    assert len(plan.children) <= 4
+    assert sum(child.size for child in plan.children) < 0.2 * 4**10
+    assert int(plan.steps[:, 2:].prod(axis=1).sum()) < 4**10
+
+
+@pytest.mark.parametrize(
+    ("shape", "sets", "text"),
+    [
+        ((2, 0), [(0,)], "lengths of at least 1"),
+        ((2, 3), [(0, 2)], "distinct axes from 0 to 1"),
+        ((2, 3), [(0, 0)], "distinct axes"),
+        ((2, 3), [(0, 1), (1, 0)], "must not name the same axes twice"),
+    ],
+)
+def test_a_tree_that_makes_no_sense_is_refused(shape, sets, text):
+    with pytest.raises(InvalidInput, match=text):
+        MarginalTree(shape, sets)
+
+
+def test_arrays_and_tables_of_another_shape_or_kind_are_refused():
+    tree = MarginalTree((2, 3), [(0,), (1,)])
+    for wrong in (np.ones((3, 2)), np.ones((2, 3), dtype=np.float32), np.ones((3, 2)).T):
+        with pytest.raises(InvalidInput, match="array"):
+            tree.answer(wrong)
+    for tables in ([np.ones(2)], [np.ones(3), np.ones(2)], np.ones(4)):
+        with pytest.raises(InvalidInput, match="tables"):
+            tree.adjoint(tables)
+
+
+def test_without_numba_the_same_answers_come_from_numpy():
+    code = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import numpy as np\n"
+        "from releases.engine.marginals import MarginalTree, compiled_kernels\n"
+        "assert compiled_kernels() is None\n"
+        "a = np.arange(60.0).reshape(3, 4, 5)\n"
+        "print(MarginalTree((3, 4, 5), [(0, 2)]).answer(a)[0].sum() == a.sum())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_numba_is_not_imported_with_the_module():
+    code = "import sys, releases.engine.fit, releases.engine.rounding; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert compiled_kernels() is not None
