@@ -1,0 +1,363 @@
+"""What a mechanism is: a plan made of public inputs, and a run that is the only place that touches data.
+
+Adding a mechanism is one file in this package: a `Mechanism` with a `plan` method, registered by `@register`, and
+a `Plan` with a `_run` method. The contract suite in ``tests/engine/test_mechanisms.py`` finds it by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from releases.engine.accuracy import Bound, check_beta
+from releases.engine.errors import EngineError, Infeasible, InvalidInput
+from releases.engine.events import Event
+from releases.engine.histogram import MOST_DENSE_CELLS, Counts
+from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
+from releases.engine.randomness import Randomness
+from releases.engine.result import Result
+from releases.engine.statistic import Statistic
+from releases.engine.universe import Schema
+from releases.engine.workload import Inquiry, Question, Workload, read_question
+
+#: Called between steps with what is being done and the share done in [0, 1]; may raise `Cancelled`.
+#: Both are functions of the plan and of noisy values already paid for, never of the data.
+Progress = Callable[[str, float], None]
+
+PLAN_VERSION = 1
+
+
+class PlanChanged(EngineError):
+    """A stored plan, made again, differs from what was stored: the software changed since. Plan again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a run will take, predicted from public inputs.
+
+    Attributes:
+        cells: how many numbers are held at once.
+        seconds: on one ordinary core.
+        bytes: of memory at the peak.
+    """
+
+    cells: int
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """A choice a mechanism leaves to the curator, public like everything in a plan.
+
+    Attributes:
+        name: as in the options object and on the command line.
+        help: one sentence for a person who does not know the field.
+        lowest, highest: the range of a whole number.
+        choices: the words accepted, where it is not a number.
+        default: None means that the mechanism decides.
+    """
+
+    name: str
+    help: str
+    lowest: int = 0
+    highest: int = 0
+    choices: tuple[str, ...] = ()
+    default: int | str | None = None
+
+    def read(self, value: object) -> int | str | None:
+        field_name = f"options.{self.name}"
+        if value is None or value == "":
+            return self.default
+        if self.choices:
+            if value not in self.choices:
+                raise InvalidInput(field_name, value, f"must be one of {', '.join(self.choices)}")
+            return str(value)
+        if isinstance(value, str) and value.strip().isdecimal():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not self.lowest <= value <= self.highest:
+            raise InvalidInput(field_name, value, f"must be a whole number from {self.lowest:,} to {self.highest:,}")
+        return value
+
+
+ROWS = Option(
+    name="rows",
+    help="How many synthetic rows to make; left empty, the noisy total that the release pays for.",
+    lowest=1,
+    highest=MOST_DENSE_CELLS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(ABC):
+    """What will be done to which data, with what noise, at what price, and how accurately. No data in it.
+
+    Attributes:
+        mechanism: the registered name.
+        schema: universe, privacy unit and neighbouring relation.
+        workload: the questions.
+        budget: what the release may spend.
+        beta: failure probability of the bound.
+        options: the mechanism's own choices, complete.
+        events: what will happen, for the accountant to price.
+        parameters: the numbers of the run (noise scale, rounds, ...), as text for people and receipts.
+        bound: the bound proved before the release, where there is one.
+        expectation: what simulations on public assumptions show, where no useful bound can be proved.
+        work: what it takes.
+        infeasible: why it cannot be run, in one sentence; empty where it can.
+    """
+
+    mechanism: str
+    schema: Schema
+    workload: Question
+    budget: PrivacyBudget
+    beta: Fraction
+    options: Mapping[str, Any]
+    events: tuple[Event, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    bound: Bound | None = None
+    expectation: Bound | None = None
+    work: Work = Work(cells=0, seconds=0.0, bytes=0)
+    infeasible: str = ""
+
+    def run(self, counts: Counts, *, rng: Randomness, progress: Progress | None = None) -> Result:
+        """Touch the data: the only place where that happens.
+
+        Args:
+            counts: the exact counts of the table under this plan's schema.
+            rng: the operating system's randomness; a stream only in tests and simulations.
+            progress: see `Progress`.
+
+        Raises:
+            Infeasible: the plan says that it cannot be run.
+            InvalidInput: the counts are of another universe.
+        """
+        if self.infeasible:
+            raise Infeasible(self.infeasible)
+        if counts.universe != self.schema.universe:
+            raise InvalidInput("counts", "another universe", "must be of the plan's schema")
+        return self._run(counts, rng, progress or (lambda step, share: None))
+
+    @abstractmethod
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result: ...
+
+    @property
+    def counts_asked(self) -> Workload:
+        """The workload of a plan that answers counts."""
+        assert isinstance(self.workload, Workload)
+        return self.workload
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta at which the release states its approximate form; 0 where it is pure."""
+        return self.budget.delta if isinstance(self.budget, ApproxDP) else Fraction(0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The inputs, from which the plan can be made again, and what was planned, to compare."""
+        return {
+            "version": PLAN_VERSION,
+            "mechanism": self.mechanism,
+            "schema": self.schema.to_json(),
+            "workload": self.workload.to_json(),
+            "budget": budget_to_json(self.budget),
+            "beta": str(self.beta),
+            "options": dict(self.options),
+            "planned": {
+                "events": [event.to_json() for event in self.events],
+                "parameters": dict(self.parameters),
+                "infeasible": self.infeasible,
+            },
+        }
+
+
+class Mechanism(ABC):
+    """A randomised map with a stated cost. Stateless; one instance is registered under its name.
+
+    Class attributes:
+        name: as on the command line.
+        title: as on pages.
+        summary: one sentence for a person who does not know the field.
+        source: paper, theorem, page.
+        options: the choices it leaves to the curator.
+        answers: the statistics it answers; none for a mechanism that answers counts.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str]
+    options: ClassVar[tuple[Option, ...]] = (ROWS,)
+    answers: ClassVar[tuple[type[Statistic], ...]] = ()
+
+    @abstractmethod
+    def _plan(self, request: Request) -> Plan: ...
+
+    def plan(
+        self,
+        schema: Schema,
+        workload: Question,
+        *,
+        budget: PrivacyBudget,
+        beta: Fraction,
+        options: Mapping[str, Any] | None = None,
+    ) -> Plan:
+        """Plan a release from public inputs. A plan that cannot be run says why instead of raising.
+
+        Raises:
+            InvalidInput: beta, or an option, breaks its rule.
+        """
+        check_beta(beta)
+        given = dict(options or {})
+        unknown = set(given) - {option.name for option in self.options}
+        if unknown:
+            raise InvalidInput("options", ", ".join(sorted(unknown)), f"is not an option of {self.name}")
+        read = {option.name: option.read(given.get(option.name)) for option in self.options}
+        request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
+        if not self.can_answer(workload):
+            return infeasible(request, f"It answers {self._answers_in_words()}.")
+        return self._plan(request)
+
+    def can_answer(self, workload: Question) -> bool:
+        """Whether it is a mechanism for this kind of question at all."""
+        if isinstance(workload, Inquiry):
+            return isinstance(workload.statistic, self.answers)
+        return not self.answers
+
+    def _answers_in_words(self) -> str:
+        if not self.answers:
+            return "counts, and the question is not one"
+        return " or ".join(each.kind.replace("_", " ") for each in self.answers) + ", and the question is another"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """The checked public inputs of a plan."""
+
+    mechanism: str
+    schema: Schema
+    workload: Question
+    budget: PrivacyBudget
+    beta: Fraction
+    options: Mapping[str, Any]
+
+    @property
+    def counts_asked(self) -> Workload:
+        """The workload of a mechanism that answers counts."""
+        assert isinstance(self.workload, Workload)
+        return self.workload
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic of a mechanism that answers one."""
+        assert isinstance(self.workload, Inquiry)
+        return self.workload.statistic
+
+    def inputs(self) -> dict[str, Any]:
+        """As keyword arguments of a `Plan`."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfeasiblePlan(Plan):
+    """A plan that only says why it cannot be run."""
+
+    def __post_init__(self) -> None:
+        assert self.infeasible
+
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        raise Infeasible(self.infeasible)
+
+
+def infeasible(request: Request, reason: str, **known: Any) -> InfeasiblePlan:
+    return InfeasiblePlan(**request.inputs(), infeasible=reason, **known)
+
+
+def too_many_cells(request: Request, *, cells: int, bytes_each: int) -> InfeasiblePlan | None:
+    """The refusal of a mechanism that holds the whole universe, where that is too large."""
+    if cells <= MOST_DENSE_CELLS:
+        return None
+    reason = (
+        f"It needs every cell of the universe in memory, and there are {cells:,}; the most is "
+        f"{MOST_DENSE_CELLS:,}. Declare fewer columns or wider bins."
+    )
+    # A universe of 10^300 cells has no floating-point size; what is shown stops at a large number.
+    shown = min(cells, 10**18)
+    work = Work(cells=shown, seconds=float(shown) * 1e-7, bytes=shown * bytes_each)
+    return infeasible(request, reason, work=work)
+
+
+#: Why Gaussian noise cannot be had of a pure budget.
+NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."
+
+_registry: dict[str, Mechanism] = {}
+_Registered = TypeVar("_Registered", bound=type[Mechanism])
+
+
+def register(mechanism: _Registered) -> _Registered:
+    """Make a mechanism known under its name."""
+    if mechanism.name in _registry:
+        raise ValueError(f"two mechanisms are named {mechanism.name}")
+    _registry[mechanism.name] = mechanism()
+    return mechanism
+
+
+@cache
+def _load() -> None:
+    package = importlib.import_module("releases.engine.mechanisms")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def mechanisms() -> dict[str, Mechanism]:
+    """All registered mechanisms by name."""
+    _load()
+    return dict(sorted(_registry.items()))
+
+
+def mechanism(name: str) -> Mechanism:
+    """The mechanism of that name.
+
+    Raises:
+        InvalidInput: there is none; the names there are.
+    """
+    known = mechanisms()
+    if name not in known:
+        raise InvalidInput("mechanism", name, f"must be one of {', '.join(known)}")
+    return known[name]
+
+
+def plan_from_json(value: dict[str, Any]) -> Plan:
+    """Make a stored plan again from its inputs.
+
+    Raises:
+        PlanChanged: what comes out is not what was stored, so its price is not what was charged.
+    """
+    if value.get("version") != PLAN_VERSION:
+        raise PlanChanged(f"The plan is of format {value.get('version')}; this software reads {PLAN_VERSION}.")
+    schema = Schema.from_json(value["schema"])
+    plan = mechanism(value["mechanism"]).plan(
+        schema,
+        read_question(value["workload"], schema.universe),
+        budget=budget_from_json(value["budget"]),
+        beta=Fraction(value["beta"]),
+        options=value["options"],
+    )
+    if plan.to_json()["planned"] != value["planned"]:
+        raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")
+    return plan
+
+
+def budget_to_json(budget: PrivacyBudget) -> dict[str, str]:
+    if isinstance(budget, PureDP):
+        return {"epsilon": decimal_text(budget.epsilon, places=30)}
+    return {"epsilon": decimal_text(budget.epsilon, places=30), "delta": decimal_text(budget.delta, places=30)}
+
+
+def budget_from_json(value: Mapping[str, str]) -> PrivacyBudget:
+    return privacy_budget(epsilon=value["epsilon"], delta=value.get("delta", "0"))

@@ -1,0 +1,31 @@
+"""Discrete Gaussian noise of variance Δ2²/(2ρ) on every answer of the workload.
+
+Privacy: ρ-zCDP, Canonne, Kamath and Steinke (2020), Theorem 4; ρ is the largest that converts to (ε, δ) by their
+Corollary 13. Accuracy: the exact quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
+"""
+
+from __future__ import annotations
+
+from releases.engine.additive import GaussianNoise
+from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
+from releases.engine.mechanisms.noisy_queries import plan_noisy_queries
+from releases.engine.privacy import PureDP
+
+
+@register
+class GaussianQueries(Mechanism):
+    name = "gaussian-queries"
+    title = "Gaussian noise on each answer"
+    summary = "Adds independent Gaussian noise to every count asked for; best when questions are many and overlap."
+    source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
+
+    def _plan(self, request: Request) -> Plan:
+        if isinstance(request.budget, PureDP):
+            return infeasible(request, NEEDS_DELTA)
+        return plan_noisy_queries(
+            request,
+            GaussianNoise.within(request.budget, request.counts_asked.sensitivity(request.schema)),
+            formula=r"\alpha = \min\left\{m : \Pr[|Z| \le m]^k \ge 1 - \beta\right\}"
+            r" \le \frac{\Delta_2}{\sqrt{2\rho}} \sqrt{2 \ln\frac{k}{\beta}} + 1",
+            source=self.source,
+        )

@@ -1,0 +1,140 @@
+"""What a run gives back: answers with their bound, and a distribution that synthetic rows can be drawn from.
+
+Everything in a result was paid for; it may be stored, shown and drawn from without limit.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accuracy import Bound
+from releases.engine.errors import InvalidInput
+from releases.engine.universe import Universe
+
+RESULT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """The joint distribution of some attributes, independent of the other components.
+
+    Attributes:
+        names: in universe order.
+        weights: non-negative, one axis an attribute, summing to 1 (or to any positive number).
+    """
+
+    names: tuple[str, ...]
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """A distribution over the universe, as a product of independent components that cover all attributes."""
+
+    components: tuple[Component, ...]
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """The probabilities of the cells of a marginal, one axis a name, in the order named."""
+        table: NDArray[np.float64] = np.ones(())
+        found: list[str] = []
+        for component in self.components:
+            kept = tuple(name for name in component.names if name in names)
+            others = tuple(i for i, name in enumerate(component.names) if name not in names)
+            part = component.weights.sum(axis=others)
+            table = np.multiply.outer(table, part / component.weights.sum())
+            found.extend(kept)
+        if set(found) != set(names):
+            raise InvalidInput("names", ", ".join(names), "must all belong to the distribution")
+        return table.transpose([found.index(name) for name in names])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of one paid run.
+
+    Attributes:
+        estimates: for each family of the workload its estimated counts, flat.
+        bound: what holds for all of them at once.
+        total: how many rows the release says the table has: public, or noisy and paid for.
+        distribution: what synthetic rows are drawn from; None where the mechanism makes none.
+        chosen: of a choice, what was chosen for each label of each family, in order; empty for measured numbers.
+        notes: further paid-for facts for the receipt, such as what an adaptive run chose.
+    """
+
+    estimates: tuple[NDArray[np.float64], ...]
+    bound: Bound
+    total: float
+    distribution: Distribution | None = None
+    chosen: tuple[str, ...] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def intervals(
+        self, *, lowest: float = 0.0
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+        """For each family: estimate, lower, upper, none below `lowest`: counts are not negative.
+
+        Cutting there moves an estimate only towards every value it could stand for, so the bound still holds.
+        """
+        for estimate, half_width in zip(self.estimates, self.bound.half_widths, strict=True):
+            yield (
+                np.maximum(estimate, lowest),
+                np.maximum(estimate - half_width, lowest),
+                np.maximum(estimate + half_width, lowest),
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": RESULT_VERSION,
+            "estimates": [_packed(estimate) for estimate in self.estimates],
+            "bound": self.bound.to_json(),
+            "total": self.total,
+            "distribution": None
+            if self.distribution is None
+            else [
+                {"names": list(component.names), "weights": _packed(component.weights)}
+                for component in self.distribution.components
+            ],
+            "chosen": list(self.chosen),
+            "notes": self.notes,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Result:
+        components = value["distribution"]
+        return Result(
+            estimates=tuple(_unpacked(each) for each in value["estimates"]),
+            bound=Bound.from_json(value["bound"]),
+            total=value["total"],
+            distribution=None
+            if components is None
+            else Distribution(
+                components=tuple(
+                    Component(names=tuple(each["names"]), weights=_unpacked(each["weights"])) for each in components
+                )
+            ),
+            chosen=tuple(value["chosen"]),
+            notes=value["notes"],
+        )
+
+
+def whole_universe(universe: Universe, weights: NDArray[np.float64]) -> Distribution:
+    """A distribution given by one weight a cell."""
+    return Distribution(components=(Component(names=universe.names, weights=weights.reshape(universe.shape)),))
+
+
+def _packed(array: NDArray[np.float64]) -> dict[str, Any]:
+    """An array as JSON: exact, and small where it repeats."""
+    data = zlib.compress(np.ascontiguousarray(array, dtype="<f8").tobytes(), level=1)
+    return {"shape": list(array.shape), "float64": base64.b64encode(data).decode("ascii")}
+
+
+def _unpacked(value: dict[str, Any]) -> NDArray[np.float64]:
+    data = zlib.decompress(base64.b64decode(value["float64"]))
+    return np.frombuffer(data, dtype="<f8").astype(np.float64).reshape(value["shape"])

@@ -1,0 +1,207 @@
+"""One contract for every registered mechanism: what a plan is, what a run keeps of it, and that its bound is true."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from releases.engine import accountant
+from releases.engine.errors import Infeasible, InvalidInput
+from releases.engine.histogram import Histogram
+from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.result import Result
+from releases.engine.run import run_release
+from releases.engine.universe import Schema
+from releases.engine.workload import Workload
+
+#: The mechanisms that answer counts; those that answer a statistic have their contract in test_statistics_contract.py.
+NAMES = [name for name, each in mechanisms().items() if not each.answers]
+RELATIONS = ["add_remove", "replace"]
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
+    {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+    {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"},
+]
+QUERIES = [{"marginals": 2}, {"prefix": "age"}, {"count": {"sex": ["f"], "age": {"from": 10}}}]
+BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]
+
+
+class Untouchable:
+    """Counts that must not be looked at."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"a plan looked at the data ({name})")
+
+
+def planned(
+    name, neighbours="add_remove", budget=BUDGETS[1], beta=Fraction(1, 20), queries=QUERIES, columns=COLUMNS, **options
+):
+    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours})
+    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+    return mechanism(name).plan(schema, workload, budget=budget, beta=beta, options=options)
+
+
+def counts_of(plan, seed=3, rows=300):
+    universe = plan.schema.universe
+    weights = np.random.default_rng(seed).dirichlet(np.full(universe.size, 0.3))
+    drawn = np.random.default_rng(seed + 1).multinomial(rows, weights).astype(np.int64)
+    return Histogram(universe=universe, counts=drawn.reshape(universe.shape))
+
+
+@pytest.fixture(params=NAMES)
+def name(request):
+    return request.param
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approx"])
+def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, neighbours, budget):
+    plan = planned(name, neighbours, budget)
+    if plan.infeasible:
+        assert plan.infeasible.endswith(".")
+        assert not plan.events
+        return
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    assert price.epsilon is not None
+    assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
+    assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
+
+
+def test_a_plan_can_be_stored_and_made_again(name):
+    plan = planned(name)
+    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_a_stored_plan_that_comes_out_differently_is_refused(name):
+    stored = planned(name).to_json()
+    stored["planned"]["events"] = [{"kind": "something else"}]
+    with pytest.raises(PlanChanged):
+        plan_from_json(stored)
+    with pytest.raises(PlanChanged):
+        plan_from_json({**stored, "version": 99})
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_run_gives_every_answer_and_survives_json(name, neighbours):
+    plan = planned(name, neighbours)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    steps = []
+    made = run_release(plan, counts_of(plan), rng=StreamRandomness(b"run"), progress=lambda *step: steps.append(step))
+    result = made.result
+    assert [len(each) for each in result.estimates] == [
+        family.cells(plan.schema.universe) for family in plan.workload.families
+    ]
+    assert all(np.isfinite(each).all() for each in result.estimates)
+    assert len(result.bound.half_widths) == len(plan.workload.families)
+    again = Result.from_json(json.loads(json.dumps(result.to_json())))
+    assert again.bound == result.bound
+    assert again.total == result.total
+    for one, other in zip(again.estimates, result.estimates, strict=True):
+        np.testing.assert_array_equal(one, other)
+    shares = [share for _, share in steps]
+    assert shares == sorted(shares)
+    assert all(0 <= share <= 1 for share in shares)
+
+
+def test_synthetic_rows_lie_in_the_declared_domain_and_are_as_many_as_chosen(name):
+    plan = planned(name, rows=77)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    records = run_release(plan, counts_of(plan), rng=StreamRandomness(b"rows")).records
+    if records is None:
+        pytest.skip("makes no synthetic rows")
+    assert records.rows == 77
+    assert set(records.columns) == {"age", "sex", "town"}
+    assert all(len(column) == 77 for column in records.columns.values())
+    assert records.columns["age"].min() >= 0
+    assert records.columns["age"].max() <= 30
+    assert set(records.columns["sex"].tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approx"])
+def test_no_answer_leaves_its_bound_more_often_than_beta_allows(name, neighbours, budget):
+    """250 runs at beta 0.2; a true bound fails this test with probability below 1e-5."""
+    beta, runs = Fraction(1, 5), 250
+    plan = planned(name, neighbours, budget, beta)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    counts = counts_of(plan)
+    truth = plan.workload.answer(counts.marginal)
+    rng = StreamRandomness(f"coverage {name} {neighbours}".encode())
+    left = 0
+    for _ in range(runs):
+        result = plan.run(counts, rng=rng)
+        if result.bound.beta != beta:
+            pytest.fail("the result's bound is for another beta than was asked")
+        left += any(
+            np.abs(np.asarray(estimate) - true).max() > width
+            for estimate, true, width in zip(result.estimates, truth, result.bound.half_widths, strict=True)
+        )
+    assert left <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+
+
+def test_the_same_randomness_gives_the_same_result(name):
+    plan = planned(name)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    counts = counts_of(plan)
+    first, second = (plan.run(counts, rng=StreamRandomness(b"same")) for _ in range(2))
+    assert json.dumps(first.to_json()) == json.dumps(second.to_json())
+
+
+def test_a_plan_never_sees_data(name):
+    # `plan` takes no data at all; what it says is a function of its arguments alone.
+    assert planned(name).to_json() == planned(name).to_json()
+    with pytest.raises(TypeError):
+        mechanism(name).plan(Untouchable(), budget=BUDGETS[0], beta=Fraction(1, 20))
+
+
+def test_counts_of_another_universe_are_refused(name):
+    plan = planned(name)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    other = planned(name, columns=COLUMNS[:2], queries=[{"marginals": 1}])
+    with pytest.raises(InvalidInput, match="another universe"):
+        plan.run(counts_of(other), rng=StreamRandomness(b"x"))
+
+
+def test_options_that_break_their_rule_are_refused_by_name(name):
+    for option, value in (("rows", 0), ("rows", "many"), ("rows", True), ("colour", 3)):
+        with pytest.raises(InvalidInput, match="options"):
+            planned(name, **{option: value})
+
+
+def test_a_beta_that_is_no_probability_is_refused(name):
+    for beta in (Fraction(0), Fraction(1), 0.05):
+        with pytest.raises(InvalidInput, match="beta"):
+            planned(name, beta=beta)
+
+
+HUGE = [{"name": f"c{i}", "type": "integer", "edges": list(range(101))} for i in range(6)]
+
+
+def test_a_universe_of_a_million_million_cells_is_answered_or_refused_in_one_sentence(name):
+    plan = planned(name, columns=HUGE, queries=[{"marginals": 1}])
+    if not plan.infeasible:
+        assert name in ("laplace-queries", "gaussian-queries")
+        return
+    assert "1,000,000,000,000" in plan.infeasible
+    with pytest.raises(Infeasible):
+        plan.run(Untouchable.__new__(Untouchable), rng=StreamRandomness(b"x"))
+
+
+def test_laplace_on_queries_answers_one_way_marginals_of_a_million_million_cells():
+    assert not planned("laplace-queries", columns=HUGE, queries=[{"marginals": 1}]).infeasible
+
+
+def test_an_unknown_mechanism_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(InvalidInput, match="laplace-queries"):
+        mechanism("laplace")
