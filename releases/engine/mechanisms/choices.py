@@ -1,0 +1,260 @@
+"""What `exponential-choice`, `noisy-max-choice` and `permute-and-flip-choice` share: the best of several counts.
+
+The candidates are the bins of one column (`MostCommon`), or predicates of which a row may meet any number
+(`LargestCount`); the score of a candidate is its count.
+
+Sensitivity. A privacy unit has at most g rows (`PrivacyUnit.max_rows`), and a row counts 0 or 1 towards a candidate.
+
+*   Add or remove: the unit's rows come or go together, so every count moves by 0 ... g, all the same way. Scores are
+    monotone: the exponent may be epsilon * count / g, and noise of scale g / epsilon is enough (Dwork and Roth 2014,
+    Claim 3.9; McKenna and Sheldon 2020, section 2).
+*   Replace: g rows go and g others come, and a row that a declared rule drops comes or goes alone. Every count moves
+    by -g ... g, some up and some down, so the halving is not to be had: epsilon * count / (2 g), scale 2 g / epsilon.
+    Claim 3.9 as printed does not name its relation; under replacing it is false (a test shows the loss).
+
+The k most common are chosen one after the other, each among those that are left ("peeling"; Durfee and Rogers 2019):
+k choices of epsilon_0 each, in sequence. A pure budget gives epsilon_0 = epsilon / k; an approximate one the larger of
+that and what k times the choice's rho leaves of the budget's. A bounded range has rho epsilon_0^2 / 8, four times less
+than what is proved of the others (`accountant`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accountant import forms
+from releases.engine.accuracy import Bound, Proof
+from releases.engine.calibration import zcdp_budget
+from releases.engine.events import Event, RepeatedEvent
+from releases.engine.histogram import MOST_DENSE_CELLS, Counts
+from releases.engine.mechanisms.base import InfeasiblePlan, Plan, Progress, Request, Work, infeasible
+from releases.engine.noise import LARGEST_SCALE
+from releases.engine.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
+from releases.engine.randomness import Randomness
+from releases.engine.result import Result
+from releases.engine.statistic import LargestCount, MostCommon, Statistic
+from releases.engine.universe import Schema, Universe
+from releases.engine.workload import Count, Inquiry
+from releases.engine.worst_case import least_alpha, share_of_each
+
+#: One candidate of a `LargestCount`, or one question of a `Threshold`.
+Predicate = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]
+#: Digits after the point of an epsilon that is found by search.
+_EPSILON_PLACES = 9
+#: Said where noise would pass 64 bits.
+TOO_MUCH_NOISE = "Its epsilon is so small that the noise would be larger than any table."
+
+
+def score_sensitivity(schema: Schema) -> tuple[int, bool]:
+    """The most a count of rows moves between neighbours, and whether all counts move the same way."""
+    return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE
+
+
+def epsilon_of_each(budget: PrivacyBudget, event: Callable[[Fraction], Event], *, rounds: int) -> Fraction:
+    """The largest epsilon_0 such that `rounds` events of it, in sequence, stay within the budget.
+
+    Exact for a pure budget; of an approximate one rounded down to 10**-9 where composition by rho gives more. With a
+    large delta epsilon_0 may exceed the budget's epsilon even for a single event.
+    """
+    basic = budget.epsilon / rounds
+    if not isinstance(budget, ApproxDP):
+        return basic
+    rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho / rounds
+    scale = 10**_EPSILON_PLACES
+    low, high = 0, LARGEST_EPSILON * scale
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if forms(event(Fraction(middle, scale))).rho <= rho else (low, middle - 1)
+    return max(basic, Fraction(low, scale))
+
+
+def labels_of(statistic: Statistic, universe: Universe) -> tuple[str, ...]:
+    """How each candidate is named."""
+    if isinstance(statistic, MostCommon):
+        return universe[statistic.attributes[0]].labels
+    assert isinstance(statistic, LargestCount)
+    return tuple(Count(attributes=names, bins=bins).title(universe) for names, bins in statistic.predicates)
+
+
+def scores_of(statistic: Statistic, counts: Counts) -> NDArray[np.int64]:
+    """The exact count of each candidate, shape (candidates,)."""
+    if isinstance(statistic, MostCommon):
+        return counts.marginal(statistic.attributes).reshape(-1)
+    assert isinstance(statistic, LargestCount)
+    return predicate_counts(statistic.predicates, counts)
+
+
+def predicate_counts(predicates: Sequence[Predicate], counts: Counts) -> NDArray[np.int64]:
+    """How many rows meet each predicate, shape (predicates,). Each marginal is counted once and let go."""
+    met = np.zeros(len(predicates), dtype=np.int64)
+    for names in dict.fromkeys(names for names, _ in predicates):
+        table = counts.marginal(names)
+        for index, (used, bins) in enumerate(predicates):
+            if used == names:
+                met[index] = Count(attributes=names, bins=bins).answer(table)[0]
+    return met
+
+
+def uncountable(request: Request, predicates: Sequence[Predicate]) -> InfeasiblePlan | None:
+    """The refusal where a predicate is over too many columns to be counted."""
+    universe = request.schema.universe
+    for place, (names, _) in enumerate(predicates, start=1):
+        cells = universe.project(names).size
+        if cells > MOST_DENSE_CELLS:
+            return infeasible(
+                request,
+                f"Its predicate {place} is over columns that have {cells:,} cells together, and the most that can be "
+                f"counted is {MOST_DENSE_CELLS:,}.",
+            )
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoicePlan(Plan):
+    """Choose the candidate of the largest count, or k of them one after the other.
+
+    Attributes:
+        epsilon: of each choice.
+        sensitivity: the most a count moves between neighbours.
+        monotone: whether all counts move the same way.
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+    monotone: bool
+
+    @abstractmethod
+    def _select(self, scores: NDArray[np.int64], rng: Randomness) -> int:
+        """The index of one score, epsilon-DP for scores of this sensitivity."""
+
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        """Estimates are zeros: a choice measures nothing, and what it chose stands in `chosen`."""
+        progress("Counting the table", 0.0)
+        statistic = statistic_of(self)
+        labels, scores = labels_of(statistic, self.schema.universe), scores_of(statistic, counts)
+        rounds = rounds_of(statistic)
+        left = np.arange(scores.size)
+        chosen = []
+        for place in range(rounds):
+            progress("Choosing", 0.5 + 0.5 * place / rounds)
+            index = self._select(scores[left], rng)
+            chosen.append(labels[left[index]])
+            left = np.delete(left, index)
+        assert self.bound is not None
+        return Result(estimates=(np.zeros(rounds),), bound=self.bound, total=0.0, chosen=tuple(chosen))
+
+
+def statistic_of(plan: Plan) -> Statistic:
+    """The statistic a plan answers."""
+    assert isinstance(plan.workload, Inquiry)
+    return plan.workload.statistic
+
+
+def rounds_of(statistic: Statistic) -> int:
+    """How many are to be chosen."""
+    return statistic.k if isinstance(statistic, MostCommon) else 1
+
+
+def candidates_of(statistic: Statistic, universe: Universe) -> int:
+    """Among how many."""
+    if isinstance(statistic, MostCommon):
+        return universe[statistic.attributes[0]].size
+    assert isinstance(statistic, LargestCount)
+    return len(statistic.predicates)
+
+
+def plan_choice(
+    request: Request,
+    plan: type[ChoicePlan],
+    *,
+    event: Callable[[Fraction], Event],
+    miss: Callable[[int, float, int, float], float],
+    formula: str,
+    source: str,
+) -> Plan:
+    """Plan k choices of one kind.
+
+    Args:
+        event: one choice of this epsilon.
+        miss: from the number of candidates, the factor of the score in the exponent (or 1 / scale), a gap and a small
+            probability that may be left out: the greatest probability, over all tables, that the chosen count is that
+            gap or more below the largest.
+        formula: of the least alpha, in LaTeX.
+    """
+    statistic, universe = request.statistic, request.schema.universe
+    candidates, rounds = candidates_of(statistic, universe), rounds_of(statistic)
+    sensitivity, monotone = score_sensitivity(request.schema)
+    epsilon = epsilon_of_each(request.budget, event, rounds=rounds)
+    rate = epsilon / (sensitivity if monotone else 2 * sensitivity)
+    if refused := _refusal(request, candidates, 1 / rate):
+        return refused
+    beta = share_of_each(float(request.beta), rounds=rounds)
+    alpha = least_alpha(lambda off: miss(candidates, float(rate), off + 1, beta * 1e-9), beta=beta)
+    bound = Bound(
+        beta=request.beta,
+        half_widths=(float(alpha),),
+        proof=Proof.BEFORE,
+        formula=formula,
+        source=source,
+        says=_says(statistic, alpha),
+    )
+    once = event(epsilon)
+    return plan(
+        **request.inputs(),
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        events=(once if rounds == 1 else RepeatedEvent(event=once, times=rounds),),
+        parameters=_parameters(candidates, rounds, epsilon, sensitivity, 1 / rate),
+        bound=bound,
+        work=Work(cells=candidates, seconds=0.2 + rounds * (1e-3 + candidates * 1e-7), bytes=candidates * 100),
+    )
+
+
+def _parameters(candidates: int, rounds: int, epsilon: Fraction, sensitivity: int, scale: Fraction) -> dict[str, str]:
+    return {
+        "candidates": f"{candidates:,}",
+        "choices": f"{rounds:,}",
+        "epsilon of each choice": decimal_text(epsilon),
+        "sensitivity of a count": str(sensitivity),
+        "scale, in rows": decimal_text(scale),
+    }
+
+
+def _refusal(request: Request, candidates: int, scale: Fraction) -> InfeasiblePlan | None:
+    if candidates == 1:
+        return infeasible(request, "There is a single candidate, so nothing is to be chosen.")
+    if scale > LARGEST_SCALE:
+        return infeasible(request, TOO_MUCH_NOISE)
+    statistic = request.statistic
+    return uncountable(request, statistic.predicates) if isinstance(statistic, LargestCount) else None
+
+
+def _says(statistic: Statistic, alpha: int) -> str:
+    """What alpha bounds, in words. Being within 0 of the largest is being the largest."""
+    rows = "1 row" if alpha == 1 else f"{alpha:,} rows"
+    if isinstance(statistic, LargestCount):
+        return (
+            f"at most {rows} fewer meet the predicate named than the one that most rows meet."
+            if alpha
+            else "the predicate named is one that most rows meet."
+        )
+    assert isinstance(statistic, MostCommon)
+    if statistic.k == 1:
+        return (
+            f"at most {rows} fewer have the value named than the most common one."
+            if alpha
+            else "the value named is a most common one."
+        )
+    return (
+        f"in each of the {statistic.k:,} places, all at once, at most {rows} fewer have the value named than any value "
+        f"not named above it; so at most {rows} fewer than the value that truly belongs in that place."
+        if alpha
+        else f"the {statistic.k:,} values named are the most common ones, in their true order but for ties."
+    )

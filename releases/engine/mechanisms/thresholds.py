@@ -1,0 +1,250 @@
+"""What `above-threshold`, `sparse-vector` and `numeric-sparse-vector` share: counts compared with a noisy threshold.
+
+Lyu, Su and Li (2017), Algorithm 1, on whole numbers. z is drawn once for the public threshold T, x_i for each count
+q_i, all discrete Laplace, z of scale D / e1 and x_i of scale 2 c D / e2, or c D / e2 where all counts move the same way
+(`choices.score_sensitivity` has D and when that is). A count is said to be above when q_i + x_i >= T + z; after c of
+these nothing more is asked. Neither T + z nor any q_i + x_i leaves the run.
+
+Privacy, e1 + e2. Let B be the counts said to be below, A those above, |A| <= c. The probability of what is said is
+
+    sum over whole z of  Pr[Z = z]  prod_B Pr[x_i < T + z - q_i]  prod_A Pr[x_i >= T + z - q_i].
+
+*   Counts that move by at most D either way. Put z + D for z, one to one since D is whole: Pr[Z = z] <= e^e1
+    Pr[Z = z + D]; in B, q'_i <= q_i + D, so T + z - q_i <= T + (z + D) - q'_i and the probability does not fall; in A
+    the bar rises by D + q_i - q'_i <= 2 D, which a tail of scale 2 c D / e2 answers by a factor of at most e^(e2 / c).
+*   Counts that all move the same way, by 0 ... D. To the larger: put z + D for z as above; in A the bar rises by
+    D + q_i - q'_i <= D, so scale c D / e2 is enough. To the smaller: leave z; in B the bar rises; in A it rises by at
+    most D. (The first needs e1 and e2, the second e2 alone.)
+
+No step needs a density, so the argument is the same on whole numbers as on reals: a tail Pr[X >= m] of the discrete law
+of scale t falls by at most exp(-s / t) when m rises by s >= 0. `sparse_vector_loss` sums the probabilities above and
+finds e1 + e2 reached, and what published variants lose instead.
+
+The split: e2 / e1 = (2 c)^(2/3), or c^(2/3), which makes the variance of x_i - z least (their section 4.2), to three
+digits.
+
+Numbers. With fresh noise of scale c D / e3 on each count said to be above, (e1 + e2 + e3)-DP, for c values of e3 / c
+each follow. Dwork and Roth (2014), Algorithm 3 print e2 = 2 / (sqrt(512) + 1), where an epsilon is missing; it is not
+used. Roth's lecture notes release q_i + x_i itself, the number that was compared: that is not private.
+
+Accuracy: `worst_case.comparisons_miss`, the exact probability over the worst counts; Dwork and Roth's Theorem 3.24 has
+8 (ln k + ln(2 / beta)) / epsilon, for c = 1 and if no count but the last is near T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.events import Event
+from releases.engine.histogram import Counts
+from releases.engine.mechanisms.base import Plan, Progress, Request, Work, infeasible
+from releases.engine.mechanisms.choices import (
+    TOO_MUCH_NOISE,
+    epsilon_of_each,
+    predicate_counts,
+    score_sensitivity,
+    statistic_of,
+    uncountable,
+)
+from releases.engine.noise import LARGEST_SCALE, discrete_laplace
+from releases.engine.privacy import decimal_text
+from releases.engine.randomness import Randomness
+from releases.engine.result import Result
+from releases.engine.statistic import Threshold
+from releases.engine.worst_case import comparisons_miss, least_alpha, share_of_each
+
+ABOVE, BELOW, NOT_ASKED = "above", "below", "not asked"
+#: Digits after the point of e2 / e1.
+_RATIO_PLACES = 3
+
+COMPARISONS_FORMULA = (
+    r"\alpha = \min\left\{a : \max_{h \le c}\left(1 - \mathrm{E}\left[F(a + Z)^{k - h} F(a + 1 - Z)^h\right]\right)"
+    r" \le \beta\right\}, \quad Z \sim \mathrm{Lap}\left(\frac{\Delta}{\varepsilon_1}\right),"
+    r"\quad F \text{ of } \mathrm{Lap}\left(\frac{2 c \Delta}{\varepsilon_2} \text{ or }"
+    r" \frac{c \Delta}{\varepsilon_2}\right)"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparisons:
+    """The noise of c comparisons.
+
+    Attributes:
+        epsilon_threshold, epsilon_queries: e1 and e2.
+        threshold_scale, query_scale: of z and of x_i, in rows.
+    """
+
+    epsilon_threshold: Fraction
+    epsilon_queries: Fraction
+    threshold_scale: Fraction
+    query_scale: Fraction
+
+    @staticmethod
+    def within(epsilon: Fraction, *, answers: int, sensitivity: int, monotone: bool) -> Comparisons:
+        """The best split of epsilon between the threshold and the counts."""
+        weight = answers if monotone else 2 * answers
+        ratio = Fraction(_cube_root(weight**2 * 10 ** (3 * _RATIO_PLACES)), 10**_RATIO_PLACES)
+        first = epsilon / (1 + ratio)
+        second = epsilon - first
+        return Comparisons(
+            epsilon_threshold=first,
+            epsilon_queries=second,
+            threshold_scale=sensitivity / first,
+            query_scale=weight * sensitivity / second,
+        )
+
+    def alpha(self, *, questions: int, answers: int, beta: float) -> int:
+        """The least alpha such that no comparison is off by more, but for probability beta."""
+
+        def miss(alpha: int) -> float:
+            return comparisons_miss(
+                threshold_scale=float(self.threshold_scale),
+                query_scale=float(self.query_scale),
+                questions=questions,
+                answers=answers,
+                alpha=alpha,
+                left_out=beta * 1e-9,
+            )
+
+        return least_alpha(miss, beta=beta)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamNoise:
+    """All noise of one stream, and what that is for the accountant.
+
+    Attributes:
+        comparisons: noise of the comparisons.
+        value_scale: of the fresh noise on the counts said to be above; None where no numbers are given.
+    """
+
+    comparisons: Comparisons
+    event: Event
+    value_scale: Fraction | None = None
+
+
+def _cube_root(number: int) -> int:
+    """The largest integer whose third power is not above `number`."""
+    low, high = 0, number + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**3 <= number else (low, middle)
+    return low
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdPlan(Plan):
+    """Compare counts with a noisy threshold until so many were above.
+
+    Attributes:
+        comparisons: their noise.
+        value_scale: of the fresh noise on the counts said to be above; None where no numbers are given.
+    """
+
+    comparisons: Comparisons
+    value_scale: Fraction | None = None
+
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        """`chosen` is "above", "below" or "not asked" for each count, in order.
+
+        Estimates are the noisy values of those above, where they are given, and 0 for all others; the notes have the
+        same values, null where there is none. All noise is drawn at once, so that the number of draws does not tell
+        when the stream stopped; what is not needed is thrown away.
+        """
+        progress("Counting the table", 0.0)
+        stream = statistic_of(self)
+        assert isinstance(stream, Threshold)
+        exact = predicate_counts(stream.predicates, counts)
+        progress("Comparing", 0.5)
+        bar = stream.above + discrete_laplace(scale=self.comparisons.threshold_scale, size=1, rng=rng)
+        compared = exact + discrete_laplace(scale=self.comparisons.query_scale, size=exact.shape, rng=rng)
+        passes = np.greater_equal(compared, bar)
+        asked = np.cumsum(passes) - passes < stream.answers
+        above = passes & asked
+        estimates = np.zeros(exact.size)
+        notes: dict[str, Any] = {"asked": int(asked.sum())}
+        if self.value_scale is not None:
+            fresh = discrete_laplace(scale=self.value_scale, size=stream.answers, rng=rng)
+            values = exact[above] + fresh[: int(above.sum())]
+            estimates[above] = values
+            notes["values"] = _in_place(values, above)
+        chosen = np.where(asked, np.where(passes, ABOVE, BELOW), NOT_ASKED)
+        assert self.bound is not None
+        return Result(estimates=(estimates,), bound=self.bound, total=0.0, chosen=tuple(map(str, chosen)), notes=notes)
+
+
+def _in_place(values: NDArray[np.int64], above: NDArray[np.bool_]) -> list[int | None]:
+    given = iter(values.tolist())
+    return [next(given) if is_above else None for is_above in above.tolist()]
+
+
+def plan_stream(request: Request, noise: Callable[[Fraction], StreamNoise]) -> Plan:
+    """Plan a stream of comparisons.
+
+    Args:
+        noise: that of a stream which costs this epsilon.
+    """
+    stream = request.statistic
+    assert isinstance(stream, Threshold)
+    made = noise(epsilon_of_each(request.budget, lambda epsilon: noise(epsilon).event, rounds=1))
+    comparisons, value_scale = made.comparisons, made.value_scale
+    if refused := uncountable(request, stream.predicates):
+        return refused
+    if max(comparisons.threshold_scale, comparisons.query_scale, value_scale or 0) > LARGEST_SCALE:
+        return infeasible(request, TOO_MUCH_NOISE)
+    questions, answers = len(stream.predicates), stream.answers
+    # Comparisons and values fail independently: each may with 1 - sqrt(1 - beta).
+    beta = share_of_each(float(request.beta), rounds=1 if value_scale is None else 2)
+    alpha = comparisons.alpha(questions=questions, answers=answers, beta=beta)
+    off = None if value_scale is None else laplace_max_quantile(scale=value_scale, count=answers, beta=beta)
+    return ThresholdPlan(
+        **request.inputs(),
+        comparisons=comparisons,
+        value_scale=value_scale,
+        events=(made.event,),
+        parameters=_parameters(comparisons, value_scale),
+        bound=Bound(
+            beta=request.beta,
+            half_widths=(float(max(alpha, off or 0)),),
+            proof=Proof.BEFORE,
+            formula=COMPARISONS_FORMULA,
+            source="Derived; the exact law over the worst counts",
+            says=_says(stream, alpha, off),
+        ),
+        work=Work(cells=questions, seconds=0.2 + questions * 1e-6, bytes=questions * 40),
+    )
+
+
+def _parameters(comparisons: Comparisons, value_scale: Fraction | None) -> dict[str, str]:
+    numbers = {
+        "epsilon of the threshold": comparisons.epsilon_threshold,
+        "epsilon of the comparisons": comparisons.epsilon_queries,
+        "noise scale of the threshold": comparisons.threshold_scale,
+        "noise scale of a comparison": comparisons.query_scale,
+    }
+    if value_scale is not None:
+        numbers["noise scale of a value"] = value_scale
+    return {name: decimal_text(number) for name, number in numbers.items()}
+
+
+def sensitivity_of(request: Request) -> tuple[int, bool]:
+    """The most a count moves between neighbours, and whether all move the same way."""
+    return score_sensitivity(request.schema)
+
+
+def _says(stream: Threshold, alpha: int, off: int | None) -> str:
+    """What alpha bounds, in words."""
+    said = (
+        f"every count said to be above is truly {max(0, stream.above - alpha):,} rows or more, and every count said to "
+        f"be below {stream.above + alpha:,} rows or fewer, all at once"
+    )
+    if off is not None:
+        said += f", and every value given is within {'1 row' if off == 1 else f'{off:,} rows'} of the truth"
+    return f"{said}; nothing is said of counts that were not asked."

@@ -1,0 +1,419 @@
+"""Noise on sums, means, second moments and votes: what is spent, what is drawn, and what the intervals hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import erfc, exp, sqrt
+
+import latex2mathml.converter
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine import accountant
+from releases.engine.accuracy import Proof, gaussian_max_quantile
+from releases.engine.calibration import analytic_gaussian_sigma, classical_gaussian_sigma, zcdp_budget
+from releases.engine.histogram import Rows, Tally
+from releases.engine.measurement import CentredSums, Means, Measured, PlainSums, shown
+from releases.engine.mechanisms.base import mechanism
+from releases.engine.mechanisms.gaussian_numbers import GaussianLaw
+from releases.engine.mechanisms.laplace_numbers import LaplaceLaw
+from releases.engine.noise import LARGEST_SCALE
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.workload import read_question
+
+from .recording import record
+
+RELATIONS = ["add_remove", "replace"]
+PURE = PureDP(epsilon=Fraction(1))
+APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+AGE = {"name": "age", "type": "integer", "edges": [0, 18, 65, 100]}
+SALARY = {"name": "salary", "type": "number", "edges": [10_000, 100_000], "decimals": 2}
+BORN = [{"name": f"born{i}", "type": "integer", "edges": [1900, 2020], "outside": "drop"} for i in range(3)]
+BEST = [
+    {"name": each, "type": "categorical", "categories": ["yes", "no"], "outside": "no"}
+    for each in ("maths", "music", "sport")
+]
+COLUMNS = [AGE, SALARY, *BORN, *BEST]
+QUESTIONS = [
+    {"sum": ["salary"]},
+    {"sum": ["age", "salary"]},
+    {"sum": ["born0", "born1", "born2"]},
+    {"mean": ["salary"]},
+    {"mean": ["age", "salary", "born0"]},
+    {"second_moments": ["age", "salary"]},
+    {"votes": {"columns": ["maths", "music", "sport"], "category": "yes", "ballots": 2}},
+]
+BOTH = [("laplace-numbers", PURE), ("gaussian-numbers", APPROX)]
+
+
+def planned(
+    name, query, *, neighbours="add_remove", budget=None, beta=Fraction(1, 20), columns=COLUMNS, rows=1, **options
+):
+    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
+    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
+    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    budget = budget or dict(BOTH)[name]
+    return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)
+
+
+def rows_of(universe, count, seed=1):
+    rng = np.random.default_rng(seed)
+    ranges = {each.name: (each.lowest, each.highest) if each.is_numeric else (0, 1) for each in universe.attributes}
+    return Rows(
+        universe=universe, columns={name: rng.integers(low, high + 1, count) for name, (low, high) in ranges.items()}
+    )
+
+
+# Privacy
+
+
+@pytest.mark.parametrize(("name", "budget"), BOTH)
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("query", QUESTIONS, ids=str)
+def test_the_worst_change_of_one_unit_costs_exactly_the_budget(name, budget, neighbours, rows, query):
+    plan = planned(name, query, neighbours=neighbours, rows=rows)
+    moved = plan.noised.measurement.moved.on_lattice(plan.noised.units)
+    if name == "laplace-numbers":
+        assert moved.l1(scales=plan.noised.spreads) == budget.epsilon
+    else:
+        rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho
+        assert moved.l2_squared(variances=plan.noised.spreads) == 2 * rho
+    (event,) = plan.events
+    price = accountant.forms(event)
+    assert price.pure_epsilon == (budget.epsilon if name == "laplace-numbers" else None)
+
+
+@st.composite
+def neighbours_of(draw, schema):
+    """Two tables, as lists of rows, that differ in one unit's rows."""
+    limits = [(each.lowest, each.highest) if each.is_numeric else (0, 1) for each in schema.universe.attributes]
+    # Ends of the ranges are where sums move most.
+    row = st.tuples(*(st.sampled_from([low, high]) | st.integers(low, high) for low, high in limits))
+    shared, most = draw(st.lists(row, max_size=4)), schema.unit.max_rows
+    new = draw(st.lists(row, max_size=most))
+    old = draw(st.lists(row, max_size=most)) if schema.neighbours.value == "replace" else []
+    return [*shared, *old], [*shared, *new]
+
+
+def table(universe, rows):
+    array = np.array(rows, dtype=np.int64).reshape(-1, len(universe.names))
+    return Rows(universe=universe, columns={name: array[:, i].copy() for i, name in enumerate(universe.names)})
+
+
+@pytest.mark.parametrize("name", ["laplace-numbers", "gaussian-numbers"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("query", QUESTIONS, ids=str)
+def test_what_noise_is_added_to_moves_within_the_noise_between_neighbours(name, neighbours, rows, query):
+    plan = planned(name, query, neighbours=neighbours, rows=rows)
+    universe, noised = plan.schema.universe, plan.noised
+    rho = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
+
+    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @given(neighbours_of(plan.schema))
+    def compared(pair):
+        one, other = (noised.exactly(table(universe, each)) for each in pair)
+        changes = [(abs(a - b), spread) for a, b, spread in zip(one, other, noised.spreads, strict=True)]
+        if name == "laplace-numbers":
+            assert sum(change / spread for change, spread in changes) <= PURE.epsilon
+        else:
+            assert sum(change * change / (2 * spread) for change, spread in changes) <= rho
+
+    compared()
+
+
+@pytest.mark.parametrize(
+    ("name", "sampler", "spread"),
+    [
+        ("laplace-numbers", "discrete_laplace", "scale"),
+        ("gaussian-numbers", "discrete_gaussian", "variance"),
+    ],
+)
+@pytest.mark.parametrize("query", QUESTIONS, ids=str)
+def test_the_noise_drawn_is_the_noise_declared(name, sampler, spread, query):
+    plan = planned(name, query)
+    recording = record(lambda rng: plan.run(rows_of(plan.schema.universe, 5), rng=rng), seed=b"drawn")
+    drawn = []
+    for draw in recording.draws:
+        parameters = dict(draw.parameters)
+        assert draw.sampler == sampler
+        drawn += [parameters[spread]] * parameters["size"]
+    assert tuple(drawn) == plan.noised.spreads
+
+
+def test_one_sum_gets_the_textbook_scale():
+    salary = planned("laplace-numbers", {"sum": ["salary"]})
+    assert salary.noised.spreads == (Fraction(10_000_000),)  # 100,000 in cents, over epsilon 1
+    both = planned("laplace-numbers", {"sum": ["age", "salary"]})
+    assert both.noised.spreads == (Fraction(200), Fraction(20_000_000))
+    normal = planned("gaussian-numbers", {"sum": ["age", "salary"]})
+    rho = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
+    assert normal.noised.spreads == (100**2 / rho, Fraction(10_000_000) ** 2 / rho)
+
+
+def test_k_ballots_get_noise_for_k():
+    votes = QUESTIONS[-1]
+    assert planned("laplace-numbers", votes).noised.spreads == (Fraction(2),) * 3
+    assert planned("laplace-numbers", votes, neighbours="replace").noised.spreads == (Fraction(3),) * 3
+    rho = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
+    assert planned("gaussian-numbers", votes).noised.spreads == (2 / (2 * rho),) * 3
+    # Whoever must have exact counts (a T-shirt for each pupil of a class) needs another question: see the choices.
+
+
+def test_where_rows_are_replaced_the_count_of_a_mean_costs_the_sums_nothing():
+    alone = planned("laplace-numbers", {"mean": ["salary"]}, neighbours="replace")
+    sum_scale, count_scale = alone.noised.spreads
+    # Twice the salary less the ends' sum, in cents: it moves by 2 (U - L) cents when replaced.
+    assert sum_scale * alone.noised.units[0] == 2 * 9_000_000
+    assert count_scale == 2
+    normal = planned("gaussian-numbers", {"mean": ["salary"]}, neighbours="replace")
+    rho = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
+    assert normal.noised.spreads[1] == 1 / (2 * rho * Fraction(3, 4))
+
+
+# Exactness
+
+
+class GivenTally:
+    """Counts of one column with as many rows as one likes."""
+
+    def __init__(self, universe, values, counts):
+        self.universe = universe
+        self.values, self.counts = np.array(values, dtype=np.int64), np.array(counts, dtype=np.int64)
+
+    def tally(self, names):
+        return Tally(values=(self.values,) * len(names), counts=self.counts)
+
+
+def test_no_sum_overflows_however_large_the_table():
+    wide = [{"name": "x", "type": "integer", "edges": [-(2**53), 2**53]}]
+    values, counts = [2**53, 2**53 - 1, -(2**53)], [2**62, 3, 5]
+    total = sum(v * c for v, c in zip(values, counts, strict=True))
+    squares = sum(v * v * c for v, c in zip(values, counts, strict=True))
+    for query, exact in [({"sum": ["x"]}, total), ({"second_moments": ["x"]}, squares)]:
+        plan = planned("laplace-numbers", query, columns=wide)
+        table_ = GivenTally(plan.schema.universe, values, counts)
+        assert plan.noised.measurement.totals(table_) == [exact]
+        result = plan.run(table_, rng=StreamRandomness(b"large"))
+        assert abs(result.estimates[0][0] - exact) <= result.bound.half_widths[0] + abs(exact) * 1e-15
+
+
+def test_a_sum_that_moves_far_is_rounded_to_a_lattice_that_the_bound_knows():
+    plan = planned("laplace-numbers", {"second_moments": ["age", "salary"]})
+    universe = plan.schema.universe
+    assert plan.noised.units[0] == 1
+    assert plan.noised.units[2] == Fraction(10_000_000**2, 2**24)
+    assert all(spread <= 3 * 2**24 for spread in plan.noised.spreads)
+    rows = rows_of(universe, 50)
+    exact = plan.noised.measurement.totals(rows)
+    for total, steps, unit in zip(exact, plan.noised.exactly(rows), plan.noised.units, strict=True):
+        assert abs(steps * unit - total) <= (unit / 2 if unit > 1 else 0)
+    spread, unit = plan.noised.spreads[2], plan.noised.units[2]
+    alone = unit * plan.noised.law.largest(spread, count=3, beta=0.05)
+    assert plan.noised.reach[2] == alone + unit / 2
+
+
+def test_a_budget_too_small_to_draw_noise_for_is_refused_in_one_sentence():
+    tiny = planned("laplace-numbers", {"sum": ["salary"]}, budget=PureDP(epsilon=Fraction(1, 10**12)))
+    assert "64 bits" in tiny.infeasible
+    law = LaplaceLaw(epsilon=Fraction(1))
+    assert law.can_draw(Fraction(LARGEST_SCALE))
+    assert not law.can_draw(Fraction(LARGEST_SCALE) + 1)
+    nothing = ApproxDP(epsilon=Fraction(1, 10**9), delta=Fraction(1, 10**9))
+    assert planned("gaussian-numbers", {"sum": ["salary"]}, budget=nothing).infeasible.endswith(".")
+
+
+def test_too_many_numbers_are_refused_with_how_many_there_are():
+    many = [{"name": f"c{i}", "type": "integer", "edges": [0, 1]} for i in range(100)]
+    plan = planned("laplace-numbers", {"second_moments": [each["name"] for each in many]}, columns=many)
+    assert plan.infeasible == "It would release 5,050 numbers; the most is 5,000. Ask for fewer columns."
+
+
+# Forms of a sum
+
+
+@given(st.integers(-5000, 5000), st.integers(1, 5000), st.sampled_from(BOTH), st.sampled_from(RELATIONS))
+@settings(deadline=None, max_examples=40)
+def test_one_column_is_never_summed_about_its_middle(low, width, which, neighbours):
+    column = [{"name": "x", "type": "integer", "edges": [low, low + width]}]
+    name, budget = which
+    plan = planned(name, {"sum": ["x"]}, columns=column, neighbours=neighbours, budget=budget)
+    assert isinstance(plan.noised.measurement, PlainSums)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", ["laplace-numbers", "gaussian-numbers"])
+def test_several_columns_far_from_zero_are_summed_about_their_middles_and_gain_by_it(name, neighbours):
+    plan = planned(name, {"sum": ["born0", "born1", "born2"]}, neighbours=neighbours)
+    assert isinstance(plan.noised.measurement, CentredSums)
+    plain = replace(
+        planned(name, {"sum": ["born0"]}, neighbours=neighbours).noised.measurement, names=("born0", "born1", "born2")
+    )
+    plain_widths = plain.widths(type(plan.noised).within(plain, plan.noised.law, beta=plan.beta).reach)
+    assert max(plan.bound.half_widths) < 0.85 * min(plain_widths)
+    rows = rows_of(plan.schema.universe, 2_000)
+    result = plan.run(rows, rng=StreamRandomness(b"born"))
+    truths = [rows.columns[f"born{i}"].sum() for i in range(3)]
+    for estimate, true, width in zip(result.estimates, truths, result.bound.half_widths, strict=True):
+        assert abs(estimate[0] - true) <= width
+    assert abs(result.notes["noisy number of rows"] - 2_000) < 300
+
+
+def test_salaries_and_ages_are_summed_plainly():
+    assert isinstance(planned("laplace-numbers", {"sum": ["age", "salary"]}).noised.measurement, PlainSums)
+
+
+# Means
+
+
+def means_of(columns=(AGE,)):
+    schema = Schema.from_json({"version": 1, "columns": list(columns)})
+    return Means(schema=schema, names=tuple(each["name"] for each in columns))
+
+
+@given(
+    st.lists(st.integers(0, 100), max_size=12),
+    st.integers(0, 300),
+    st.integers(0, 6),
+    st.fractions(-1, 1, max_denominator=8),
+    st.fractions(-1, 1, max_denominator=8),
+)
+def test_the_interval_of_a_mean_holds_it_wherever_sum_and_count_lie_within_their_reach(
+    ages, reach, miscount, sum_off, count_off
+):
+    measurement, rows = means_of(), len(ages)
+    centred = sum(2 * age - 100 for age in ages)
+    measured = Measured(
+        values=(Fraction(centred) + sum_off * reach, Fraction(rows + round(count_off * miscount))),
+        reach=(Fraction(reach), Fraction(miscount)),
+    )
+    reading = measurement.read(measured)
+    mean = Fraction(sum(ages), rows) if rows else Fraction(50)
+    low, high = reading.notes["intervals"]["age"]
+    assert low - 1e-9 <= mean <= high + 1e-9
+    assert abs(reading.estimates[0][0] - float(mean)) <= reading.half_widths[0] + 1e-12
+    assert 0 <= low <= high <= 100
+    assert 0 <= reading.estimates[0][0] <= 100
+
+
+def test_the_interval_of_a_mean_is_reached_by_sums_and_counts_within_their_reach():
+    measurement = means_of()
+    for centred, reach in ((40, 10), (-40, 10), (3, 10), (0, 0)):
+        measured = Measured(values=(Fraction(centred), Fraction(7)), reach=(Fraction(reach), Fraction(2)))
+        ratios = [Fraction(s, m) for s in range(centred - reach, centred + reach + 1) for m in range(5, 10)]
+        low, high = measurement.read(measured).notes["intervals"]["age"]
+        assert low == float((min(ratios) + 100) / 2)
+        assert high == float((max(ratios) + 100) / 2)
+
+
+def test_a_mean_under_more_noise_than_rows_is_only_known_to_lie_in_its_range():
+    plan = planned("laplace-numbers", {"mean": ["age"]}, budget=PureDP(epsilon=Fraction(1, 1000)))
+    result = plan.run(rows_of(plan.schema.universe, 3), rng=StreamRandomness(b"few"))
+    assert result.notes["intervals"]["age"] == [0.0, 100.0]
+    assert result.bound.says == (
+        "the mean of age is between 0 and 100 (values outside the declared range taken at its ends)."
+    )
+
+
+@pytest.mark.parametrize(("name", "budget"), BOTH)
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_what_is_foretold_of_a_mean_holds_for_tables_at_least_as_large(name, budget, neighbours):
+    """200 runs at beta 0.2; a true bound fails with probability below 1e-6."""
+    query = {"mean": ["age", "born0"]}
+    plan = planned(name, query, neighbours=neighbours, beta=Fraction(1, 5), expected_rows=400)
+    assert plan.bound is None
+    assert plan.expectation.proof is Proof.ASSUMED
+    assert plan.expectation.says.startswith("if the table has at least 400 rows, the mean of age is within ")
+    rows, rng = rows_of(plan.schema.universe, 400), StreamRandomness(b"foretold")
+    truths = [rows.columns[each].mean() for each in query["mean"]]
+    misses = 0
+    for _ in range(200):
+        estimates = plan.run(rows, rng=rng).estimates
+        off = [abs(each[0] - true) for each, true in zip(estimates, truths, strict=True)]
+        misses += any(each > width for each, width in zip(off, plan.expectation.half_widths, strict=True))
+    assert misses <= 40 + 5 * sqrt(200 * 0.2 * 0.8)
+
+
+def test_nothing_is_foretold_where_the_noise_may_be_more_than_the_rows():
+    plan = planned("laplace-numbers", {"mean": ["age"]}, budget=PureDP(epsilon=Fraction(1, 100)), expected_rows=5)
+    assert plan.expectation.half_widths == (100.0,)
+    assert planned("laplace-numbers", {"mean": ["age"]}).expectation is None
+    assert planned("laplace-numbers", {"sum": ["age"]}, expected_rows=5).expectation is None
+
+
+# Accuracy of the Gaussian
+
+
+def test_the_normal_tail_never_promises_more_than_the_discrete_law_keeps():
+    law = GaussianLaw(rho=Fraction(1, 2))
+    for variance in (Fraction(10**8) + 1, Fraction(3 * 10**8)):
+        for beta in (0.2, 0.01, 1e-6):
+            exact = gaussian_max_quantile(variance=variance, count=4, beta=beta)
+            assert exact <= law.largest(variance, count=4, beta=beta) <= exact + 1
+    # Far beyond what can be summed it is the normal quantile, not the sub-Gaussian bound, 39% above it at 95%.
+    wide = law.largest(Fraction(10**30), count=1, beta=0.05)
+    assert wide / 10**15 == pytest.approx(1.959964, rel=1e-6)
+
+
+@given(st.integers(1, 400), st.integers(0, 60))
+def test_the_tail_of_the_discrete_law_is_below_the_normal_one(quarters, m):
+    variance = quarters / 4
+    weights = [exp(-x * x / (2 * variance)) for x in range(2000)]
+    tail = 2 * sum(weights[m + 1 :]) / (2 * sum(weights) - 1)
+    assert tail <= erfc(m / sqrt(2 * variance)) * (1 + 1e-9)
+
+
+def test_the_plan_shows_what_continuous_noise_would_need_for_comparison():
+    small = ApproxDP(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
+    shown_ = planned("gaussian-numbers", {"sum": ["age"]}, budget=small).parameters
+    analytic = float(analytic_gaussian_sigma(epsilon=small.epsilon, delta=small.delta))
+    classical = float(classical_gaussian_sigma(epsilon=small.epsilon, delta=small.delta))
+    assert shown_["noise over sensitivity, analytic, for comparison"] == f"{analytic:.4f}"
+    assert shown_["noise over sensitivity, classical, for comparison"] == f"{classical:.4f}"
+    run = float(shown_["noise over sensitivity"].split()[0])
+    assert analytic < run < classical
+    large = planned("gaussian-numbers", {"sum": ["age"]}).parameters
+    assert large["noise over sensitivity, classical, for comparison"] == "proved for epsilon below 1 only"
+
+
+# What is said
+
+
+def test_the_sentences_say_what_the_bound_bounds_with_numbers():
+    say = {
+        str(query): planned("laplace-numbers", query, columns=[AGE, SALARY, *BORN, *BEST]).bound for query in QUESTIONS
+    }
+    assert say[str(QUESTIONS[0])].says == (
+        "the sum of salary is within 299,600 of the truth (values outside the declared range taken at its ends)."
+    )
+    assert say[str(QUESTIONS[2])].says.startswith("the sum of born0 is within ")
+    assert "taken at its ends" not in say[str(QUESTIONS[2])].says
+    assert say[str(QUESTIONS[-1])].says == "every one of the 3 counts is within 8 rows of the truth, all at once."
+    assert say[str(QUESTIONS[3])] is None
+    many = planned("laplace-numbers", {"second_moments": ["age", "salary", "born0"]}).bound.says
+    assert many.startswith("every one of the 6 numbers is within its half width of the truth")
+    assert many.endswith("the largest half width is 286,000,000,000, for the sum of salary × salary.")
+
+
+@given(st.fractions(Fraction(1, 10**6), 10**15), st.fractions(-(10**9), 10**9))
+def test_numbers_in_sentences_are_rounded_outwards_to_four_digits(width, value):
+    said = Fraction(shown(width, up=True).replace(",", ""))
+    assert width <= said <= width * (1 + Fraction(1, 999))
+    low, high = (Fraction(shown(value, up=up, beside=width).replace(",", "")) for up in (False, True))
+    assert low <= value <= high
+    assert high - low <= width / 999
+
+
+@pytest.mark.parametrize("name", ["laplace-numbers", "gaussian-numbers"])
+@pytest.mark.parametrize("query", QUESTIONS, ids=str)
+def test_every_formula_can_be_typeset(name, query):
+    plan = planned(name, query, expected_rows=1000)
+    for formula in [plan.formula, *(each.formula for each in (plan.bound, plan.expectation) if each)]:
+        assert formula.startswith(r"\alpha")
+        assert latex2mathml.converter.convert(formula, display="block").startswith("<math")

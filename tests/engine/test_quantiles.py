@@ -1,0 +1,402 @@
+"""Quantiles by the exponential mechanism, on ranks and on distances: exact privacy on small neighbours, exact bounds.
+
+Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import ceil, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine import accountant
+from releases.engine.accuracy import Proof
+from releases.engine.events import ExponentialMechanismEvent, PureEvent
+from releases.engine.histogram import Tally
+from releases.engine.mechanisms.exponential_metric import true_quantile
+from releases.engine.mechanisms.exponential_quantile import pad, rank_sensitivity, ranked
+from releases.engine.privacy import ApproxDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.worst_case import nearness_miss
+from tests.engine.goodness import law_of, p_value
+from tests.engine.recording import record, with_noise_scaled
+from tests.engine.telling import (
+    FALSE_ALARM,
+    PERSON,
+    RELATIONS,
+    all_neighbours,
+    epsilon_proved,
+    log_ratios,
+    neighbouring_rows,
+    planned,
+    table,
+)
+
+GRADE = [{"name": "grade", "type": "integer", "edges": [0, 4]}]
+WIDE = [{"name": "income", "type": "number", "edges": [-1000, 100000], "decimals": 2}]
+SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 3)]
+both = pytest.mark.parametrize("neighbours", RELATIONS)
+
+
+def attribute(columns=GRADE):
+    return Schema.from_json({"version": 1, "columns": columns}).universe.attributes[0]
+
+
+def tally(rows):
+    values, counts = np.unique(np.array(rows, dtype=np.int64), return_counts=True)
+    return Tally(values=(values,), counts=counts.astype(np.int64))
+
+
+def asked(share, column="grade"):
+    return {"quantile": {"column": column, "at": str(float(share)) if share.denominator in (2, 10) else "0.333333"}}
+
+
+def utilities(rows, share, lowest=0, highest=4):
+    """u on every value, by its definition: minus the distance from q n to the ranks that the value has."""
+    found = []
+    for y in range(lowest, highest + 1):
+        below, up_to, wanted = sum(x < y for x in rows), sum(x <= y for x in rows), share * len(rows)
+        found.append(-max(below - wanted, wanted - up_to, 0))
+    return found
+
+
+def law(rows, share, rate):
+    weights = np.exp(rate * np.array([float(u) for u in utilities(rows, share)]))
+    return weights / weights.sum()
+
+
+def rate_of(plan):
+    return float(plan.epsilon / (2 * plan.sensitivity))
+
+
+# The utility, and its sensitivity
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.integers(-3, 9), max_size=12), st.sampled_from(SHARES))
+def test_pieces_hold_the_utility_of_every_value_of_the_range(rows, share):
+    column = attribute([{"name": "x", "type": "integer", "edges": [-3, 9]}])
+    pieces = ranked(tally(rows), column, share)
+    assert pieces.starts[0] == -3
+    assert (pieces.widths >= 1).all()
+    assert np.array_equal(np.cumsum(pieces.widths)[:-1] - 3, pieces.starts[1:])
+    spread = np.repeat(pieces.scores, pieces.widths)
+    assert [Fraction(int(score), share.denominator) for score in spread] == utilities(rows, share, -3, 9)
+
+
+def test_a_pile_of_equal_rows_that_holds_the_quantile_is_the_best_value():
+    """10 rows at 1, 80 at 2, 10 at 3: the 15% quantile is 2; -|(1 - q) L - q G| would prefer what lies below 2."""
+    rows, share = [1] * 10 + [2] * 80 + [3] * 10, Fraction(15, 100)
+    assert utilities(rows, share).index(0) == 2
+    usual = [
+        -abs((1 - share) * sum(x < y for x in rows) - share * sum(x > y for x in rows)) for y in (Fraction(3, 2), 2)
+    ]
+    assert usual[0] > usual[1]
+    plan = planned("exponential-quantile", GRADE, {"quantile": {"column": "grade", "at": "0.15"}}, epsilon=5)
+    runs = [plan.run(table(plan, [(x,) for x in rows]), rng=StreamRandomness(b"%d" % i)) for i in range(20)]
+    assert {run.chosen for run in runs} == {("2",)}
+
+
+@both
+@pytest.mark.parametrize("share", SHARES)
+def test_the_utility_moves_by_its_sensitivity_and_by_no_more(neighbours, share):
+    schema = Schema.from_json({"version": 1, "columns": GRADE, "neighbours": neighbours})
+    changes = [
+        abs(before - after)
+        for one, other in all_neighbours(range(5), most_rows=4, neighbours=neighbours)
+        for before, after in zip(utilities(one, share), utilities(other, share), strict=True)
+    ]
+    assert max(changes) == rank_sensitivity(schema, share)
+    person = Schema.from_json({"version": 1, "columns": GRADE, "neighbours": neighbours, "unit": PERSON})
+    assert rank_sensitivity(person, share) == 2 * rank_sensitivity(schema, share)
+
+
+@both
+@pytest.mark.parametrize("share", SHARES)
+def test_the_exact_law_is_a_bounded_range_of_epsilon_and_needs_the_factor_two(neighbours, share):
+    schema = Schema.from_json({"version": 1, "columns": GRADE, "neighbours": neighbours})
+    rate = 1.0 / float(2 * rank_sensitivity(schema, share))
+    pairs = list(all_neighbours(range(5), most_rows=4, neighbours=neighbours))
+    for counts in product((0, 1, 9), repeat=3):  # for shares near 1 the range is reached with more rows
+        common = [value for value, count in zip((1, 2, 3), counts, strict=True) for _ in range(count)]
+        others = [common] if neighbours == "add_remove" else [[*common, 0], [*common, 4]]
+        pairs += [([*common, value], other) for value in (0, 4) for other in others]
+    ranges = []
+    for one, other in pairs:
+        ratios = log_ratios(law(one, share, rate), law(other, share, rate))
+        ranges.append(ratios.max() - ratios.min())
+        assert np.abs(ratios).max() <= 1 + 1e-12
+    assert max(ranges) == pytest.approx(1)
+
+
+# The draw
+
+
+@both
+def test_a_run_has_the_law_of_its_plan_and_not_that_of_another_epsilon(neighbours):
+    plan = planned("exponential-quantile", GRADE, asked(SHARES[1]), neighbours)
+    rows, rng = [0, 0, 1, 3, 3, 3, 4], StreamRandomness(b"law of quantiles")
+    counts = table(plan, [(x,) for x in rows])
+    seen = law_of(lambda: int(plan.run(counts, rng=rng).chosen[0]), 5, 3000)
+    assert p_value(seen, law(rows, SHARES[1], rate_of(plan))) > FALSE_ALARM
+    for wrong in (0.5, 2):
+        assert p_value(seen, law(rows, SHARES[1], wrong * rate_of(plan))) < FALSE_ALARM
+
+
+def test_between_two_rows_every_value_is_as_likely_as_any_other():
+    """A range of 10 million values, of which two occur: nothing in the answer tells which."""
+    plan = planned("exponential-quantile", WIDE, {"median": "income"}, epsilon=30)
+    counts, rng = table(plan, [(100_00,)] * 3 + [(90_000_00,)] * 3), StreamRandomness(b"uniform")
+    drawn = np.array([float(plan.run(counts, rng=rng).chosen[0]) for _ in range(1000)])
+    assert drawn.min() >= 100
+    assert drawn.max() <= 90_000
+    bins = np.histogram(drawn, bins=20, range=(100, 90_000))[0]
+    assert p_value(bins, np.ones(20)) > FALSE_ALARM
+    assert p_value(bins, np.arange(10, 50, 2)) < FALSE_ALARM
+    assert len(set(drawn)) > 950
+
+
+def test_the_answer_is_a_fixed_point_of_the_range_and_stands_as_text_and_number():
+    plan = planned("exponential-quantile", WIDE, {"median": "income"})
+    for rows in ([], [(-1000_00,)], [(100_000_00,)] * 50):
+        result = plan.run(table(plan, rows), rng=StreamRandomness(b"fixed"))
+        (text,), ((value,),) = result.chosen, result.estimates
+        assert float(text) == value
+        assert -1000 <= value <= 100_000
+        assert len(text.partition(".")[2]) <= 2
+
+
+@given(st.lists(st.integers(0, 2000), max_size=40), st.integers(0, 30_000))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_padding_changes_no_utility_and_makes_a_public_number_of_pieces(rows, spread):
+    column = attribute([{"name": "x", "type": "integer", "edges": [0, 2000 + spread]}])
+    bare = ranked(tally(rows), column, SHARES[0])
+    padded = pad(bare)
+    assert padded.widths.size == min(2001 + spread, 4096)
+    assert np.array_equal(np.repeat(padded.scores, padded.widths), np.repeat(bare.scores, bare.widths))
+    assert np.array_equal(padded.starts, np.cumsum(padded.widths) - padded.widths)
+
+
+def test_many_distinct_values_make_the_next_power_of_two_pieces():
+    column = attribute([{"name": "x", "type": "integer", "edges": [0, 10**9]}])
+    assert pad(ranked(tally(range(0, 9000, 3)), column, SHARES[0])).widths.size == 8192
+
+
+# Neighbours
+
+
+@both
+@pytest.mark.parametrize("name", ["exponential-quantile", "exponential-metric"])
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(name, neighbours, unit):
+    plan = planned(name, GRADE, asked(SHARES[1]), neighbours, unit=unit)
+    row = st.tuples(st.integers(0, 4))
+
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=2 if unit else 1), st.binary(max_size=3))
+    def same(pair, seed):
+        one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
+        assert one.flow == other.flow
+        told = dict(one.draws[0].parameters)
+        change = np.abs(one.private[0] - other.private[0]).max()
+        assert change <= told["sensitivity"] * told.get("denominator", 1)
+        if name == "exponential-quantile":
+            assert told["sensitivity"] == plan.sensitivity
+            assert told["epsilon"] == plan.epsilon
+
+    same()
+
+
+@both
+def test_on_a_wide_range_neighbours_ask_for_the_same_random_words(neighbours):
+    """There the width of the piece that was chosen is drawn from, and is different; the words drawn are as many."""
+    plan = planned("exponential-quantile", WIDE, {"median": "income"}, neighbours)
+    rows = [(x * 1000,) for x in range(50)]
+    runs = [rows, rows[:-1], [*rows[:-1], (7_000_000,)], []]
+    made = [record(lambda rng, each=each: plan.run(table(plan, each), rng=rng), seed=b"wide") for each in runs]
+    assert all(each.words == made[0].words for each in made)
+    assert all(each.draws[0] == made[0].draws[0] for each in made)
+
+
+@both
+def test_runs_on_neighbours_prove_no_more_than_the_claim_and_half_the_noise_is_caught(neighbours):
+    columns = [{"name": "age", "type": "integer", "edges": [0, 30]}]
+    middle, old = [(15,), (30,)], [(30,)]
+    ranks = (middle, old) if neighbours == "add_remove" else ([(15,), (15,), (30,), (0,)], [(15,), (15,), (30,), (30,)])
+    distances = ([(30,), (0,)], [(30,)]) if neighbours == "add_remove" else ([(0,)], [(30,)])
+    for name, pair in (("exponential-quantile", ranks), ("exponential-metric", distances)):
+        plan = planned(name, columns, {"median": "age"}, neighbours, epsilon=2)
+        assert epsilon_proved(plan, *pair, runs=1000, seed=f"right {name}") <= 2
+        with with_noise_scaled(Fraction(1, 2)):
+            assert epsilon_proved(plan, *pair, runs=5000, seed=f"wrong {name}") > 2
+
+
+# The bound in rows
+
+
+@both
+@pytest.mark.parametrize("beta", ["1/5", "1/1000"])
+def test_the_bound_on_a_median_is_reached_by_rows_with_one_value_in_common(neighbours, beta):
+    plan = planned("exponential-quantile", GRADE, {"median": "grade"}, neighbours, beta=beta)
+    assert plan.bound.proof is Proof.BEFORE
+    alpha = Fraction(plan.bound.alpha)
+    for off, fails in ((alpha + Fraction(1, 2), False), (alpha, True)):
+        rows = [2] * int(2 * off)
+        missed = 1 - law(rows, SHARES[0], rate_of(plan))[2]
+        assert (missed > float(Fraction(beta))) == fails
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 4), max_size=20), st.sampled_from(SHARES), st.sampled_from(RELATIONS))
+def test_no_table_misses_the_rank_more_often_than_the_bound_says(rows, share, neighbours):
+    plan = planned("exponential-quantile", GRADE, asked(share), neighbours, beta="1/10")
+    at = plan.workload.statistic.at
+    off = np.array([-u > Fraction(plan.bound.alpha) for u in utilities(rows, at)])
+    assert law(rows, at, rate_of(plan))[off].sum() <= 0.1 + 1e-12
+
+
+def test_the_bound_is_below_the_textbook_and_says_rows_rounded_up():
+    plan = planned("exponential-quantile", WIDE, {"quantile": {"column": "income", "at": "0.9"}})
+    assert plan.bound.alpha <= 2 * 0.9 * log(10_100_001 / 0.05)
+    assert plan.bound.alpha == pytest.approx(2 * 0.9 * log(10_100_000 * 19), abs=0.1)
+    tenth = ceil(Fraction(plan.bound.alpha) * 10) / 10
+    assert plan.bound.says == (
+        f"90% of the rows, or at most {tenth:,.1f} rows fewer, have the value given or a lower one, "
+        f"and 90% of the rows, or at most {tenth:,.1f} rows more, have a lower one."
+    )
+
+
+# Distances
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.sampled_from(SHARES))
+def test_the_true_quantile_is_the_least_value_with_so_many_rows_at_or_below_it(rows, share):
+    found = true_quantile(tally(rows), attribute(), share)
+    assert sum(x <= found for x in rows) >= share * len(rows) > sum(x <= found - 1 for x in rows)
+    assert found == sorted(rows)[ceil(share * len(rows)) - 1]
+
+
+@both
+@pytest.mark.parametrize("share", SHARES)
+def test_one_row_can_carry_a_quantile_through_the_whole_range(neighbours, share):
+    moved = [
+        abs(true_quantile(tally(one), attribute(), share) - true_quantile(tally(other), attribute(), share))
+        for one, other in all_neighbours((0, 2, 4), most_rows=6, neighbours=neighbours)
+    ]
+    assert max(moved) == 4
+    assert true_quantile(tally([]), attribute(), share) == 0
+
+
+def distance_law(f, steps, scale):
+    weights = np.exp(-np.abs(np.arange(steps + 1) - f) / scale)
+    return weights / weights.sum()
+
+
+def worst_loss(steps, scale, farthest):
+    """Between all pairs f, f' at most so far apart."""
+    laws = [distance_law(f, steps, scale) for f in range(steps + 1)]
+    return max(
+        log_ratios(laws[f], laws[g]).max() for f in range(steps + 1) for g in range(steps + 1) if abs(f - g) <= farthest
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 20])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_on_a_whole_interval_half_of_the_theorems_constant_is_enough_and_no_less(steps, epsilon):
+    assert worst_loss(steps, steps / epsilon, steps) == pytest.approx(epsilon)
+    theorem = [distance_law(f, steps, 2 * steps / epsilon) for f in range(steps + 1)]
+    assert max(np.ptp(log_ratios(one, other)) for one in theorem for other in theorem) == pytest.approx(epsilon)
+
+
+def test_where_the_sensitivity_is_less_than_the_range_the_normaliser_costs_more():
+    """So the theorem's second case, Delta / epsilon, is not to be had on an interval for free."""
+    assert worst_loss(40, 10 / 1.0, 10) > 1.3
+    assert worst_loss(40, 2 * 10 / 1.0, 10) <= 1
+
+
+@both
+def test_both_constants_are_offered_and_priced(neighbours):
+    columns = [{"name": "age", "type": "integer", "edges": [0, 100]}]
+    plans = {
+        constant: planned("exponential-metric", columns, {"median": "age"}, neighbours, constant=constant)
+        for constant in ("interval", "theorem")
+    }
+    assert plans["interval"].scale == 100
+    assert plans["theorem"].scale == 200
+    assert plans["interval"].events == (PureEvent(epsilon=Fraction(1)),)
+    assert plans["theorem"].events == (ExponentialMechanismEvent(epsilon=Fraction(1)),)
+    assert planned("exponential-metric", columns, {"median": "age"}, neighbours) == plans["interval"]
+    assert plans["interval"].bound.alpha <= plans["theorem"].bound.alpha
+
+
+@pytest.mark.parametrize("constant", ["interval", "theorem"])
+def test_a_run_on_distances_has_the_law_of_its_plan(constant):
+    columns = [{"name": "x", "type": "number", "edges": [-1, 1], "decimals": 1}]
+    plan = planned("exponential-metric", columns, {"median": "x"}, epsilon=6, constant=constant)
+    counts, rng = table(plan, [(3,), (4,), (9,)]), StreamRandomness(b"metric")
+    seen = law_of(lambda: round(10 * float(plan.run(counts, rng=rng).estimates[0][0])) + 10, 21, 3000)
+    right = distance_law(14, 20, float(plan.scale))
+    assert p_value(seen, right) > FALSE_ALARM
+    for wrong in (0.5, 2):
+        assert p_value(seen, distance_law(14, 20, wrong * float(plan.scale))) < FALSE_ALARM
+
+
+def test_the_worst_true_value_is_at_an_end_or_in_the_middle():
+    cases = product((1, 2, 5, 8, 13), (1e-9, 0.1, 0.5, 2.0), range(1, 14))
+    for steps, rate, gap in ((steps, rate, gap) for steps, rate, gap in cases if gap <= steps):
+        found = max(
+            distance_law(f, steps, 1 / rate)[np.abs(np.arange(steps + 1) - f) >= gap].sum() for f in range(steps + 1)
+        )
+        assert nearness_miss(steps=steps, rate=rate, gap=gap) == pytest.approx(found, rel=1e-6)
+    assert nearness_miss(steps=13, rate=0.1, gap=14) == 0
+
+
+def test_distances_are_far_worse_than_ranks():
+    """1,000 incomes between 20,000 and 60,000: 95% of the range for one, a few rows for the other."""
+    columns = [{"name": "income", "type": "integer", "edges": [0, 1_000_000]}]
+    rows = [(20_000 + 40 * i,) for i in range(1000)]
+    distances, ranks = (
+        planned(name, columns, {"median": "income"}) for name in ("exponential-metric", "exponential-quantile")
+    )
+    assert distances.bound.alpha > 900_000
+    assert ranks.bound.alpha < 17
+    rng = StreamRandomness(b"worse")
+    far, near = (
+        [abs(float(plan.run(table(plan, rows), rng=rng).estimates[0][0]) - 40_000) for _ in range(8)]
+        for plan in (distances, ranks)
+    )
+    assert max(near) < 17 * 40 < np.median(far)
+    assert "units of income" in distances.bound.says
+
+
+def test_what_cannot_be_drawn_is_refused_in_a_sentence():
+    assert "10,100,001 values" in planned("exponential-metric", WIDE, {"median": "income"}).infeasible
+    long_share = {"quantile": {"column": "income", "at": "0.12345678"}}
+    assert "six decimals" in planned("exponential-quantile", WIDE, long_share).infeasible
+    assert not planned("exponential-quantile", WIDE, {"quantile": {"column": "income", "at": "0.999999"}}).infeasible
+
+
+def test_a_large_delta_is_made_use_of():
+    budget = ApproxDP(epsilon=Fraction(1, 10), delta=Fraction(1, 100))
+    for name in ("exponential-quantile", "exponential-metric"):
+        plan = planned(name, GRADE, {"median": "grade"}, budget=budget)
+        price = accountant.price(plan.events, delta=budget.delta)
+        assert plan.bound.alpha <= planned(name, GRADE, {"median": "grade"}, epsilon="1/10").bound.alpha
+        spent = Fraction(price.epsilon, 10**accountant.EPSILON_PLACES)
+        assert budget.epsilon * Fraction(999, 1000) <= spent <= budget.epsilon
+
+
+def test_the_medians_of_the_notes():
+    """1 to 9 in 0 ... 10: the median is 5, and the value drawn is near it in rank."""
+    columns = [{"name": "x", "type": "integer", "edges": [0, 10]}]
+    assert true_quantile(tally(range(1, 10)), attribute(columns), SHARES[0]) == 5
+    plan = planned("exponential-quantile", columns, {"median": "x"}, epsilon=1)
+    assert plan.bound.alpha == pytest.approx(log(10 * 19), abs=0.5)
+    assert plan.bound.alpha == 5

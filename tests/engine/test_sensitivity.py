@@ -1,0 +1,190 @@
+"""How far one unit moves sums over rows: against brute force over all neighbours of small tables."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import floor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.errors import InvalidInput
+from releases.engine.histogram import Rows
+from releases.engine.measurement import measurements
+from releases.engine.sensitivity import ONE, Changes, Span, changes, product_span, vote_changes
+from releases.engine.universe import Schema
+from releases.engine.workload import read_question
+
+RELATIONS = ["add_remove", "replace"]
+YES_NO = {"type": "categorical", "categories": ["yes", "no"], "outside": "no"}
+
+
+def unit_of(rows):
+    return {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
+
+
+def schema_of(columns, neighbours, rows=1):
+    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit_of(rows)})
+
+
+def integers(ends):
+    return [{"name": f"c{i}", "type": "integer", "edges": [low, high]} for i, (low, high) in enumerate(ends)]
+
+
+def measured(schema, query):
+    return measurements(read_question({"version": 1, "queries": [query]}, schema.universe).statistic, schema)
+
+
+def contributions(measurement):
+    """What each possible row adds to the totals, by taking them of tables of that one row."""
+    universe = measurement.schema.universe
+    domains = [
+        range(each.lowest, each.highest + 1) if each.is_numeric else range(each.size) for each in universe.attributes
+    ]
+    added = []
+    for row in product(*domains):
+        columns = {name: np.array([value]) for name, value in zip(universe.names, row, strict=True)}
+        added.append(measurement.totals(Rows(universe=universe, columns=columns)))
+    return np.array(added)
+
+
+def all_differences(measurement):
+    """f(D) - f(D') for all neighbours: what one unit's rows add, less what its old rows added."""
+    schema = measurement.schema
+    rows, added = schema.unit.max_rows, contributions(measurement)
+    may_be_none = schema.universe.may_drop or schema.neighbours.value == "add_remove"
+    values = [
+        sum((added[i] for i in chosen), np.zeros(added.shape[1], dtype=np.int64))
+        for size in range(0 if may_be_none else 1, rows + 1)
+        for chosen in combinations_with_replacement(range(len(added)), size)
+    ]
+    values = np.unique(np.array(values), axis=0)
+    if schema.neighbours.value == "add_remove":
+        return values
+    return (values[:, None, :] - values[None, :, :]).reshape(-1, values.shape[1])
+
+
+def compared(measurement, weights, *, is_attained):
+    """The declared sensitivities against the largest differences there are, each coordinate weighted."""
+    moved, differences = measurement.moved, np.abs(all_differences(measurement)).astype(object)
+    weights = [Fraction(each) for each in weights[: len(moved.most)]] if len(moved.most) > 1 else [Fraction(1)]
+    true_l1 = max(sum(d / w for d, w in zip(row, weights, strict=True)) for row in differences)
+    true_l2 = max(sum(d * d / w for d, w in zip(row, weights, strict=True)) for row in differences)
+    l1, l2 = moved.l1(scales=weights), moved.l2_squared(variances=weights)
+    if is_attained:
+        assert (l1, l2) == (true_l1, true_l2)
+        assert moved.most == tuple(differences.max(axis=0))
+    else:
+        assert l1 >= true_l1
+        assert l2 >= true_l2
+        assert all(most >= true for most, true in zip(moved.most, differences.max(axis=0), strict=True))
+
+
+ends = st.tuples(st.integers(-3, 3), st.integers(1, 3)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+relations = st.sampled_from(RELATIONS)
+weights = st.lists(st.integers(1, 5), min_size=6, max_size=6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(ends, min_size=1, max_size=2), relations, st.integers(1, 2), weights)
+def test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared(columns, neighbours, rows, weights):
+    schema = schema_of(integers(columns), neighbours, rows)
+    names = list(schema.universe.names)
+    for measurement in (*measured(schema, {"sum": names}), *measured(schema, {"mean": names})):
+        compared(measurement, weights, is_attained=True)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(ends, min_size=1, max_size=2), relations, st.integers(1, 2), weights)
+def test_second_moments_move_no_further_than_declared_and_exactly_so_where_rows_are_added(
+    columns, neighbours, rows, weights
+):
+    schema = schema_of(integers(columns), neighbours, rows)
+    (measurement,) = measured(schema, {"second_moments": list(schema.universe.names)})
+    compared(measurement, weights, is_attained=neighbours == "add_remove" or len(columns) == 1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 4), st.data(), relations, st.integers(1, 2))
+def test_votes_move_exactly_as_far_as_declared(columns, data, neighbours, rows):
+    ballots = data.draw(st.integers(1, columns))
+    schema = schema_of([{"name": f"c{i}", **YES_NO} for i in range(columns)], neighbours, rows)
+    query = {"votes": {"columns": list(schema.universe.names), "category": "yes", "ballots": ballots}}
+    (measurement,) = measured(schema, query)
+    differences = np.abs(all_differences(measurement))
+    declared = measurement.moved.sensitivity()
+    assert declared.l1 == differences.sum(axis=1).max()
+    assert declared.l2_squared == (differences**2).sum(axis=1).max()
+    assert measurement.moved.most == tuple(differences.max(axis=0))
+
+
+def test_a_total_of_salaries_moves_by_90000_when_one_is_replaced_and_by_100000_when_one_is_added():
+    salary = Span(lowest=10_000, highest=100_000)
+    # Only where no row can be dropped is the number of rows public; with a column of numbers it never is.
+    kept = schema_of([{"name": "sex", "type": "categorical", "categories": ["f", "m"], "outside": "m"}], "replace")
+    assert changes([salary], kept).sensitivity().l1 == 90_000
+    dropped = schema_of([{"name": "salary", "type": "integer", "edges": [10_000, 100_000]}], "replace")
+    assert changes([salary], dropped).sensitivity().l1 == 100_000
+    assert changes([salary], schema_of(integers([(0, 1)]), "add_remove")).sensitivity().l1 == 100_000
+
+
+def test_the_number_of_rows_is_never_public_where_a_mean_can_be_asked():
+    # So that means always pay for it. Should a number's column ever be declared to drop nothing, they need not.
+    assert not schema_of(integers([(0, 1)]), "replace").total_is_public
+
+
+def test_k_ballots_move_the_votes_by_k_in_l1_and_by_its_root_in_l2():
+    voters = schema_of(integers([(0, 1)]), "add_remove")
+    votes = vote_changes(voters, columns=5, ballots=3).sensitivity()
+    assert (votes.l1, votes.l2_squared) == (3, 3)
+    replaced = schema_of(integers([(0, 1)]), "replace")
+    assert vote_changes(replaced, columns=5, ballots=2).sensitivity().l1 == 4
+    assert vote_changes(replaced, columns=5, ballots=3).sensitivity().l1 == 5
+    # Each likes any number of m foods: the notes' histogram of sensitivity m.
+    assert vote_changes(voters, columns=7, ballots=7).sensitivity().l1 == 7
+
+
+def test_a_gram_matrix_of_columns_in_the_unit_interval_moves_by_one_in_each_entry():
+    columns = [{"name": f"c{i}", "type": "number", "edges": [-1, 1], "decimals": 0} for i in range(3)]
+    (measurement,) = measured(schema_of(columns, "add_remove"), {"second_moments": ["c0", "c1", "c2"]})
+    assert measurement.moved.most == (1,) * 6
+    assert measurement.moved.sensitivity().l2_squared == 6
+    (replaced,) = measured(schema_of(columns, "replace"), {"second_moments": ["c0", "c1", "c2"]})
+    # A square lies in [0, 1] and moves by 1; a product of two columns lies in [-1, 1] and moves by 2.
+    assert replaced.moved.most == (1, 2, 2, 1, 2, 1)
+
+
+def test_a_person_may_lose_rows_when_replaced_even_where_no_value_is_dropped():
+    sex = [{"name": "sex", "type": "categorical", "categories": ["f", "m"], "outside": "m"}]
+    assert changes([ONE], schema_of(sex, "replace")).most == (0,)
+    assert changes([ONE], schema_of(sex, "replace", rows=3)).most == (3,)
+
+
+@given(ends, ends)
+def test_the_span_of_a_product_holds_all_products_and_no_more(one, other):
+    spans = [Span(lowest=low, highest=high) for low, high in (one, other)]
+    products = [a * b for a in range(one[0], one[1] + 1) for b in range(other[0], other[1] + 1)]
+    span = product_span(*spans, is_square=False)
+    assert (span.lowest, span.highest) == (min(products), max(products))
+    squares = [a * a for a in range(one[0], one[1] + 1)]
+    square = product_span(spans[0], spans[0], is_square=True)
+    assert (square.lowest, square.highest) == (min(squares), max(squares))
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(0, 10**30), st.fractions(Fraction(1, 3), 10**25))
+def test_rounding_to_a_lattice_moves_a_sum_no_further_than_the_lattice_says(start, change, unit):
+    steps = [floor(value / unit + Fraction(1, 2)) for value in (start, start + change)]
+    (declared,) = Changes(most=(change,), cases=((change,),)).on_lattice([unit]).most
+    assert 0 <= steps[1] - steps[0] <= declared
+    assert abs(steps[0] * unit - start) <= unit / 2
+
+
+def test_spans_and_ballots_that_cannot_be_are_refused():
+    with pytest.raises(InvalidInput, match="span"):
+        Span(lowest=1, highest=0)
+    for ballots in (0, 4):
+        with pytest.raises(InvalidInput, match="ballots"):
+            vote_changes(schema_of(integers([(0, 1)]), "replace"), columns=3, ballots=ballots)

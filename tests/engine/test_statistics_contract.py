@@ -1,0 +1,579 @@
+"""One contract for every mechanism that answers a statistic: what its plan costs, draws and promises.
+
+It finds the mechanisms by itself, and asks each of them the examples of every statistic it answers. A new statistic is
+an entry in `QUESTIONS`; one whose bound or privacy can be tested by looking is an entry in `HOLDS` and `ATTACKS` too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, partial
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta as beta_law
+
+from releases.engine import accountant
+from releases.engine.accuracy import Proof
+from releases.engine.errors import Infeasible, InvalidInput
+from releases.engine.histogram import Rows
+from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.result import Result
+from releases.engine.run import run_release
+from releases.engine.statistic import (
+    LargestCount,
+    Mean,
+    MostCommon,
+    Quantile,
+    SecondMoments,
+    Statistic,
+    Sum,
+    Survey,
+    Threshold,
+    Votes,
+)
+from releases.engine.universe import Schema
+from releases.engine.workload import Count, read_question
+
+from .recording import record, with_noise_scaled
+
+RELATIONS = ["add_remove", "replace"]
+BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]
+UNITS = [{"kind": "row"}, {"kind": "person", "id": "who", "max_rows": 3}]
+YES_NO = {"type": "categorical", "categories": ["yes", "no"], "outside": "no"}
+#: Two numbers, one with a decimal place and values below 0, and categories.
+PEOPLE = [
+    {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
+    {"name": "income", "type": "number", "edges": [-5, 0, 20], "decimals": 1},
+    {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"},
+    {"name": "tea", **YES_NO},
+    {"name": "rice", **YES_NO},
+    {"name": "fish", **YES_NO},
+]
+#: No value of these drops its row, so that under "replace" the number of rows is public.
+TOWNS = PEOPLE[2:]
+LIKED = [{"tea": ["yes"]}, {"rice": ["yes"]}, {"town": ["a", "b"], "fish": ["no"]}]
+
+#: For each statistic the columns and the question.
+QUESTIONS = [
+    (PEOPLE, {"sum": ["income"]}),
+    (PEOPLE, {"sum": ["age", "income"]}),
+    (PEOPLE, {"mean": ["income"]}),
+    (PEOPLE, {"mean": ["age", "income"]}),
+    (PEOPLE, {"second_moments": ["age", "income"]}),
+    (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
+    (PEOPLE, {"survey": "town"}),
+    (TOWNS, {"survey": "tea"}),
+    (TOWNS, {"survey": "town"}),
+    (PEOPLE, {"most_common": "town"}),
+    (PEOPLE, {"top": {"column": "town", "k": 2}}),
+    (PEOPLE, {"largest_count": LIKED}),
+    (PEOPLE, {"median": "age"}),
+    (PEOPLE, {"quantile": {"column": "income", "at": "0.9"}}),
+    (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
+    (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
+]
+
+
+def schema_of(columns, neighbours="add_remove", unit=UNITS[0]):
+    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
+
+
+def asked(columns, query):
+    return read_question({"version": 1, "queries": [query]}, schema_of(columns).universe)
+
+
+CASES = [
+    pytest.param(name, columns, query, id=f"{name} {json.dumps(query)[:50]} {len(columns)}")
+    for name, each in mechanisms().items()
+    for columns, query in QUESTIONS
+    if each.can_answer(asked(columns, query))
+]
+in_every_case = pytest.mark.parametrize(("name", "columns", "query"), CASES)
+
+
+def planned(
+    name, columns, query, *, neighbours="add_remove", budget=None, beta=Fraction(1, 20), unit=UNITS[0], **options
+):
+    """A plan that can be run if there is one: with a pure budget, or else with an approximate one."""
+    schema = schema_of(columns, neighbours, unit)
+    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    plans = [
+        mechanism(name).plan(schema, question, budget=each, beta=beta, options=options)
+        for each in ([budget] if budget else BUDGETS)
+    ]
+    return next((plan for plan in plans if not plan.infeasible), plans[-1])
+
+
+def runnable(*args, **kwargs):
+    plan = planned(*args, **kwargs)
+    if plan.infeasible:
+        pytest.skip(plan.infeasible)
+    return plan
+
+
+def table(universe, values):
+    """Rows from a list of tuples of codes, in the order of the universe."""
+    array = np.array(values, dtype=np.int64).reshape(-1, len(universe.names))
+    return Rows(universe=universe, columns={name: array[:, i].copy() for i, name in enumerate(universe.names)})
+
+
+def code_ranges(universe):
+    """The lowest and the highest code of every column."""
+    return [(each.lowest, each.highest) if each.is_numeric else (0, each.size - 1) for each in universe.attributes]
+
+
+def some_rows(universe, rows=240, seed=5):
+    """A table with unlike columns: low values are likelier, by another power in each column."""
+    rng = np.random.default_rng(seed)
+    drawn = [
+        low + np.floor((high - low + 1) * rng.random(rows) ** (1 + position % 3)).astype(np.int64)
+        for position, (low, high) in enumerate(code_ranges(universe))
+    ]
+    return table(universe, np.stack(drawn, axis=1))
+
+
+class Untouchable:
+    """Counts that must not be looked at."""
+
+    def __getattribute__(self, name):
+        raise AssertionError(f"a plan looked at the data ({name})")
+
+
+# The plan
+
+
+@in_every_case
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approx"])
+def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, columns, query, neighbours, unit, budget):
+    plan = planned(name, columns, query, neighbours=neighbours, unit=unit, budget=budget)
+    if plan.infeasible:
+        assert plan.infeasible.endswith(".")
+        assert not plan.events
+        with pytest.raises(Infeasible):
+            plan.run(Untouchable.__new__(Untouchable), rng=StreamRandomness(b"x"))
+        return
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    assert price.epsilon is not None
+    assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
+    assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
+
+
+@in_every_case
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_plan_can_be_stored_and_made_again(name, columns, query, neighbours):
+    plan = planned(name, columns, query, neighbours=neighbours)
+    stored = json.loads(json.dumps(plan.to_json()))
+    assert plan_from_json(stored) == plan
+    stored["planned"]["events"] = [{"kind": "something else"}]
+    with pytest.raises(PlanChanged):
+        plan_from_json(stored)
+
+
+@in_every_case
+def test_a_plan_is_the_same_whatever_was_run_before(name, columns, query):
+    plan = runnable(name, columns, query)
+    plan.run(some_rows(plan.schema.universe), rng=StreamRandomness(b"x"))
+    assert planned(name, columns, query).to_json() == plan.to_json()
+    with pytest.raises(TypeError):
+        mechanism(name).plan(Untouchable(), budget=BUDGETS[0], beta=Fraction(1, 20))
+
+
+@in_every_case
+def test_options_and_betas_that_break_their_rule_are_refused(name, columns, query):
+    with pytest.raises(InvalidInput, match="options"):
+        planned(name, columns, query, colour=3)
+    for option in mechanism(name).options:
+        with pytest.raises(InvalidInput, match=f"options.{option.name}"):
+            planned(name, columns, query, **{option.name: "no such choice"})
+    for beta in (Fraction(0), Fraction(1), 0.05):
+        with pytest.raises(InvalidInput, match="beta"):
+            planned(name, columns, query, beta=beta)
+
+
+# The run
+
+
+@in_every_case
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("rows", [240, 0], ids=["rows", "empty"])
+def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighbours, rows):
+    plan = runnable(name, columns, query, neighbours=neighbours)
+    steps = []
+    made = run_release(
+        plan,
+        some_rows(plan.schema.universe, rows=rows),
+        rng=StreamRandomness(b"run"),
+        progress=lambda *step: steps.append(step),
+    )
+    result, universe = made.result, plan.schema.universe
+    assert [len(each) for each in result.estimates] == [part.cells(universe) for part in plan.workload.families]
+    assert all(np.isfinite(each).all() for each in result.estimates)
+    assert len(result.bound.half_widths) == len(plan.workload.families)
+    assert result.bound.beta == plan.beta
+    assert result.bound.says.endswith(".")
+    # A mechanism that may refuse to answer says so in its notes; its bound is then another.
+    if plan.bound is not None and result.notes.get("answered", True):
+        assert result.bound == plan.bound
+        assert plan.bound.proof is Proof.BEFORE
+    if plan.workload.statistic.is_choice:
+        assert result.chosen
+    again = Result.from_json(json.loads(json.dumps(result.to_json())))
+    assert json.dumps(again.to_json()) == json.dumps(result.to_json())
+    assert again.bound == result.bound
+    assert again.chosen == result.chosen
+    shares = [share for _, share in steps]
+    assert shares == sorted(shares)
+    assert all(0 <= share <= 1 for share in shares)
+
+
+@in_every_case
+def test_the_same_randomness_gives_the_same_result(name, columns, query):
+    plan = runnable(name, columns, query)
+    rows = some_rows(plan.schema.universe)
+    first, second = (plan.run(rows, rng=StreamRandomness(b"same")) for _ in range(2))
+    assert json.dumps(first.to_json()) == json.dumps(second.to_json())
+
+
+@in_every_case
+def test_rows_of_another_universe_are_refused(name, columns, query):
+    plan = runnable(name, columns, query)
+    other = schema_of([*columns, {"name": "more", "type": "categorical", "categories": ["x", "y"]}]).universe
+    with pytest.raises(InvalidInput, match="another universe"):
+        plan.run(some_rows(other), rng=StreamRandomness(b"x"))
+
+
+# The bound
+
+Truth = Callable[[Statistic, Rows], list[np.ndarray]]
+
+
+def _numbers(rows, name):
+    return rows.columns[name] / 10.0 ** rows.universe[name].decimals
+
+
+def _sums(statistic, rows):
+    return [np.array([_numbers(rows, name).sum()]) for name in statistic.attributes]
+
+
+def _means(statistic, rows):
+    return [np.array([_numbers(rows, name).mean()]) for name in statistic.attributes]
+
+
+def _moments(statistic, rows):
+    return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
+
+
+def _votes(statistic, rows):
+    totals = np.zeros(len(statistic.attributes))
+    for row in zip(*(rows.columns[name] for name in statistic.attributes), strict=True):
+        given = [i for i, code in enumerate(row) if code == 0][: statistic.ballots]
+        totals[given] += 1
+    return [totals]
+
+
+def _survey(statistic, rows):
+    (name,) = statistic.attributes
+    return [np.bincount(rows.columns[name], minlength=rows.universe[name].size).astype(float)]
+
+
+#: What each measured statistic truly is.
+TRUTHS: dict[type[Statistic], Truth] = {
+    Sum: _sums,
+    Mean: _means,
+    SecondMoments: _moments,
+    Votes: _votes,
+    Survey: _survey,
+}
+
+
+def within_half_widths(plan, result, rows, *, truth):
+    """Whether every number is within its half width of the truth (a double's rounding aside)."""
+    parts = zip(result.estimates, truth(plan.workload.statistic, rows), result.bound.half_widths, strict=True)
+    return all((np.abs(estimate - true) <= width + 1e-9 * np.abs(true)).all() for estimate, true, width in parts)
+
+
+def each_place_is_near_the_best_left(plan, result, rows):
+    (name,), (width,) = plan.workload.statistic.attributes, result.bound.half_widths
+    counts = np.bincount(rows.columns[name], minlength=rows.universe[name].size)
+    left = dict(zip(rows.universe[name].labels, counts.tolist(), strict=True))
+    return all(left.pop(chosen) >= max([0, *left.values()]) - width for chosen in result.chosen)
+
+
+def predicates_met(plan, rows):
+    """How many rows meet each predicate, row by row."""
+    met = []
+    for names, bins in plan.workload.statistic.predicates:
+        codes = [_bins(rows, name) for name in names]
+        met.append(sum(np.all([np.isin(code, each) for code, each in zip(codes, bins, strict=True)], axis=0)))
+    return met
+
+
+def _bins(rows, name):
+    edges = [float(edge.scaleb(rows.universe[name].decimals)) for edge in rows.universe[name].edges]
+    if not edges:
+        return rows.columns[name]
+    return np.clip(np.searchsorted(edges, rows.columns[name], side="right") - 1, 0, len(edges) - 2)
+
+
+def the_predicate_is_near_the_best(plan, result, rows):
+    met, predicates = predicates_met(plan, rows), plan.workload.statistic.predicates
+    titles = [Count(attributes=names, bins=bins).title(rows.universe) for names, bins in predicates]
+    return met[titles.index(result.chosen[0])] >= max(met) - result.bound.alpha
+
+
+def no_comparison_is_far_off(plan, result, rows):
+    bar, width = plan.workload.statistic.above, result.bound.alpha
+    for count, said, value in zip(predicates_met(plan, rows), result.chosen, result.estimates[0], strict=True):
+        if (said == "above" and count < bar - width) or (said == "below" and count > bar + width):
+            return False
+        if value and abs(value - count) > width:
+            return False
+    return True
+
+
+def the_quantile_is_near(plan, result, rows):
+    """In rows where a value was chosen, otherwise on the column's own scale."""
+    quantile, width = plan.workload.statistic, result.bound.alpha
+    values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
+    wanted = float(quantile.at) * len(values)
+    if not result.chosen:
+        return abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9
+    return (values < answer - 1e-9).sum() <= wanted + width and (values < answer + 1e-9).sum() >= wanted - width
+
+
+#: For each statistic, whether what the bound of a result says is true of the rows.
+HOLDS = {kind: partial(within_half_widths, truth=truth) for kind, truth in TRUTHS.items()} | {
+    MostCommon: each_place_is_near_the_best_left,
+    LargestCount: the_predicate_is_near_the_best,
+    Quantile: the_quantile_is_near,
+    Threshold: no_comparison_is_far_off,
+}
+
+
+#: Mechanisms that answer after a test, or not at all: their own tests look at what they promise then.
+MAY_REFUSE = {"propose-test-release"}
+
+
+@in_every_case
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approx"])
+def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, neighbours, budget):
+    """250 runs at beta 0.2; a true bound fails this test with probability below 1e-6."""
+    beta, runs = Fraction(1, 5), 250
+    plan = runnable(name, columns, query, neighbours=neighbours, budget=budget, beta=beta)
+    holds = HOLDS.get(type(plan.workload.statistic))
+    if holds is None or name in MAY_REFUSE:
+        pytest.skip("its own tests say what its bound means")
+    rows = some_rows(plan.schema.universe)
+    rng = StreamRandomness(f"coverage {name} {query} {neighbours}".encode())
+    broken = sum(not holds(plan, plan.run(rows, rng=rng), rows) for _ in range(runs))
+    assert broken <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+
+
+# Neighbours
+
+#: Neighbouring pairs that Hypothesis draws for each mechanism, question and relation; more of them on demand.
+PAIRS = int(os.environ.get("DPWEB_PAIRS", "60"))
+
+
+@st.composite
+def neighbouring_tables(draw, schema):
+    """Two tables that differ in one row, each a list of tuples of codes."""
+    columns = [st.integers(low, high) for low, high in code_ranges(schema.universe)]
+    row = st.tuples(*columns)
+    shared = draw(st.lists(row, max_size=6))
+    one, other = draw(row), draw(row)
+    position = draw(st.integers(0, len(shared)))
+    joined = [*shared[:position], one, *shared[position:]]
+    if schema.neighbours.value == "replace" and not (schema.universe.may_drop and draw(st.booleans())):
+        return joined, [*shared[:position], other, *shared[position:]]
+    pair = (shared, joined)
+    return pair if draw(st.booleans()) else pair[::-1]
+
+
+def same_flow(plan, one, other):
+    assert one.flow == other.flow
+
+
+def same_flow_given_the_reports(plan, one, other):
+    """The number of reports is published, and decides what is drawn after it; up to there all is the same."""
+    assert one.draws[:1] == other.draws[:1]
+    if sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
+        assert one.flow == other.flow
+
+
+#: Where later draws depend on earlier outcomes that are published, what must be the same all the same.
+FLOWS = {Survey: same_flow_given_the_reports}
+
+
+@in_every_case
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, query, neighbours):
+    plan = runnable(name, columns, query, neighbours=neighbours)
+    universe = plan.schema.universe
+    compare = FLOWS.get(type(plan.workload.statistic), same_flow)
+
+    @settings(max_examples=PAIRS, deadline=None, database=None, derandomize=True)
+    @given(neighbouring_tables(plan.schema), st.binary(min_size=1, max_size=4))
+    def compared(pair, seed):
+        one, other = (
+            record(lambda rng, rows=rows: plan.run(table(universe, rows), rng=rng), seed=seed) for rows in pair
+        )
+        assert one.draws
+        compare(plan, one, other)
+
+    compared()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """Two neighbouring tables, and numbers of a result that tell them apart.
+
+    Attributes:
+        mechanisms: whose results look like that.
+        columns, query: as in `QUESTIONS`.
+        pairs: for each relation two lists of tuples of codes.
+        look: the numbers, of a result.
+        exact: what these would be without noise, of a statistic and a table.
+        with_too_little_noise: makes the mechanism spend about twice what it claims.
+    """
+
+    mechanisms: tuple[str, ...]
+    columns: list
+    query: dict
+    pairs: dict[str, tuple[list, list]]
+    look: Callable[[Result], list[float]]
+    exact: Callable[[Statistic, Rows], list[float]]
+    with_too_little_noise: Callable[[], AbstractContextManager]
+
+
+def half_the_noise():
+    return with_noise_scaled(Fraction(1, 2))
+
+
+def all_estimates(result):
+    return np.concatenate(result.estimates).tolist()
+
+
+def all_truths(statistic, rows):
+    return np.concatenate(TRUTHS[type(statistic)](statistic, rows)).tolist()
+
+
+def sums_and_count(result):
+    return [result.notes["noisy number of rows"], *result.notes["noisy sums about the middle"].values()]
+
+
+def true_sums_and_count(statistic, rows):
+    sums = []
+    for name in statistic.attributes:
+        edges = rows.universe[name].edges
+        sums.append((_numbers(rows, name) - float(edges[0] + edges[-1]) / 2).sum())
+    return [rows.columns[statistic.attributes[0]].size, *sums]
+
+
+ONE_VOTE = {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 1}}
+ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
+LOW, HIGH = (0, -50, 0, 0, 0, 1), (30, 200, 0, 1, 1, 0)
+ATTACKS = [
+    Attack(
+        mechanisms=ON_NUMBERS,
+        columns=PEOPLE,
+        query=query,
+        pairs=pairs,
+        look=look,
+        exact=exact,
+        with_too_little_noise=half_the_noise,
+    )
+    for query, pairs, look, exact in [
+        (
+            {"sum": ["age", "income"]},
+            {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])},
+            all_estimates,
+            all_truths,
+        ),
+        (
+            {"mean": ["income"]},
+            {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])},
+            sums_and_count,
+            true_sums_and_count,
+        ),
+        ({"second_moments": ["age"]}, {"add_remove": ([], [HIGH])}, all_estimates, all_truths),
+        (ONE_VOTE, {"add_remove": ([], [LOW]), "replace": ([LOW], [HIGH])}, all_estimates, all_truths),
+    ]
+]
+ATTACKED = [
+    pytest.param(name, attack, neighbours, id=f"{name} {next(iter(attack.query))} {neighbours}")
+    for attack in ATTACKS
+    for name in attack.mechanisms
+    for neighbours in attack.pairs
+]
+#: At a delta so large a thousand runs show what is spent.
+VISIBLE = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(2, 5))]
+RUNS = 2_500
+FALSE_ALARM = 1e-6
+
+
+class Remembered:
+    """Counts that are taken once: thousands of runs on one table."""
+
+    def __init__(self, rows):
+        self.universe = rows.universe
+        self.marginal, self.tally = cache(rows.marginal), cache(rows.tally)
+
+
+def proved_excess(first, second, budget):
+    """A lower bound of max Pr[E] - e^epsilon Pr'[E] - delta over events E = {look >= t}, at 1 - FALSE_ALARM.
+
+    The event is picked on one half of the runs, and its probabilities are bounded on the other (Clopper and Pearson
+    1934), each at half the false alarm.
+    """
+    growth, delta = float(np.exp(float(budget.epsilon))), float(budget.delta)
+    half = len(first) // 2
+    picked = max(
+        np.unique(second[:half]), key=lambda t: (second[:half] >= t).mean() - growth * (first[:half] >= t).mean()
+    )
+    often, seldom = int((second[half:] >= picked).sum()), int((first[half:] >= picked).sum())
+    runs, alarm = len(first) - half, FALSE_ALARM / 2
+    low = beta_law.ppf(alarm, often, runs - often + 1) if often else 0.0
+    high = beta_law.isf(alarm, seldom + 1, runs - seldom) if seldom < runs else 1.0
+    return low - growth * high - delta
+
+
+@pytest.mark.parametrize(("name", "attack", "neighbours"), ATTACKED)
+def test_what_is_spent_is_not_seen_to_pass_the_claim_and_with_half_the_noise_it_is(name, attack, neighbours):
+    """A private mechanism fails the first assertion with probability at most 1e-6."""
+    budget = next(each for each in VISIBLE if not planned(name, attack.columns, attack.query, budget=each).infeasible)
+    plan = planned(name, attack.columns, attack.query, neighbours=neighbours, budget=budget)
+    tables = [table(plan.schema.universe, rows) for rows in attack.pairs[neighbours]]
+    first, second = (np.array(attack.exact(plan.workload.statistic, rows), dtype=float) for rows in tables)
+    moved = first != second
+
+    def likelier_the_second(rows, label):
+        """How far each number lies from the first truth to the second, together: the likelihood ratio grows with it.
+
+        Pure noise tells nothing more beyond the two truths; Gaussian noise does.
+        """
+        ends = (0, 1) if isinstance(budget, PureDP) else (-10, 10)
+        rng, counts = StreamRandomness(f"{name} {attack.query} {label}".encode()), Remembered(rows)
+        looked = np.array([attack.look(plan.run(counts, rng=rng)) for _ in range(RUNS)])
+        return np.clip((looked - first)[:, moved] / (second - first)[moved], *ends).sum(axis=1)
+
+    def excess():
+        return proved_excess(*(likelier_the_second(rows, i) for i, rows in enumerate(tables)), budget)
+
+    assert excess() <= 0
+    with attack.with_too_little_noise():
+        assert excess() > 0
