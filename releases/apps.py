@@ -1,0 +1,9 @@
+from django.apps import AppConfig
+
+
+class ReleasesConfig(AppConfig):
+    name = "releases"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from releases import checks  # noqa: F401  registers the system checks

@@ -1,0 +1,34 @@
+"""System checks: settings that must fit each other, or the site does not start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+
+@register()
+def database_takes_the_write_lock_first(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """On SQLite a charge that starts as a reader can fail when another writes in between."""
+    database = settings.DATABASES["default"]
+    if "sqlite" not in database["ENGINE"] or database.get("OPTIONS", {}).get("transaction_mode") == "IMMEDIATE":
+        return []
+    return [Error("SQLite must use transaction_mode IMMEDIATE: charges would fail or race.", id="releases.E001")]
+
+
+@register()
+def lease_outlives_its_heartbeat(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A lease shorter than a few heartbeats would be lost by a healthy worker."""
+    if settings.LEASE_SECONDS >= 3 * settings.HEARTBEAT_SECONDS:
+        return []
+    return [Error("LEASE_SECONDS must be at least three times HEARTBEAT_SECONDS.", id="releases.E002")]
+
+
+@register()
+def broker_waits_longer_than_a_release(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Redis hands a message out again after the visibility timeout, finished or not."""
+    timeout = settings.CELERY_BROKER_TRANSPORT_OPTIONS.get("visibility_timeout")
+    if timeout is None or timeout > settings.CELERY_TASK_TIME_LIMIT:
+        return []
+    return [Error("The broker's visibility_timeout must exceed RELEASE_TIME_LIMIT.", id="releases.E003")]

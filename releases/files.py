@@ -1,0 +1,139 @@
+"""The files of a release: answers, synthetic rows and the receipt, written to a folder of the attempt's own.
+
+What is written depends on nothing but the plan and paid-for results: every cell of the declared domain is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from django.conf import settings
+from django.utils import timezone
+
+from releases.engine.result import Result
+from releases.engine.run import Release as MadeRelease
+from releases.engine.synthetic import Records
+from releases.engine.tables import NUMBER_GRAMMAR
+from releases.engine.universe import Universe
+from releases.engine.workload import Question, Workload
+from releases.models import Release
+from releases.receipt import receipt_of
+
+ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
+#: Decimals of an estimate; intervals are rounded outwards.
+_DECIMALS = 2
+_OWN_COLUMNS = ("query", "estimate", "lower", "upper")
+
+
+def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any]:
+    """Write all files of a release, safely on disc when this returns, and describe them for the release's row."""
+    folder.mkdir(parents=True)
+    _write_table(folder, ANSWERS, answers_table(made.plan.workload, made.result))
+    if made.records is not None:
+        _write_table(folder, SYNTHETIC, synthetic_table(made.plan.schema.universe, made.records))
+    receipt = receipt_of(release, made, at=timezone.now())
+    (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
+    sizes = {}
+    for path in sorted(folder.iterdir()):
+        sizes[path.name] = path.stat().st_size
+        _sync(path)
+    _sync(folder)
+    return {"receipt": receipt, "files": sizes}
+
+
+def answers_table(workload: Question, result: Result) -> pa.Table:
+    """One row an answer: the query, its columns with their labels, estimate, lower, upper.
+
+    A choice has the column `answer` in place of the numbers.
+    """
+    universe = workload.universe
+    asked = {name for family in workload.families for name in family.attributes}
+    used = [name for name in universe.names if name in asked] if isinstance(workload, Workload) else sorted(asked)
+    query: list[pa.Array] = []
+    labels: dict[str, list[pa.Array]] = {name: [] for name in used}
+    numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
+    lowest = 0.0 if isinstance(workload, Workload) else -np.inf
+    for family, (estimate, lower, upper) in zip(workload.families, result.intervals(lowest=lowest), strict=True):
+        cells = family.cells(universe)
+        query.append(pa.repeat(pa.scalar(_guarded(family.title(universe))), cells))
+        columns = zip(*family.labels(universe), strict=True)
+        filled = {name: list(map(_guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
+        for name in used:
+            labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
+        scale = 10**_DECIMALS
+        numbers["estimate"].append(np.round(estimate, _DECIMALS))
+        numbers["lower"].append(np.floor(lower * scale) / scale)
+        numbers["upper"].append(np.ceil(upper * scale) / scale)
+    table: dict[str, Any] = {"query": pa.chunked_array(query)}
+    for name in used:
+        table[_apart(name)] = pa.chunked_array(labels[name])
+    if result.chosen:
+        table["answer"] = pa.array(map(_guarded, result.chosen), pa.string())
+        return pa.table(table)
+    for name, parts in numbers.items():
+        table[name] = np.concatenate(parts)
+    return pa.table(table)
+
+
+def synthetic_table(universe: Universe, records: Records) -> pa.Table:
+    """Synthetic rows with the values a person would expect: a category, a number within its bin."""
+    columns: dict[str, Any] = {}
+    for attribute in universe.attributes:
+        values = records.columns[attribute.name]
+        if attribute.is_numeric:
+            columns[attribute.name] = values
+        else:
+            names = pa.array([_guarded(category) for category in attribute.categories], pa.string())
+            columns[attribute.name] = pa.DictionaryArray.from_arrays(values.astype(np.int32), names).cast(pa.string())
+    return pa.table(columns)
+
+
+def folder_of(release: Release) -> Path:
+    """Where a published release's files lie."""
+    return Path(settings.RELEASES_DIR) / release.folder
+
+
+def read_answers(folder: Path) -> pa.Table:
+    return pa.parquet.read_table(folder / f"{ANSWERS}.parquet")
+
+
+def _write_table(folder: Path, name: str, table: pa.Table) -> None:
+    pa.csv.write_csv(table, folder / f"{name}.csv", pa.csv.WriteOptions(quoting_style="needed"))
+    pa.parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _guarded(text: str) -> str:
+    """Text that no spreadsheet takes for a formula. Numbers keep their sign."""
+    if text[:1] in "=@\t\r" or (text[:1] in "+-" and not re.match(NUMBER_GRAMMAR, text.split(" to ")[0])):
+        return "'" + text
+    return text
+
+
+def _apart(name: str) -> str:
+    """A column's name in the answers, told apart from the columns of our own."""
+    return f"{name}_column" if name in _OWN_COLUMNS else name
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def readable_size(size: int) -> str:
+    """A file's size as people say it."""
+    if size < 1000:
+        return f"{size} bytes"
+    power = min(int(math.log(size, 1000)), 3)
+    return f"{size / 1000**power:.3g} {('', 'kB', 'MB', 'GB')[power]}"

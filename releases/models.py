@@ -1,0 +1,453 @@
+"""What is stored. Only `services` and `ledger` write it; pages read through the querysets named after them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.db import models
+from django.db.models import F, Q
+from django.utils.functional import cached_property
+
+from releases.engine.filters import Caps, Policy, Totals
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
+from releases.engine.universe import Schema, Universe
+
+Person = AbstractBaseUser | AnonymousUser
+
+
+#: What each policy means for a person; the rules themselves stand in ``engine/filters.py``.
+POLICY_MEANING = {
+    Policy.PURE: "Epsilons add up; only mechanisms without a delta are allowed. The strictest promise.",
+    Policy.APPROX: "Epsilons add up and deltas add up. Simple, but costly for many Gaussian releases.",
+    Policy.ZCDP: "Gaussian noise adds up at its true rate, so many releases fit; "
+    "the epsilons of other releases add up as usual.",
+}
+
+
+class Budget(models.Model):
+    """What may be spent on one population, however many tables, versions and copies describe it.
+
+    Amounts are whole numbers of 10^-12 (epsilon, rho) or 10^-18 (delta). Caps are those of the policy's branches, set
+    by a grant in the ledger; the spent columns are a copy of the ledger's sums, kept so that one conditional UPDATE
+    can decide a charge.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField("population", max_length=200)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="budgets")
+    unit = models.JSONField()
+    neighbours = models.CharField(
+        max_length=20, choices=[(each.value, each.value.replace("_", " ")) for each in NeighbouringRelation]
+    )
+    policy = models.CharField(max_length=10, choices=[(each.value, each.value) for each in Policy])
+    epsilon = models.CharField(max_length=40, blank=True, help_text="granted, as a decimal; empty before a grant")
+    delta = models.CharField(max_length=40, blank=True)
+    cap_epsilon = models.BigIntegerField(default=0)
+    cap_delta = models.BigIntegerField(default=0)
+    cap_rho = models.BigIntegerField(default=0)
+    cap_rho_delta = models.BigIntegerField(default=0)
+    spent_epsilon = models.BigIntegerField(default=0)
+    spent_delta = models.BigIntegerField(default=0)
+    spent_rho = models.BigIntegerField(default=0)
+    spent_rho_delta = models.BigIntegerField(default=0)
+    #: Number and hash of the last ledger entry of this budget.
+    sequence = models.PositiveIntegerField(default=0)
+    head = models.CharField(max_length=64, default="", blank=True)
+    is_frozen = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="spent_is_not_negative",
+                condition=Q(spent_epsilon__gte=0, spent_delta__gte=0, spent_rho__gte=0, spent_rho_delta__gte=0),
+            ),
+            models.CheckConstraint(
+                name="spent_is_within_the_caps",
+                condition=(
+                    Q(spent_epsilon__lte=F("cap_epsilon"), spent_delta__lte=F("cap_delta"))
+                    | Q(policy="zcdp", spent_rho__lte=F("cap_rho"), spent_rho_delta__lte=F("cap_rho_delta"))
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_granted(self) -> bool:
+        return bool(self.epsilon)
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        return PrivacyUnit.from_json(self.unit)
+
+    @property
+    def relation(self) -> NeighbouringRelation:
+        return NeighbouringRelation(self.neighbours)
+
+    @property
+    def caps(self) -> Caps:
+        """The granted budget in the ledger's units. Only of a granted budget."""
+        return Caps.of(
+            Policy(self.policy),
+            epsilon=exact(self.epsilon, field="epsilon"),
+            delta=exact(self.delta or "0", field="delta"),
+        )
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(**{column: getattr(self, column) for column in Totals().columns()})
+
+
+class DatasetQuerySet(models.QuerySet["Dataset"]):
+    def visible_to(self, person: Person) -> DatasetQuerySet:
+        """Those a person owns or shares a group with. Nobody else learns that a dataset exists."""
+        if not person.is_authenticated:
+            return self.none()
+        return self.filter(Q(owner=person) | Q(group__user=person)).distinct()
+
+    def for_list(self, person: Person) -> DatasetQuerySet:
+        return self.visible_to(person).select_related("budget", "owner", "group").order_by("-created_at")
+
+
+class Dataset(models.Model):
+    """One stored table with what its curator declared about it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    title = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="datasets")
+    group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="datasets")
+    #: Keyed fingerprint of the rows (see ``engine/ingest.py``); equal for equal content.
+    digest = models.CharField(max_length=64, db_index=True)
+    columns = models.JSONField(help_text="names in the table's header")
+    location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
+    #: Declared columns as in the schema format, null until declared.
+    declared = models.JSONField(null=True, blank=True)
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, null=True, blank=True, related_name="datasets")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DatasetQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.title
+
+    @cached_property
+    def universe(self) -> Universe | None:
+        if self.declared is None:
+            return None
+        columns = {"version": 1, "columns": self.declared}
+        return Schema.from_json(columns).universe
+
+    @property
+    def schema(self) -> Schema | None:
+        """The full schema, once columns and protection are both declared."""
+        if self.universe is None or self.budget is None:
+            return None
+        return Schema(universe=self.universe, unit=self.budget.privacy_unit, neighbours=self.budget.relation)
+
+
+class RequestState(models.TextChoices):
+    WAITING = "waiting", "awaiting review"
+    APPROVED = "approved", "approved"
+    DENIED = "denied", "denied"
+    ASKED_BACK = "asked back", "asked back"
+
+
+class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
+    def for_review(self) -> BudgetRequestQuerySet:
+        return (
+            self.filter(state=RequestState.WAITING)
+            .select_related("budget", "requested_by")
+            .prefetch_related("budget__datasets")
+            .order_by("requested_at")
+        )
+
+
+class BudgetRequest(models.Model):
+    """A curator's request for a budget, or for a larger one, and what a reviewer made of it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="requests")
+    epsilon = models.CharField(max_length=40)
+    delta = models.CharField(max_length=40, default="0")
+    reason = models.TextField(blank=True)
+    state = models.CharField(max_length=12, choices=RequestState, default=RequestState.WAITING)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    decided_at = models.DateTimeField(null=True)
+    granted_epsilon = models.CharField(max_length=40, blank=True)
+    granted_delta = models.CharField(max_length=40, blank=True)
+    note = models.TextField(blank=True)
+
+    objects = BudgetRequestQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon} for {self.budget}"
+
+
+class ReleaseState(models.TextChoices):
+    """The life of a release. People see the same word and the sentence beside it."""
+
+    DRAFT = "draft", "draft"
+    REVIEW = "awaiting review", "awaiting review"
+    QUEUED = "queued", "queued"
+    RUNNING = "running", "running"
+    OPEN = "open", "open session"
+    PUBLISHED = "published", "published"
+    FAILED = "failed", "failed"
+    CANCELLED = "cancelled", "cancelled"
+    WITHDRAWN = "withdrawn", "withdrawn"
+
+    @property
+    def meaning(self) -> str:
+        return {
+            ReleaseState.DRAFT: "Being put together. Nothing is spent and no data are touched.",
+            ReleaseState.REVIEW: "A reviewer must approve it first. Nothing is spent yet.",
+            ReleaseState.QUEUED: "The budget is charged and a worker will start it. It can still be cancelled.",
+            ReleaseState.RUNNING: "A worker is computing it. The charge can no longer be given back.",
+            ReleaseState.OPEN: "Questions can be asked. All that they can ever cost is charged already.",
+            ReleaseState.PUBLISHED: "The result is there and will not change.",
+            ReleaseState.FAILED: "It failed three times. The data may have been touched, so the charge stays.",
+            ReleaseState.CANCELLED: "Cancelled before any data were touched. The charge was given back.",
+            ReleaseState.WITHDRAWN: "No longer shown. The budget stays spent.",
+        }[self]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it moves by itself no more."""
+        return self not in (ReleaseState.DRAFT, ReleaseState.REVIEW, ReleaseState.QUEUED, ReleaseState.RUNNING)
+
+
+class ReleaseQuerySet(models.QuerySet["Release"]):
+    def visible_to(self, person: Person) -> ReleaseQuerySet:
+        """Public ones for everybody; the rest for whoever may see the dataset."""
+        public = Q(is_public=True, state=ReleaseState.PUBLISHED)
+        if not person.is_authenticated:
+            return self.filter(public)
+        return self.filter(public | Q(dataset__owner=person) | Q(dataset__group__user=person)).distinct()
+
+    def editable_by(self, person: Person) -> ReleaseQuerySet:
+        """Those whose dataset a person may work on."""
+        if not person.is_authenticated:
+            return self.none()
+        return self.filter(Q(dataset__owner=person) | Q(dataset__group__user=person)).distinct()
+
+    def for_catalogue(self) -> ReleaseQuerySet:
+        return (
+            self.filter(is_public=True, state=ReleaseState.PUBLISHED)
+            .select_related("dataset", "submitted_by")
+            .defer("plan", "result")
+            .order_by("-published_at")
+        )
+
+    def for_list(self, person: Person) -> ReleaseQuerySet:
+        return (
+            self.editable_by(person)
+            .select_related("dataset", "submitted_by")
+            .defer("plan", "result")
+            .order_by("-created_at")
+        )
+
+
+class Release(models.Model):
+    """One release of one dataset: from draft to published result. The row is the truth about it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    dataset = models.ForeignKey(Dataset, on_delete=models.PROTECT, related_name="releases")
+    title = models.CharField(max_length=200)
+    state = models.CharField(max_length=16, choices=ReleaseState, default=ReleaseState.DRAFT, db_index=True)
+    is_public = models.BooleanField(default=False)
+    #: Whether it is a session that answers questions one at a time, rather than one result.
+    is_session = models.BooleanField(default=False)
+
+    # The draft: what the wizard's steps have gathered so far.
+    workload = models.JSONField(null=True, blank=True)
+    mechanism = models.CharField(max_length=60, blank=True)
+    epsilon = models.CharField(max_length=40, blank=True)
+    delta = models.CharField(max_length=40, blank=True, default="0")
+    beta = models.CharField(max_length=40, default="0.05")
+    options = models.JSONField(default=dict, blank=True)
+
+    # The submission: the stored plan is what was charged and what will be run.
+    plan = models.JSONField(null=True, blank=True)
+    submitted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="releases"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+
+    # The run.
+    attempts = models.PositiveSmallIntegerField(default=0)
+    run_token = models.UUIDField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    step = models.CharField(max_length=80, blank=True)
+    share_done = models.FloatField(default=0.0)
+
+    # The outcome.
+    result = models.JSONField(null=True, blank=True, help_text="what pages show: bound, total, answers' index")
+    folder = models.CharField(max_length=120, blank=True, help_text="of the published files")
+    published_at = models.DateTimeField(null=True, blank=True)
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ReleaseQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["is_public", "state", "-published_at"], name="catalogue"),
+            models.Index(fields=["state", "lease_until"], name="lapsed_leases"),
+        ]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="published_has_a_result",
+                condition=~Q(state__in=["published", "withdrawn"]) | Q(result__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def status(self) -> ReleaseState:
+        return ReleaseState(self.state)
+
+
+class Audience(models.TextChoices):
+    """Who may ask in a session."""
+
+    GROUP = "group", "the dataset's people"
+    EVERYBODY = "everybody", "everybody who signs in"
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    def for_asking(self, person: Person) -> SessionQuerySet:
+        """Sessions in which a person may ask, or read what was answered."""
+        if not person.is_authenticated:
+            return self.none()
+        own = Q(release__dataset__owner=person) | Q(release__dataset__group__user=person)
+        return (
+            self.filter(own | Q(audience=Audience.EVERYBODY))
+            .exclude(release__state=ReleaseState.WITHDRAWN)
+            .select_related("release__dataset__budget")
+            .distinct()
+        )
+
+
+class Session(models.Model):
+    """A live session: its public state is a function of its answers; only the noisy threshold is secret."""
+
+    release = models.OneToOneField(Release, on_delete=models.PROTECT, primary_key=True, related_name="session")
+    audience = models.CharField(max_length=10, choices=Audience, default=Audience.GROUP)
+    total = models.BigIntegerField(help_text="public, or released with noise")
+    total_half_width = models.FloatField()
+    #: Never shown, logged or exported: with it the comparisons' outcomes would say more than was paid for.
+    noisy_threshold = models.BigIntegerField(editable=False)
+    opened_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SessionQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"session {self.release}"
+
+
+class SessionAnswer(models.Model):
+    """One answered question, as published. The session is replayed from these."""
+
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="answers")
+    sequence = models.PositiveIntegerField()
+    query = models.JSONField()
+    #: The query in canonical words; the same question twice is the same answer.
+    key = models.CharField(max_length=64)
+    kind = models.CharField(max_length=40)
+    estimate = models.BigIntegerField()
+    half_width = models.FloatField()
+    sign = models.SmallIntegerField(default=0)
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    asked_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["session", "sequence"], name="one_answer_a_number"),
+            models.UniqueConstraint(fields=["session", "key"], name="one_answer_a_question"),
+        ]
+
+    def __str__(self) -> str:
+        return f"answer {self.sequence} of {self.session}"
+
+
+class EntryKind(models.TextChoices):
+    """What a ledger entry records."""
+
+    GRANT = "grant", "budget granted"
+    CHARGE = "charge", "release charged"
+    RETURN = "return", "charge given back"
+    RESTORE = "restore", "restored backup made good"
+
+
+class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
+    def for_ledger_page(self) -> LedgerEntryQuerySet:
+        return self.select_related("budget", "release", "actor").order_by("-made_at", "-sequence")
+
+
+class LedgerEntry(models.Model):
+    """One line of the ledger. Triggers refuse to change or delete it; each line holds the hash of the one before.
+
+    Amounts are added to the budget's spent columns; a RETURN has the opposite amounts of the charge it answers.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="entries")
+    sequence = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, choices=EntryKind)
+    #: The same key twice is the same charge: the second is answered with the first.
+    key = models.UUIDField(unique=True)
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, null=True, related_name="entries")
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    #: What was or will be run, in full, so that it can be priced again: events, delta, neighbours; caps for a grant.
+    detail = models.JSONField()
+    epsilon = models.BigIntegerField(default=0)
+    delta = models.BigIntegerField(default=0)
+    rho = models.BigIntegerField(default=0)
+    rho_delta = models.BigIntegerField(default=0)
+    made_at = models.DateTimeField()
+    previous = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+
+    objects = LedgerEntryQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["budget", "sequence"], name="one_entry_a_number"),
+            models.UniqueConstraint(fields=["release"], condition=Q(kind="charge"), name="one_charge_a_release"),
+            models.UniqueConstraint(fields=["release"], condition=Q(kind="return"), name="one_return_a_release"),
+            models.CheckConstraint(
+                name="a_charge_adds",
+                condition=~Q(kind="charge")
+                | Q(epsilon__gte=0, delta__gte=0, rho__gte=0, rho_delta__gte=0) & (Q(epsilon__gt=0) | Q(rho__gt=0)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} no. {self.sequence} of {self.budget}"
+
+    def content(self) -> dict[str, Any]:
+        """Everything the hash covers."""
+        return {
+            "budget": str(self.budget_id),
+            "sequence": self.sequence,
+            "kind": str(self.kind),
+            "key": str(self.key),
+            "release": str(self.release_id) if self.release_id else None,
+            "actor": self.actor_id,
+            "detail": self.detail,
+            "amounts": [self.epsilon, self.delta, self.rho, self.rho_delta],
+            "made_at": self.made_at.isoformat(),
+            "previous": self.previous,
+        }

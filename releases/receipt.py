@@ -1,0 +1,117 @@
+"""The receipt of a release: everything needed to judge and re-price it without the data.
+
+No running time, no true count and no plain hash of the data is in it: each would say something about the rows that
+nobody paid for.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from fractions import Fraction
+from importlib.metadata import version
+from math import ceil
+from typing import Any
+
+from releases.engine import accountant
+from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
+from releases.engine.privacy import NeighbouringRelation, decimal_text
+from releases.engine.run import Release as MadeRelease
+from releases.models import Release
+
+RECEIPT_VERSION = 1
+
+
+def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
+    plan, result = made.plan, made.result
+    described = mechanism(plan.mechanism)
+    return {
+        "version": RECEIPT_VERSION,
+        "release": str(release.pk),
+        "title": release.title,
+        "dataset": release.dataset.title,
+        # Keyed: it tells this installation which table it was, and tells nobody else anything.
+        "content_digest": release.dataset.digest,
+        "unit": plan.schema.unit.to_json(),
+        "neighbours": plan.schema.neighbours.value,
+        "universe_size": plan.schema.universe.size,
+        "schema": plan.schema.to_json(),
+        "workload": plan.workload.to_json(),
+        "answers": plan.workload.size,
+        "mechanism": {
+            "name": plan.mechanism,
+            "title": described.title,
+            "source": described.source,
+            "options": dict(plan.options),
+            "parameters": dict(plan.parameters),
+        },
+        "budget": budget_to_json(plan.budget),
+        "events": [event.to_json() for event in plan.events],
+        "events_in_words": [event.in_words() for event in plan.events],
+        "cost": cost_of(plan),
+        "bound": {
+            **result.bound.to_json(),
+            "sentence": accuracy_sentence(plan, result.bound.alpha, result.bound.beta, says=result.bound.says),
+        },
+        "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
+        "synthetic_rows": made.records.rows if made.records is not None else 0,
+        "notes": dict(result.notes),
+        "software": {"name": "dpweb", "version": version("dpweb")},
+        "date": at.date().isoformat(),
+    }
+
+
+def cost_of(plan: Plan) -> dict[str, Any]:
+    """The price in each form the accountant can state, as decimals."""
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    stated: dict[str, Any] = {}
+    if price.pure_epsilon is not None:
+        stated["pure"] = {"epsilon": _units(price.pure_epsilon, accountant.EPSILON_PLACES)}
+    if price.epsilon is not None:
+        stated["approximate"] = {
+            "epsilon": _units(price.epsilon, accountant.EPSILON_PLACES),
+            "delta": _units(price.delta, accountant.DELTA_PLACES),
+        }
+    if price.rho is not None:
+        stated["concentrated"] = {
+            "rho": _units(price.rho, accountant.EPSILON_PLACES),
+            "delta": _units(price.rho_delta, accountant.DELTA_PLACES),
+        }
+    return stated
+
+
+def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
+    """Price a receipt again, from its events alone."""
+    from releases.engine.events import event_from_json
+
+    return accountant.price(
+        [event_from_json(event) for event in receipt["events"]],
+        delta=Fraction(receipt["budget"].get("delta", "0")),
+        neighbours=NeighbouringRelation(receipt["neighbours"]),
+    )
+
+
+def accuracy_sentence(plan: Plan, alpha: float, beta: Fraction, *, says: str = "") -> str:
+    """The one sentence on accuracy, as it stands on every page and in every download."""
+    confidence, answers = percent(1 - beta), plan.workload.size
+    if says:
+        return f"With probability {confidence}, {says}"
+    if answers == 1:
+        return f"With probability {confidence}, the count is within {rows_text(alpha)} of the truth."
+    return (
+        f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(alpha)} "
+        f"of the truth, all at once."
+    )
+
+
+def rows_text(alpha: float) -> str:
+    """A bound as so many rows, rounded up: a smaller number would not be true."""
+    shown = ceil(alpha) if alpha >= 10 else ceil(alpha * 10 - 1e-9) / 10
+    return "1 row" if shown == 1 else f"{shown:,g} rows" if shown < 10 else f"{shown:,} rows"
+
+
+def percent(share: Fraction) -> str:
+    return f"{decimal_text(share * 100, places=4)}%"
+
+
+def _units(units: int, places: int) -> str:
+    return decimal_text(Fraction(units, 10**places), places=places)

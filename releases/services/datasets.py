@@ -1,0 +1,161 @@
+"""Datasets: taking tables in and declaring what they are."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import transaction
+
+from releases.engine.errors import InvalidInput
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.universe import Schema, Universe
+from releases.models import Budget, Dataset
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+#: What makes a spreadsheet take a cell for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@")
+#: Receipts name the universe's size in full, and numbers of more than 4,300 digits are refused by Python and by most
+#: readers of JSON.
+MOST_CELLS_SAID = 10**4000
+
+
+def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None = None) -> Dataset:
+    """Take a table in. Content that was here before shares the budget it had, whoever brought it.
+
+    Args:
+        source: the uploaded file on disc; it is read, checked and left where it is.
+
+    Raises:
+        UnreadableTable: the file is not a table that can be read. Nothing is kept.
+    """
+    from releases.engine.ingest import ingest
+
+    if not title.strip():
+        raise InvalidInput("title", title, "must say what the table is")
+    number = uuid.uuid4()
+    folder = Path(settings.TABLES_DIR)
+    folder.mkdir(parents=True, exist_ok=True)
+    location = f"{number}.parquet"
+    ingested = ingest(source, folder / location, digest_key=settings.DIGEST_KEY.encode())
+    with transaction.atomic():
+        seen = (
+            Dataset.objects.filter(digest=ingested.digest, budget__isnull=False)
+            .select_related("budget")
+            .order_by("created_at")
+            .first()
+        )
+        return Dataset.objects.create(
+            id=number,
+            title=title.strip(),
+            owner=owner,
+            group=group,
+            digest=ingested.digest,
+            columns=list(ingested.columns),
+            location=location,
+            budget=seen.budget if seen else None,
+        )
+
+
+def table_path(dataset: Dataset) -> str:
+    """Where the counts read the table."""
+    if "://" in dataset.location:
+        return dataset.location
+    return str(Path(settings.TABLES_DIR) / dataset.location)
+
+
+@transaction.atomic
+def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]]) -> Universe:
+    """Declare (or declare anew) what the columns can hold. Releases keep the declaration they were planned with.
+
+    Raises:
+        InvalidInput: a column is not in the table, a rule of the schema format is broken, or the declared protection
+            does not go with it.
+    """
+    universe = Schema.from_json({"version": 1, "columns": columns}).universe
+    _check_present(dataset, universe.names, field="columns")
+    for position, name in enumerate(universe.names):
+        # Names head the columns of every CSV file that leaves the site.
+        if name[0] in FORMULA_STARTS:
+            raise InvalidInput(
+                f"columns[{position}].name", name, "must not begin with = + - or @: a spreadsheet would run it"
+            )
+    if universe.size >= MOST_CELLS_SAID:
+        raise InvalidInput(
+            "columns", len(columns), "span more cells than can be written down; declare fewer columns or wider bins"
+        )
+    if dataset.budget is not None:
+        Schema(universe=universe, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation)
+    dataset.declared = [attribute.to_json() for attribute in universe.attributes]
+    dataset.save(update_fields=["declared"])
+    dataset.__dict__.pop("universe", None)
+    return universe
+
+
+@transaction.atomic
+def declare_protection(*, dataset: Dataset, unit: PrivacyUnit, neighbours: NeighbouringRelation) -> Budget:
+    """Declare whom to protect, and against which neighbours: what epsilon will mean for this population.
+
+    Fixed once a budget has been asked for: amounts spent under different meanings do not add up.
+
+    Raises:
+        InvalidInput: the id column is not in the table, or the meaning is fixed and differs.
+    """
+    if unit.id_column is not None:
+        _check_present(dataset, [unit.id_column], field="unit.id")
+    if dataset.universe is not None:
+        Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
+    budget = dataset.budget
+    if budget is None:
+        budget = Budget.objects.create(
+            name=dataset.title,
+            owner=dataset.owner,
+            unit=unit.to_json(),
+            neighbours=neighbours.value,
+            policy=Policy.ZCDP.value,
+        )
+        dataset.budget = budget
+        dataset.save(update_fields=["budget"])
+        # Copies of the same content uploaded before anybody declared anything.
+        Dataset.objects.filter(digest=dataset.digest, budget__isnull=True).update(budget=budget)
+        return budget
+    same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
+    if same:
+        return budget
+    if budget.is_granted or budget.requests.exists():
+        raise InvalidInput(
+            "protection",
+            unit.in_words(),
+            f"cannot be changed once a budget was asked for; this population protects {budget.privacy_unit.in_words()} "
+            f"with {budget.get_neighbours_display()} neighbours",
+        )
+    budget.unit, budget.neighbours = unit.to_json(), neighbours.value
+    budget.save(update_fields=["unit", "neighbours"])
+    return budget
+
+
+def share_dataset(*, dataset: Dataset, group: Group | None) -> None:
+    """Let a group work on the dataset, or nobody but its owner."""
+    dataset.group = group
+    dataset.save(update_fields=["group"])
+
+
+def discard_dataset(*, dataset: Dataset) -> None:
+    """Forget a table that nothing was released from. Its population's budget stays as it is."""
+    dataset.delete()
+    (Path(settings.TABLES_DIR) / dataset.location).unlink(missing_ok=True)
+
+
+def _check_present(dataset: Dataset, names: Iterable[str], *, field: str) -> None:
+    for position, name in enumerate(names):
+        if name not in dataset.columns:
+            where = f"{field}[{position}].name" if field == "columns" else field
+            raise InvalidInput(where, name, "is not a column of the table")

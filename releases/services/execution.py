@@ -1,0 +1,237 @@
+"""Running releases: claimed by one worker at a time, published once, under one charge.
+
+The row is the truth and a task message only a hint, so a message may come twice, late or never:
+
+    claim      queued (or lapsed) -> running, by one filtered update that sets a fresh token and a lease
+    heartbeat  extends the lease while the token is still ours
+    publish    running with our token -> published, result and status in the same update
+    reconcile  a lapsed lease goes back to the queue; after three attempts the release has failed and the charge stays
+
+A second attempt runs under the first charge: nothing of the first was visible.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import traceback
+import uuid
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from releases import ledger
+from releases.engine import accountant
+from releases.engine.errors import Cancelled, EngineError
+from releases.engine.mechanisms.base import Plan, plan_from_json
+from releases.models import EntryKind, LedgerEntry, Release, ReleaseState
+from releases.services.datasets import table_path
+from releases.services.releases import enqueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from releases.engine.tables import TableCounts
+
+logger = logging.getLogger(__name__)
+
+#: Progress is written at most this often.
+_PROGRESS_SECONDS = 0.5
+
+
+class PriceMismatch(EngineError):
+    """A stored plan costs more than was charged for it, so it must not run."""
+
+
+def execute_release(*, release_id: uuid.UUID | str) -> bool:
+    """Run a queued release and publish its result, or open its session. Returns whether this call did.
+
+    Called twice, by two workers, or for a release in any other state, it does nothing the second time.
+    """
+    token = _claim(release_id)
+    if token is None:
+        return False
+    release = Release.objects.select_related("dataset__budget").get(pk=release_id)
+    folder = Path(settings.RELEASES_DIR) / str(release.pk) / str(token)
+    try:
+        with _heartbeat(release.pk, token):
+            if release.is_session:
+                published = _open(release, token)
+            else:
+                published = _publish(release.pk, token, _run(release, token, folder))
+    except Cancelled:
+        published = False
+    except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
+        _log_failure(release.pk, error)
+        shutil.rmtree(folder, ignore_errors=True)
+        _fail(release.pk, token)
+        return False
+    if not published:
+        # Another worker holds the release now; what was computed here is nobody's.
+        shutil.rmtree(folder, ignore_errors=True)
+    return published
+
+
+def reconcile() -> int:
+    """Put right what killed workers and lost messages have left; returns how many releases were moved."""
+    now, moved = timezone.now(), 0
+    lapsed = Release.objects.filter(state=ReleaseState.RUNNING, lease_until__lt=now).values_list("pk", "run_token")
+    for release_id, token in lapsed:
+        moved += _fail(release_id, token, lapsed_before=now)
+    waiting = Release.objects.filter(state=ReleaseState.QUEUED, lease_until__lt=now).values_list("pk", flat=True)
+    for release_id in waiting:
+        again = now + timedelta(seconds=2 * settings.LEASE_SECONDS)
+        with transaction.atomic():
+            hinted = Release.objects.filter(pk=release_id, state=ReleaseState.QUEUED, lease_until__lt=now)
+            if hinted.update(lease_until=again) == 1:
+                enqueue(release_id)
+                moved += 1
+    return moved
+
+
+def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
+    """Take a queued release; None if there is nothing to take."""
+    token, now = uuid.uuid4(), timezone.now()
+    claimed = Release.objects.filter(
+        Q(state=ReleaseState.QUEUED), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS
+    ).update(
+        state=ReleaseState.RUNNING,
+        run_token=token,
+        started_at=now,
+        lease_until=now + timedelta(seconds=settings.LEASE_SECONDS),
+        attempts=F("attempts") + 1,
+        step="Starting",
+        share_done=0.0,
+    )
+    return token if claimed == 1 else None
+
+
+def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
+    """Compute, write the files, and return what the row will hold."""
+    from releases import files
+    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.engine.run import run_release
+
+    plan, counts = _ready(release)
+    made = run_release(plan, counts, rng=OperatingSystemRandomness(), progress=_Progress(release.pk, token))
+    return files.write(folder, release=release, made=made)
+
+
+def _open(release: Release, token: uuid.UUID) -> bool:
+    from releases.engine.mechanisms.pmw_online import OnlinePlan
+    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.services.sessions import open_session
+
+    plan, counts = _ready(release)
+    assert isinstance(plan, OnlinePlan)
+    return open_session(release=release, token=token, plan=plan, counts=counts, rng=OperatingSystemRandomness())
+
+
+def _ready(release: Release) -> tuple[Plan, TableCounts]:
+    """The charged plan and the counts it may look at."""
+    from releases.engine.tables import TableCounts, open_table
+
+    plan = _charged_plan(release)
+    # The mark of this charge is on disc before any data are touched.
+    assert release.dataset.budget is not None
+    ledger.remember(release.dataset.budget)
+    return plan, TableCounts(open_table(table_path(release.dataset)), plan.schema)
+
+
+def _charged_plan(release: Release) -> Plan:
+    """The stored plan, made again, and seen to cost no more than was charged."""
+    plan = plan_from_json(release.plan or {})
+    charged = LedgerEntry.objects.get(release=release, kind=EntryKind.CHARGE)
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    if price.to_json() != charged.detail["price"]:
+        raise PriceMismatch("The plan's price is not what was charged.")
+    return plan
+
+
+def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -> bool:
+    """Result and status in one compare-and-set."""
+    published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
+        state=ReleaseState.PUBLISHED,
+        result=outcome,
+        folder=f"{release_id}/{token}",
+        published_at=timezone.now(),
+        lease_until=None,
+        step="",
+        share_done=1.0,
+    )
+    return published == 1
+
+
+def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any = None) -> bool:
+    """Give a run up: back to the queue, or failed for good after the last attempt."""
+    ours = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)
+    if lapsed_before is not None:
+        ours = ours.filter(lease_until__lt=lapsed_before)
+    with transaction.atomic():
+        if ours.filter(attempts__gte=settings.MOST_ATTEMPTS).update(
+            state=ReleaseState.FAILED, run_token=None, lease_until=None, step=""
+        ):
+            return True
+        again = timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS)
+        if ours.update(
+            state=ReleaseState.QUEUED, run_token=None, lease_until=again, step="Waiting for another attempt"
+        ):
+            enqueue(release_id)
+            return True
+    return False
+
+
+class _Progress:
+    """Writes step and share to the row, seldom, and stops a run that lost its lease."""
+
+    def __init__(self, release_id: uuid.UUID, token: uuid.UUID) -> None:
+        self.ours = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)
+        self.written_at = 0.0
+
+    def __call__(self, step: str, share: float) -> None:
+        if monotonic() - self.written_at < _PROGRESS_SECONDS:
+            return
+        self.written_at = monotonic()
+        if self.ours.update(step=step, share_done=min(max(share, 0.0), 1.0)) != 1:
+            raise Cancelled("another worker holds this release")
+
+
+@contextmanager
+def _heartbeat(release_id: uuid.UUID, token: uuid.UUID) -> Iterator[None]:
+    """Extend the lease from a thread of its own while the body runs."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(settings.HEARTBEAT_SECONDS):
+            try:
+                Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
+                    lease_until=timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)
+                )
+            except Exception as error:  # noqa: BLE001  a database that is away may be back at the next beat
+                logger.warning("heartbeat of release %s failed (%s)", release_id, type(error).__name__)
+                connection.close()
+        connection.close()
+
+    thread = threading.Thread(target=beat, name=f"heartbeat-{release_id}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _log_failure(release_id: uuid.UUID, error: Exception) -> None:
+    """Say where a run failed, not with which values: an exception's text can hold rows."""
+    places = " < ".join(
+        f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[::-1]
+    )
+    logger.error("release %s failed: %s at %s", release_id, type(error).__name__, places)

@@ -1,0 +1,278 @@
+"""Releases: put together as a draft, compared by plans, submitted with a charge, published or withdrawn."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from releases import ledger
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
+from releases.engine.privacy import PrivacyBudget, exact, privacy_budget
+from releases.engine.workload import Question, read_question
+from releases.models import Dataset, LedgerEntry, Release, ReleaseState
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from releases.engine.universe import Schema
+
+logger = logging.getLogger(__name__)
+
+
+class Refusal(Exception):
+    """What was asked cannot be done to a release in its state. The text says why."""
+
+
+def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
+    """Begin a release. Nothing is spent and no data are touched until it is submitted."""
+    number = dataset.releases.count() + 1
+    return Release.objects.create(dataset=dataset, submitted_by=by, title=title.strip() or f"Release {number}")
+
+
+def name_release(*, release: Release, title: str) -> None:
+    """Say what a draft is called wherever it is listed.
+
+    Raises:
+        InvalidInput: the title is empty.
+        Refusal: the release is no draft.
+    """
+    if not title.strip():
+        raise InvalidInput("title", title, "must say what the release holds")
+    _change_draft(release, title=title.strip())
+
+
+def set_questions(*, release: Release, workload: Mapping[str, Any] | None) -> Question | None:
+    """Set what a draft asks; None to begin anew.
+
+    Raises:
+        InvalidInput: a rule of the workload format is broken.
+        Refusal: the release is no draft.
+    """
+    if workload is None:
+        _change_draft(release, workload=None)
+        return None
+    read = read_question(dict(workload), _schema(release.dataset).universe)
+    _change_draft(release, workload=read.to_json())
+    return read
+
+
+def set_choice(
+    *,
+    release: Release,
+    epsilon: str,
+    delta: str = "0",
+    beta: str = "0.05",
+    mechanism_name: str = "",
+    options: Mapping[str, Any] | None = None,
+    other_options: Mapping[str, Mapping[str, Any]] | None = None,
+    title: str = "",
+) -> None:
+    """Set a draft's budget, confidence and mechanism.
+
+    Args:
+        options: of the chosen mechanism.
+        other_options: by name, of mechanisms compared but not chosen; a draft remembers what was typed for each.
+
+    Raises:
+        InvalidInput: a value breaks its rule.
+        Refusal: the release is no draft.
+    """
+    privacy_budget(epsilon=epsilon, delta=delta or "0")
+    read_beta(beta)
+    kept = dict(release.options or {})
+    for name, given in (other_options or {}).items():
+        kept[name] = _read_options(name, given)
+    if mechanism_name:
+        kept[mechanism_name] = _read_options(mechanism_name, options or {})
+    _change_draft(
+        release,
+        epsilon=epsilon.strip(),
+        delta=(delta or "0").strip(),
+        beta=beta.strip(),
+        mechanism=mechanism_name,
+        options=kept,
+        title=title.strip() or release.title,
+    )
+
+
+def read_beta(beta: str) -> Fraction:
+    value = exact(beta, field="beta")
+    if not 0 < value < 1:
+        raise InvalidInput("beta", beta, "must be above 0 and below 1 (0.05 for 95% confidence)")
+    return value
+
+
+def compare(*, release: Release) -> list[Plan]:
+    """Every mechanism's plan for a draft's questions: public inputs only, nothing spent.
+
+    Raises:
+        Refusal: the draft has no questions or budget yet.
+    """
+    schema, workload, budget, beta = _inputs(release)
+    return [
+        each.plan(
+            schema,
+            workload,
+            budget=budget,
+            beta=beta,
+            options=_options_of(release, each.name),
+        )
+        for each in mechanisms().values()
+    ]
+
+
+def plan_of(*, release: Release) -> Plan:
+    """The plan of a draft's chosen mechanism.
+
+    Raises:
+        Refusal: nothing is chosen yet.
+    """
+    schema, workload, budget, beta = _inputs(release)
+    if not release.mechanism:
+        raise Refusal("Choose a mechanism first.")
+    return mechanism(release.mechanism).plan(
+        schema, workload, budget=budget, beta=beta, options=_options_of(release, release.mechanism)
+    )
+
+
+@transaction.atomic
+def submit_release(*, release: Release, key: uuid.UUID, by: User, send: bool = True) -> LedgerEntry:
+    """Charge a draft and queue it: charge, release row and the message to a worker are one transaction.
+
+    Submitting twice with the same key is one submission.
+
+    Args:
+        send: False where the caller executes the release itself and no worker need hear of it.
+
+    Raises:
+        Refusal: it is no draft, or its plan cannot be run.
+        LedgerRefusal: the budget does not allow it; nothing is charged.
+    """
+    made = LedgerEntry.objects.filter(key=key, release=release).first()
+    if made is not None:
+        return made
+    plan = plan_of(release=release)
+    if plan.infeasible:
+        raise Refusal(plan.infeasible)
+    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).update(
+        state=ReleaseState.QUEUED,
+        plan=plan.to_json(),
+        submitted_by=by,
+        submitted_at=timezone.now(),
+        lease_until=timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS),
+        step="Waiting for a worker",
+    )
+    if moved != 1:
+        raise Refusal(f"The release is {Release.objects.get(pk=release.pk).state}; only a draft can be submitted.")
+    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)
+    if send:
+        enqueue(release.pk)
+    release.refresh_from_db()
+    return entry
+
+
+@transaction.atomic
+def cancel_release(*, release: Release, by: User) -> None:
+    """Cancel a release that no worker ever claimed, and give its charge back by an opposite entry.
+
+    Raises:
+        Refusal: a worker has claimed it: the data may have been touched, so the charge stays.
+    """
+    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.QUEUED, attempts=0).update(
+        state=ReleaseState.CANCELLED, step=""
+    )
+    if moved != 1:
+        raise Refusal("A worker has already started it, so the charge stays and it runs to its end.")
+    ledger.give_back(release=release, actor=by)
+    release.refresh_from_db()
+
+
+def make_public(*, release: Release) -> None:
+    """Let everybody see a published release, signed in or not.
+
+    Raises:
+        Refusal: it is not published.
+    """
+    if Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED).update(is_public=True) != 1:
+        raise Refusal("Only a published release can be made public.")
+
+
+def make_private(*, release: Release) -> None:
+    """Show a release to its dataset's people only. Who has seen it has seen it; the budget stays spent."""
+    Release.objects.filter(pk=release.pk).update(is_public=False)
+
+
+def withdraw_release(*, release: Release) -> None:
+    """Show a published release no longer. The budget stays spent.
+
+    Raises:
+        Refusal: it is not published.
+    """
+    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED).update(
+        state=ReleaseState.WITHDRAWN, is_public=False, withdrawn_at=timezone.now()
+    )
+    if moved != 1:
+        raise Refusal("Only a published release can be withdrawn.")
+
+
+def enqueue(release_id: uuid.UUID) -> None:
+    """Tell a worker after the commit. The message is only a hint: a lost one is sent again by `reconcile`."""
+
+    def send() -> None:
+        try:
+            current_app.send_task("releases.execute", kwargs={"release_id": str(release_id)}, retry=False)
+        except Exception as error:  # noqa: BLE001  whatever the broker's client raises when it cannot be reached
+            logger.warning("broker unreachable (%s); release %s stays queued", type(error).__name__, release_id)
+
+    transaction.on_commit(send)
+
+
+def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction]:
+    if not release.workload:
+        raise Refusal("Say first what the release should answer.")
+    if not release.epsilon:
+        raise Refusal("Say first how much privacy budget the release may spend.")
+    schema = _schema(release.dataset)
+    return (
+        schema,
+        read_question(release.workload, schema.universe),
+        privacy_budget(epsilon=release.epsilon, delta=release.delta or "0"),
+        read_beta(release.beta),
+    )
+
+
+def _options_of(release: Release, name: str) -> dict[str, Any]:
+    return dict((release.options or {}).get(name, {}))
+
+
+def _read_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A mechanism's options as typed, checked; those left empty are the mechanism's to decide."""
+    known = {option.name: option for option in mechanism(name).options}
+    typed = {option: value for option, value in given.items() if value not in (None, "")}
+    unknown = set(typed) - set(known)
+    if unknown:
+        raise InvalidInput("options", ", ".join(sorted(unknown)), f"is not an option of {name}")
+    return {option: known[option].read(value) for option, value in typed.items()}
+
+
+def _schema(dataset: Dataset) -> Schema:
+    schema = dataset.schema
+    if schema is None:
+        raise Refusal("Declare the dataset's columns and its protection first.")
+    return schema
+
+
+def _change_draft(release: Release, **values: Any) -> None:
+    if Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).update(**values) != 1:
+        raise Refusal("The release was submitted and can no longer be changed. Clone it to plan another.")
+    release.refresh_from_db()

@@ -1,0 +1,227 @@
+"""Live sessions: opened by a worker under one charge, asked one question at a time, closed into a published release.
+
+An answer is in the database before anybody sees it. A session that crashes between two answers is replayed from its
+transcript; only the noisy threshold is stored beside it, and it is never shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from releases.engine.accuracy import Proof
+from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan
+from releases.engine.online import AnswerKind, Exchange
+from releases.engine.online import Session as LiveSession
+from releases.engine.result import Result, whole_universe
+from releases.engine.universe import Universe
+from releases.engine.workload import Count, Workload, read_count
+from releases.models import Audience, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.services.datasets import table_path
+from releases.services.releases import Refusal, draft_release, set_choice, set_questions
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from releases.engine.histogram import Counts
+
+MECHANISM = "pmw-online"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """An answer, and what is left.
+
+    Attributes:
+        exchange: as published.
+        updates_left, questions_left: after it.
+    """
+
+    exchange: Exchange
+    updates_left: int
+    questions_left: int
+
+
+@transaction.atomic
+def draft_session(
+    *,
+    dataset: Dataset,
+    by: User,
+    title: str,
+    epsilon: str,
+    delta: str = "0",
+    beta: str = "0.05",
+    options: Mapping[str, Any] | None = None,
+) -> Release:
+    """A draft of a session, ready to be confirmed and submitted like any release.
+
+    Raises:
+        InvalidInput: a value breaks its rule.
+    """
+    release = draft_release(dataset=dataset, by=by, title=title or "Live session")
+    # What the bound speaks of is the number of questions; the workload merely names the universe.
+    set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
+    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=options)
+    Release.objects.filter(pk=release.pk).update(is_session=True)
+    release.refresh_from_db()
+    return release
+
+
+def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts: Counts, rng: Any) -> bool:
+    """Open a charged session: its secret and its state are stored by one compare-and-set, as a result would be."""
+    live = plan.open(counts, rng=rng)
+    with transaction.atomic():
+        opened = Release.objects.filter(pk=release.pk, state=ReleaseState.RUNNING, run_token=token).update(
+            state=ReleaseState.OPEN, lease_until=None, step="", share_done=1.0
+        )
+        if opened != 1:
+            return False
+        Session.objects.create(
+            release=release,
+            total=live.total,
+            total_half_width=live.total_half_width,
+            noisy_threshold=live.noisy_threshold,
+        )
+    return True
+
+
+@transaction.atomic
+def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answered:
+    """Answer one counting question, given as the workload format's predicate.
+
+    Raises:
+        InvalidInput: the question breaks a rule of the format.
+        SessionOver: no further answer would have a proved bound.
+        Refusal: the session is closed.
+    """
+    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.engine.tables import TableCounts, open_table
+
+    # One question at a time: the row is locked until the answer is stored.
+    locked = Session.objects.select_for_update().select_related("release__dataset").get(pk=session.pk)
+    release = locked.release
+    if release.status is not ReleaseState.OPEN:
+        raise Refusal(f"The session is {release.status.label}; no more questions can be asked.")
+    plan = plan_of_session(locked)
+    asked = read_count(dict(query), plan.schema.universe)
+    live = replay(locked, plan)
+
+    def truth(question: Count) -> int:
+        return ExactCounts(TableCounts(open_table(table_path(release.dataset)), plan.schema))(question)
+
+    exchange = live.ask(asked, truth, rng=OperatingSystemRandomness())
+    if exchange.kind is not AnswerKind.REPEATED:
+        SessionAnswer.objects.create(
+            session=locked,
+            sequence=len(live.exchanges),
+            query=exchange.query.to_json(plan.schema.universe)["count"],
+            key=key_of(exchange.query, plan.schema.universe),
+            kind=exchange.kind.value,
+            estimate=exchange.estimate,
+            half_width=exchange.half_width,
+            sign=exchange.sign,
+            asked_by=by,
+        )
+        Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
+    return Answered(exchange=exchange, updates_left=live.updates_left, questions_left=live.questions_left)
+
+
+def let_ask(*, session: Session, audience: Audience) -> None:
+    """Say who may ask."""
+    Session.objects.filter(pk=session.pk).update(audience=audience)
+
+
+def close_session(*, session: Session) -> Release:
+    """End a session and publish what it has answered, with synthetic rows from its public state. Touches no data.
+
+    Raises:
+        Refusal: it is not open, or nothing was asked.
+    """
+    from releases import files
+    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.engine.run import Release as MadeRelease
+    from releases.engine.run import rows_to_make
+    from releases.engine.synthetic import synthetic_records
+
+    plan = plan_of_session(session)
+    live = replay(session, plan)
+    if not live.exchanges:
+        raise Refusal("Nothing was asked yet, so there is nothing to publish.")
+    distribution = whole_universe(live.universe, live.distribution())
+    asked = Workload(universe=live.universe, families=tuple(exchange.query for exchange in live.exchanges))
+    assert plan.expectation is not None
+    result = Result(
+        estimates=tuple(np.asarray([float(exchange.estimate)]) for exchange in live.exchanges),
+        bound=replace(
+            plan.expectation,
+            half_widths=tuple(exchange.half_width for exchange in live.exchanges),
+            proof=Proof.AFTER,
+        ),
+        total=float(live.total),
+        distribution=distribution,
+        notes={"questions asked": len(live.exchanges), "updates used": plan.rules.updates - live.updates_left},
+    )
+    answered = replace(plan, workload=asked)
+    records = synthetic_records(
+        live.universe, distribution, rows=rows_to_make(answered, result), rng=OperatingSystemRandomness()
+    )
+    token = uuid.uuid4()
+    folder = Path(settings.RELEASES_DIR) / str(session.pk) / str(token)
+    outcome = files.write(
+        folder, release=session.release, made=MadeRelease(plan=answered, result=result, records=records)
+    )
+    with transaction.atomic():
+        closed = Release.objects.filter(pk=session.pk, state=ReleaseState.OPEN).update(
+            state=ReleaseState.PUBLISHED, result=outcome, folder=f"{session.pk}/{token}", published_at=timezone.now()
+        )
+        if closed != 1:
+            raise Refusal("The session is not open.")
+        Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
+    session.release.refresh_from_db()
+    return session.release
+
+
+def plan_of_session(session: Session) -> OnlinePlan:
+    plan = plan_from_json(session.release.plan or {})
+    assert isinstance(plan, OnlinePlan)
+    return plan
+
+
+def replay(session: Session, plan: OnlinePlan) -> LiveSession:
+    """The live session as its transcript leaves it."""
+    universe = plan.schema.universe
+    exchanges = [
+        Exchange(
+            query=read_count(answer.query, universe),
+            kind=AnswerKind(answer.kind),
+            estimate=answer.estimate,
+            half_width=answer.half_width,
+            sign=answer.sign,
+        )
+        for answer in session.answers.order_by("sequence")
+    ]
+    return LiveSession(
+        universe=universe,
+        rules=plan.rules,
+        total=session.total,
+        total_half_width=session.total_half_width,
+        noisy_threshold=session.noisy_threshold,
+        exchanges=exchanges,
+    )
+
+
+def key_of(query: Count, universe: Universe) -> str:
+    """The same for the same set of rows asked about in other words."""
+    words = query.simplified(universe).to_json(universe)["count"]
+    return hashlib.sha256(json.dumps(words, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

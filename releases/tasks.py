@@ -1,0 +1,51 @@
+"""Tasks: one id in, nothing out. A message is only a hint, so each may come twice, late, or never.
+
+Heavy imports happen inside: a DuckDB connection made before the worker forks would hang its children.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_init, worker_ready
+from django.conf import settings
+from django.db import close_old_connections
+
+logger = logging.getLogger(__name__)
+
+
+@shared_task(name="releases.execute")
+def execute(*, release_id: str) -> None:
+    """Run one queued release (see ``services/execution.py``)."""
+    from releases.services import execute_release
+
+    execute_release(release_id=release_id)
+
+
+@worker_init.connect
+def refuse_biased_noise(**kwargs: Any) -> None:
+    """Before a worker takes anything: the samplers must have the laws they claim."""
+    from releases.engine.noise import OperatingSystemRandomness, self_test
+
+    self_test(OperatingSystemRandomness())
+
+
+@worker_ready.connect
+def keep_reconciling(sender: Any, **kwargs: Any) -> None:
+    """At start, and then regularly, put right what killed workers and lost messages have left."""
+    _reconcile()
+    sender.timer.call_repeatedly(settings.RECONCILE_SECONDS, _reconcile)
+
+
+def _reconcile() -> None:
+    from releases.services import reconcile
+
+    close_old_connections()
+    try:
+        reconcile()
+    except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again
+        logger.warning("reconciling failed (%s)", type(error).__name__)
+    finally:
+        close_old_connections()

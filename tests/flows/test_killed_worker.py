@@ -1,0 +1,55 @@
+"""A worker killed in mid-run: after a restart there is one published result, under one charge."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.stack import Stack
+
+# About twelve million cells: long enough in the worker to be killed half-way.
+COLUMNS = "[dict(name=f'c{i}', type='integer', edges=list(range(232))) for i in range(3)]"
+
+
+@pytest.fixture(params=["embedded", pytest.param("redis", marks=pytest.mark.redis)])
+def stack(request, tmp_path):
+    broker = "" if request.param == "embedded" else "redis://127.0.0.1:6379/9"
+    stack = Stack(tmp_path, broker_url=broker)
+    if broker:
+        # A queue of this test's own: other tests and a developer's worker share the server.
+        stack.environment["CELERY_TASK_DEFAULT_QUEUE"] = f"test-{uuid.uuid4().hex}"
+    stack.migrate()
+    yield stack
+    stack.stop()
+
+
+def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_charge(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("c0,c1,c2\n" + "".join(f"{i % 231},{i % 77},{i % 13}\n" for i in range(5000)))
+    stack.run(
+        f"""
+        dataset = budgeted('2', {COLUMNS}, {str(table)!r})
+        release = draft(dataset, mechanism='laplace-histogram')
+        services.submit_release(release=release, key=uuid.uuid4(), by=dataset.owner)
+        """
+    )
+    first = stack.start_worker("first.log")
+    stack.wait_for("answer = Release.objects.filter(state='running').exists()")
+    stack.kill(first)
+    assert stack.run("answer = Release.objects.get().state") == "running"
+    stack.start_worker("second.log")
+    stack.wait_for("answer = Release.objects.filter(state='published').exists()", seconds=120)
+    answer = stack.run(
+        """
+        from releases import files, ledger
+        from django.conf import settings
+        release = Release.objects.get()
+        folders = list((settings.RELEASES_DIR / str(release.pk)).iterdir())
+        charges = LedgerEntry.objects.filter(kind="charge").count()
+        answers = len(files.read_answers(files.folder_of(release)))
+        faults = [fault.what for fault in ledger.verify(release.dataset.budget)]
+        answer = [release.attempts, charges, answers, files.folder_of(release) in folders, faults]
+        """
+    )
+    assert answer == [2, 1, 3 * 231, True, []]

@@ -1,0 +1,91 @@
+"""Many processes at one budget: exactly what fits is granted, and nobody sees an error."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.stack import ROOT, Stack
+
+COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
+
+RACER = """
+import sys
+from releases import ledger
+from fractions import Fraction
+from releases.engine.events import PureEvent
+dataset = Dataset.objects.get()
+granted = refused = 0
+for _ in range({tries}):
+    release = services.draft_release(dataset=dataset, by=dataset.owner)
+    try:
+        ledger.charge(release=release, events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
+                      key=uuid.uuid4(), actor=dataset.owner)
+        granted += 1
+    except ledger.InsufficientBudget:
+        refused += 1
+print(granted, refused)
+"""
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def stack(request, tmp_path):
+    url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_database")
+    stack = Stack(tmp_path, database_url=url)
+    stack.migrate()
+    yield stack
+    stack.stop()
+
+
+def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("sex\nf\nm\n")
+    stack.run(f"budgeted('1', {COLUMNS!r}, {str(table)!r})")
+    command = stack.script(RACER.format(tries=10))
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(8)
+    ]
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * 8
+    counts = [tuple(map(int, output.split())) for output, _ in outcomes]
+    assert sum(granted for granted, _ in counts) == 10
+    assert sum(refused for _, refused in counts) == 70
+    answer = stack.run(
+        """
+        from releases import ledger
+        budget = Budget.objects.get()
+        answer = [budget.spent_epsilon, LedgerEntry.objects.filter(kind="charge").count(),
+                  [fault.what for fault in ledger.verify(budget)]]
+        """
+    )
+    assert answer == [10**12, 10, []]
+
+
+def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("sex\nf\nm\n")
+    key = stack.run(f"draft(budgeted('5', {COLUMNS!r}, {str(table)!r}))\nanswer = str(uuid.uuid4())")
+    command = stack.script(
+        f"""
+        release = Release.objects.get()
+        try:
+            services.submit_release(release=release, key=uuid.UUID({key!r}), by=release.dataset.owner, send=False)
+            print("charged")
+        except services.Refusal:
+            print("refused")
+        """
+    )
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * 4
+    assert stack.run("answer = LedgerEntry.objects.filter(kind='charge').count()") == 1
+    assert stack.run("answer = Release.objects.get().state") == "queued"

@@ -1,0 +1,210 @@
+"""The ledger and the life of a release as a state machine: any order of any steps keeps every promise."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from releases import ledger, services
+from releases.engine.filters import Policy, admits, amounts
+from releases.engine.privacy import NeighbouringRelation
+from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, ReleaseState
+from releases.services import execution
+
+OUTCOME = {"receipt": {}, "files": {}}
+WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}
+COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
+
+
+class Ledger(RuleBasedStateMachine):
+    """Curators, reviewers and workers who do everything in every order; workers may die at any point."""
+
+    def __init__(self):
+        super().__init__()
+        self.atomic = transaction.atomic()
+        self.atomic.__enter__()
+        self.tokens = {}
+        self.outputs = {}
+
+    def teardown(self):
+        transaction.set_rollback(True)
+        self.atomic.__exit__(None, None, None)
+
+    @initialize(policy=st.sampled_from(list(Policy)), epsilon=st.sampled_from(["0.5", "1", "3"]))
+    def begin(self, policy, epsilon):
+        name = uuid.uuid4().hex
+        self.person = User.objects.create(username=name, is_staff=True)
+        budget = Budget.objects.create(
+            name=name,
+            owner=self.person,
+            unit={"kind": "row"},
+            neighbours=NeighbouringRelation.ADD_REMOVE.value,
+            policy=policy.value,
+        )
+        self.dataset = Dataset.objects.create(
+            title=name,
+            owner=self.person,
+            digest=name,
+            columns=["sex"],
+            location="nowhere.parquet",
+            declared=COLUMNS,
+            budget=budget,
+        )
+        self.delta = "0" if policy is Policy.PURE else "0.000001"
+        ledger.grant(budget=budget, epsilon=epsilon, delta=self.delta, actor=self.person)
+
+    def budget(self):
+        return Budget.objects.get(pk=self.dataset.budget_id)
+
+    def some(self, data, *states):
+        found = list(self.dataset.releases.filter(state__in=states).order_by("created_at"))
+        return data.draw(st.sampled_from(found)) if found else None
+
+    @rule(
+        epsilon=st.sampled_from(["0.1", "0.3", "0.25", "1"]),
+        mechanism=st.sampled_from(["laplace-queries", "gaussian-queries"]),
+        twice=st.booleans(),
+    )
+    def submit(self, epsilon, mechanism, twice):
+        release = services.draft_release(dataset=Dataset.objects.get(pk=self.dataset.pk), by=self.person)
+        services.set_questions(release=release, workload=WORKLOAD)
+        delta = "0" if mechanism == "laplace-queries" or self.delta == "0" else "0.00000001"
+        services.set_choice(release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism)
+        before, key = self.budget(), uuid.uuid4()
+        try:
+            plan = services.plan_of(release=release)
+            services.submit_release(release=release, key=key, by=self.person, send=False)
+        except services.Refusal:
+            assert plan.infeasible
+            return
+        except ledger.InsufficientBudget as refused:
+            requested = refused.requested
+            assert not admits(before.totals, requested, before.caps)
+            assert self.budget().totals == before.totals
+            assert Release.objects.get(pk=release.pk).state == ReleaseState.DRAFT
+            return
+        except ledger.Frozen:
+            assert before.is_frozen
+            return
+        entry = LedgerEntry.objects.get(key=key)
+        price = ledger.accountant.price(plan.events, delta=plan.delta)
+        assert self.budget().totals == before.totals.plus(amounts(price, policy=Policy(before.policy)))
+        if twice:
+            release.refresh_from_db()
+            assert services.submit_release(release=release, key=key, by=self.person, send=False) == entry
+
+    @rule(data=st.data())
+    def claim(self, data):
+        release = self.some(data, *ReleaseState)
+        if release is None:
+            return
+        token = execution._claim(release.pk)
+        claimable = release.state == ReleaseState.QUEUED and release.attempts < 3
+        assert (token is not None) == claimable
+        if token is not None:
+            self.tokens.setdefault(release.pk, []).append(token)
+
+    @precondition(lambda self: self.tokens)
+    @rule(data=st.data())
+    def publish(self, data):
+        """Any worker that ever claimed the release tries to publish, however long it was presumed dead."""
+        release_id = data.draw(st.sampled_from(sorted(self.tokens)))
+        token = data.draw(st.sampled_from(self.tokens[release_id]))
+        release = Release.objects.get(pk=release_id)
+        expected = release.state == ReleaseState.RUNNING and release.run_token == token
+        assert execution._publish(release_id, token, OUTCOME) == expected
+        if expected:
+            self.outputs[release_id] = self.outputs.get(release_id, 0) + 1
+
+    @precondition(lambda self: self.tokens)
+    @rule(data=st.data())
+    def fail(self, data):
+        release_id = data.draw(st.sampled_from(sorted(self.tokens)))
+        execution._fail(release_id, data.draw(st.sampled_from(self.tokens[release_id])))
+
+    @rule(data=st.data())
+    def lapse_and_reconcile(self, data):
+        release = self.some(data, ReleaseState.RUNNING)
+        if release is not None:
+            Release.objects.filter(pk=release.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+        services.reconcile()
+        if release is not None:
+            release.refresh_from_db()
+            assert release.state == (ReleaseState.FAILED if release.attempts >= 3 else ReleaseState.QUEUED)
+
+    @rule(data=st.data())
+    def cancel(self, data):
+        release = self.some(data, *ReleaseState)
+        if release is None:
+            return
+        before = self.budget().totals
+        try:
+            services.cancel_release(release=release, by=self.person)
+        except services.Refusal:
+            assert release.state != ReleaseState.QUEUED or release.attempts > 0
+            assert self.budget().totals == before
+        else:
+            assert release.pk not in self.tokens, "a release that a worker claimed was given back"
+
+    @rule(epsilon=st.sampled_from(["0.2", "1", "4"]))
+    def grant(self, epsilon):
+        before = self.budget()
+        try:
+            ledger.grant(budget=before, epsilon=epsilon, delta=self.delta, actor=self.person)
+        except ledger.LedgerRefusal:
+            assert self.budget().epsilon == before.epsilon
+
+    @rule(frozen=st.booleans())
+    def freeze(self, frozen):
+        (services.freeze_budget if frozen else services.unfreeze_budget)(budget=self.budget())
+
+    @invariant()
+    def nothing_is_overspent(self):
+        if not hasattr(self, "dataset"):
+            return
+        budget = self.budget()
+        assert any(branch.holds(budget.totals) for branch in budget.caps.branches)
+
+    @invariant()
+    def the_ledger_adds_up(self):
+        if hasattr(self, "dataset"):
+            assert list(ledger.verify(self.budget())) == []
+
+    @invariant()
+    def every_output_has_exactly_one_charge_that_stays(self):
+        if not hasattr(self, "dataset"):
+            return
+        for release in self.dataset.releases.all():
+            kinds = list(release.entries.values_list("kind", flat=True))
+            assert kinds.count(EntryKind.CHARGE) == (0 if release.state == ReleaseState.DRAFT else 1)
+            assert kinds.count(EntryKind.RETURN) == (1 if release.state == ReleaseState.CANCELLED else 0)
+            assert self.outputs.get(release.pk, 0) == (1 if release.state == ReleaseState.PUBLISHED else 0)
+            assert release.attempts <= 3
+
+
+@pytest.mark.django_db
+def test_any_order_of_any_steps_spends_at_most_the_budget_and_publishes_once_a_charge():
+    run_state_machine_as_test(
+        Ledger,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,141 @@
+"""A whole installation of its own for one test: database, broker, worker, site, as processes that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PREPARE = """
+import json, uuid
+from pathlib import Path
+from django.contrib.auth.models import User
+from releases import services
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Budget, Dataset, LedgerEntry, Release
+
+def people():
+    alice, _ = User.objects.get_or_create(username="alice", defaults={"email": "alice@example.org"})
+    sofia, _ = User.objects.get_or_create(username="sofia", defaults={"is_staff": True})
+    return alice, sofia
+
+def budgeted(epsilon, columns, table, delta="0.000001"):
+    alice, sofia = people()
+    dataset = services.ingest_dataset(owner=alice, title="Survey", source=Path(table))
+    services.declare_universe(dataset=dataset, columns=columns)
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=alice)
+    services.approve_request(request=asked, by=sofia)
+    dataset.refresh_from_db()
+    return dataset
+
+def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginals": 1},)):
+    release = services.draft_release(dataset=dataset, by=dataset.owner)
+    services.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
+    services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+    return release
+"""
+
+
+class Stack:
+    """Environment and processes of one installation below `folder`."""
+
+    def __init__(self, folder: Path, *, database_url: str = "", broker_url: str = "", lease: int = 3) -> None:
+        self.folder = folder
+        self.environment = {
+            **os.environ,
+            "DATA_DIR": str(folder / "var"),
+            "LEASE_SECONDS": str(lease),
+            "DJANGO_SETTINGS_MODULE": "dpweb.settings",
+            "PYTHONPATH": str(ROOT),
+        }
+        for name, value in (("DATABASE_URL", database_url), ("CELERY_BROKER_URL", broker_url)):
+            self.environment.pop(name, None)
+            if value:
+                self.environment[name] = value
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def manage(self, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            **options,
+        )
+
+    def migrate(self) -> None:
+        done = self.manage("migrate", "--verbosity", "0")
+        assert done.returncode == 0, done.stderr
+
+    def script(self, code: str) -> list[str]:
+        """The command line that runs `code` inside this installation, after PREPARE."""
+        whole = "import django\ndjango.setup()\n" + PREPARE + textwrap.dedent(code)
+        path = self.folder / f"script-{time.monotonic_ns()}.py"
+        path.write_text(whole)
+        return [sys.executable, str(path)]
+
+    def run(self, code: str) -> object:
+        """Run `code`; what it assigns to `answer` comes back through JSON."""
+        done = subprocess.run(
+            self.script(
+                textwrap.dedent(code) + "\nprint('ANSWER ' + json.dumps(answer if 'answer' in globals() else None))"
+            ),
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.rsplit("ANSWER ", 1)[1])
+
+    def start(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / log).open("ab") as file:
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.processes.append(process)
+        return process
+
+    def start_worker(self, log: str = "worker.log") -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "celery", "--app", "dpweb", "worker", "--concurrency", "1"]
+        return self.start([*command, "--loglevel", "INFO", "--without-gossip", "--without-mingle"], log)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to the whole tree, at once."""
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def wait_for(self, code: str, *, seconds: float = 60) -> object:
+        """Run `code` again and again until it assigns something true to `answer`."""
+        deadline = time.monotonic() + seconds
+        waiting = (
+            "import time\nfrom django.db import connection\n"
+            f"deadline = time.monotonic() + {seconds}\nanswer = None\n"
+            "while not answer and time.monotonic() < deadline:\n"
+            + textwrap.indent(textwrap.dedent(code), "    ")
+            + "\n    connection.close()\n    time.sleep(0.05)\n"
+        )
+        found = self.run(waiting)
+        assert found, f"nothing came within {seconds} s (deadline {deadline}):\n{self.logs()}"
+        return found
+
+    def logs(self) -> str:
+        return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in self.folder.glob("*.log"))
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
