@@ -1,0 +1,363 @@
+"""What pages say about plans: the comparison, its curves, the least epsilon for an error. Public inputs only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import latex2mathml.converter
+from django.utils.safestring import SafeString, mark_safe
+
+from releases import ledger
+from releases.charts import BoundPoint
+from releases.engine import accountant, filters
+from releases.engine.accuracy import Bound, Proof
+from releases.engine.errors import EngineError, Unpriceable
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
+from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
+from releases.engine.universe import Schema
+from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question
+from releases.files import readable_size
+from releases.models import Budget
+from releases.receipt import accuracy_sentence, percent, rows_text
+
+#: Where the curves are drawn, as shares of the chosen epsilon.
+_CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+#: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
+LARGE_EPSILON = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionField:
+    """A mechanism's option as a form field.
+
+    Attributes:
+        id, name: of the field.
+        value: as typed, or what the draft holds; empty where the mechanism decides.
+        problem: what is wrong with what was typed.
+    """
+
+    option: Option
+    id: str
+    name: str
+    value: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedPlan:
+    """One row of the compare page."""
+
+    plan: Plan
+    mechanism: Mechanism
+    price: accountant.Price | None
+    refusal: str
+    options: tuple[OptionField, ...] = ()
+
+    @property
+    def can_be_chosen(self) -> bool:
+        return not self.plan.infeasible and not self.refusal
+
+    @property
+    def why_not(self) -> str:
+        return self.plan.infeasible or self.refusal
+
+    @property
+    def bound(self) -> Bound | None:
+        """What is known before the release: a proved bound, or else a simulated one, labelled by its proof."""
+        return self.plan.bound or self.plan.expectation
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.bound is not None and self.bound.proof is Proof.SIMULATED
+
+    @property
+    def margin(self) -> str:
+        """The bound as short as a table needs it; empty for what is no count."""
+        return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha)}"
+
+    @property
+    def sentence(self) -> str:
+        if self.bound is None:
+            return "How accurate it is becomes known with the release: no bound is proved before."
+        if self.is_simulated:
+            return (
+                f"In simulations on public assumptions, {percent(1 - self.bound.beta)} of the runs had every one of "
+                f"the {self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth. This is "
+                f"no promise; a bound is proved from the release itself."
+            )
+        return accuracy_sentence(self.plan, self.bound.alpha, self.bound.beta, says=self.bound.says)
+
+    @property
+    def formula(self) -> str:
+        """The bound's formula as MathML."""
+        return "" if self.bound is None or not self.bound.formula else typeset(self.bound.formula)
+
+    @property
+    def cost(self) -> str:
+        """What the release spends, as people say it."""
+        return "" if self.price is None else cost_text(self.price)
+
+    @property
+    def memory(self) -> str:
+        return readable_size(self.plan.work.bytes)
+
+    @property
+    def seconds(self) -> str:
+        return duration(self.plan.work.seconds)
+
+
+def cost_text(price: accountant.Price, *, places: int = 6) -> str:
+    """What a release spends in its strictest form, rounded up to so many decimals of epsilon."""
+    if price.pure_epsilon is not None:
+        return f"epsilon {_epsilon_up(price.pure_epsilon, places)}"
+    if price.epsilon is not None:
+        delta = decimal_text(Fraction(price.delta, 10**accountant.DELTA_PLACES), places=accountant.DELTA_PLACES)
+        return f"epsilon {_epsilon_up(price.epsilon, places)}, delta {delta}"
+    return price.in_words()
+
+
+def _epsilon_up(units: int, places: int) -> str:
+    return decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES), places=places)
+
+
+def duration(seconds: float) -> str:
+    """A predicted time in the largest fitting unit."""
+    if seconds < 1:
+        return "under a second"
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:,.0f} h"
+
+
+def cells_text(cells: int) -> str:
+    """The size of a universe, in full up to twelve digits."""
+    if cells < 10**12:
+        return f"{cells:,}"
+    # Not through a float: a universe may have hundreds of digits.
+    power = len(str(cells)) - 1
+    lead = round(cells / 10 ** (power - 2)) / 100
+    return f"{lead:g} × 10^{power}"
+
+
+@lru_cache(maxsize=256)
+def typeset(latex: str) -> SafeString:
+    """A formula of our own as MathML, which browsers show without any script."""
+    return mark_safe(latex2mathml.converter.convert(latex, display="block"))  # noqa: S308  never a person's text
+
+
+def compared(
+    plans: Sequence[Plan],
+    budget: Budget | None,
+    *,
+    typed: dict[str, dict[str, str]] | None = None,
+    problems: dict[str, str] | None = None,
+) -> list[ComparedPlan]:
+    """Each plan with its price and whether the dataset's budget allows it; those that can be run come first, and those
+    for other kinds of question are left out.
+
+    Args:
+        typed: by mechanism and option, what a person has typed, valid or not.
+        problems: by the name of an option's field, what is wrong with it.
+    """
+    rows = []
+    for plan in plans:
+        described = mechanism(plan.mechanism)
+        if not described.can_answer(plan.workload):
+            continue
+        price, refusal = None, ""
+        if not plan.infeasible:
+            try:
+                price = _price(plan)
+                refusal = "" if budget is None else _refusal(price, budget)
+            except Unpriceable as error:
+                refusal = str(error)
+        fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
+        rows.append(ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields))
+    return sorted(rows, key=lambda row: (bool(row.plan.infeasible), row.is_simulated, _alpha(row.plan)))
+
+
+def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
+    """The curves of bound against epsilon around the chosen epsilon, for every plan with a bound."""
+    return [
+        BoundPoint(mechanism=mechanism(plan.mechanism).title, epsilon=float(epsilon), alpha=max(alpha, 0.5))
+        for plan in plans
+        if not plan.infeasible and (plan.bound or plan.expectation) is not None
+        for epsilon, alpha in _curve(
+            plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, tuple(plan.options.items())
+        )
+    ]
+
+
+@lru_cache(maxsize=64)
+def _curve(
+    name: str, schema: Schema, workload: Question, budget: PrivacyBudget, beta: Fraction, options: tuple[Any, ...]
+) -> tuple[tuple[Fraction, float], ...]:
+    """Epsilon and bound along one mechanism's curve. A plan may take a while to optimise, and these are many."""
+    points = []
+    for step in _CURVE_STEPS:
+        epsilon = budget.epsilon * Fraction(step)
+        plan = _plan_at(name, schema, workload, budget, beta, dict(options), epsilon=epsilon)
+        if plan is not None and (bound := plan.bound or plan.expectation) is not None:
+            points.append((epsilon, bound.alpha))
+    return tuple(points)
+
+
+def bound_table(points: Sequence[BoundPoint]) -> dict[str, Any]:
+    """The curves as a table: a row for every epsilon, a column for every mechanism."""
+    heads = list(dict.fromkeys(point.mechanism for point in points))
+    found = {(point.epsilon, point.mechanism): f"{point.alpha:,.0f}" for point in points}
+    epsilons = sorted({point.epsilon for point in points})
+    rows = [(f"{epsilon:.3g}", [found.get((epsilon, head), "–") for head in heads]) for epsilon in epsilons]
+    return {"heads": heads, "rows": rows}
+
+
+def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
+    """The least epsilon, to three digits, at which the plan's proven bound is at most `error`; None if none is."""
+    low, high = Decimal("0.0001"), Decimal(50)
+    if (found := _alpha_at(plan, high)) is None or found > error:
+        return None
+    while high / low > Decimal("1.002"):
+        middle = (low * high).sqrt()
+        found = _alpha_at(plan, middle)
+        low, high = (low, middle) if found is not None and found <= error else (middle, high)
+    digits = -high.adjusted() + 2
+    return Fraction(high.quantize(Decimal(1).scaleb(-digits), rounding="ROUND_UP"))
+
+
+def at_epsilon(plan: Plan, epsilon: Fraction) -> Plan | None:
+    """The same plan at another epsilon; None where that is no budget or cannot be run."""
+    return _plan_at(plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, plan.options, epsilon=epsilon)
+
+
+def _plan_at(
+    name: str,
+    schema: Schema,
+    workload: Question,
+    budget: PrivacyBudget,
+    beta: Fraction,
+    options: Mapping[str, Any],
+    *,
+    epsilon: Fraction,
+) -> Plan | None:
+    try:
+        spent: PrivacyBudget = (
+            ApproxDP(epsilon=epsilon, delta=budget.delta) if budget.delta else PureDP(epsilon=epsilon)
+        )
+        plan = mechanism(name).plan(schema, workload, budget=spent, beta=beta, options=options)
+    except EngineError:
+        return None
+    return None if plan.infeasible else plan
+
+
+def belief_after(prior: Fraction, epsilon: Fraction) -> str:
+    """The most a belief of `prior` can rise to: odds grow by e^epsilon at most."""
+    from mpmath import exp, mpf
+
+    odds = (
+        exp(mpf(epsilon.numerator) / epsilon.denominator) * mpf(prior.numerator) / (prior.denominator - prior.numerator)
+    )
+    posterior = float(100 * odds / (1 + odds))
+    # Never rounded to a certainty that epsilon does not give.
+    return f"{posterior:.3g}%" if posterior < 99.9 else "over 99.9%"
+
+
+def belief_table(epsilon: Fraction) -> list[dict[str, str]]:
+    """How far an adversary's belief in a fact about one unit can rise."""
+    priors = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+    return [{"prior": percent(prior), "posterior": belief_after(prior, epsilon)} for prior in priors]
+
+
+def epsilon_scale() -> list[dict[str, Any]]:
+    """What epsilons mean beside each other, for somebody who chooses one."""
+    return [
+        {"epsilon": epsilon, "posterior": belief_after(Fraction(1, 10), Fraction(epsilon))}
+        for epsilon in ("0.1", "0.5", "1", "3", "5", "10")
+    ]
+
+
+def releases_left(budget: Budget, price: accountant.Price) -> int:
+    """About how many more releases of this price the budget admits (at most 1,000 are counted)."""
+    caps, spent = budget.caps, budget.totals
+    left = 0
+    while left < 1000 and filters.admits(spent, price, caps):
+        spent = spent.plus(filters.amounts(price, policy=caps.policy))
+        left += 1
+    return left
+
+
+def questions_text(workload: Question) -> str:
+    """What is asked, in one line: ``55 tables of counts over 2 columns; 733 answers``."""
+    if isinstance(workload, Inquiry):
+        return ", ".join(part.title(workload.universe) for part in workload.families)
+    marginals: dict[int, int] = {}
+    for family in workload.families:
+        if isinstance(family, Marginal):
+            order = len(family.attributes)
+            marginals[order] = marginals.get(order, 0) + 1
+    counts = sum(isinstance(family, Count) for family in workload.families)
+    prefixes = sum(isinstance(family, Prefix) for family in workload.families)
+    parts = [
+        f"{_counted(number, 'table')} of counts over {_counted(order, 'column')}"
+        for order, number in sorted(marginals.items())
+    ]
+    parts += [f"running totals of {_counted(prefixes, 'column')}"] if prefixes else []
+    parts += [_counted(counts, "single count")] if counts else []
+    return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _option_fields(
+    plan: Plan, described: Mechanism, typed: dict[str, str] | None, problems: dict[str, str]
+) -> tuple[OptionField, ...]:
+    fields = []
+    for option in described.options:
+        planned = plan.options.get(option.name)
+        stored = "" if planned is None else str(planned)
+        name = f"{described.name}.{option.name}"
+        fields.append(
+            OptionField(
+                option=option,
+                id=name.replace(".", "-"),
+                name=name,
+                value=stored if typed is None else typed.get(option.name, ""),
+                problem=problems.get(name, ""),
+            )
+        )
+    return tuple(fields)
+
+
+def _price(plan: Plan) -> accountant.Price:
+    return accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+
+
+def _refusal(price: accountant.Price, budget: Budget) -> str:
+    if not budget.is_granted:
+        return "No budget has been granted yet."
+    if budget.is_frozen:
+        return "A reviewer has frozen this budget."
+    if filters.admits(budget.totals, price, budget.caps):
+        return ""
+    left = ledger.remaining(budget)
+    units = left.pure_epsilon if price.pure_epsilon is not None else left.epsilon
+    cost = cost_text(price, places=accountant.EPSILON_PLACES)
+    return (
+        f"It does not fit: it costs {cost}, and epsilon {ledger.epsilon_text(units)} is left of the dataset's budget."
+    )
+
+
+def _alpha(plan: Plan) -> float:
+    bound = plan.bound or plan.expectation
+    return bound.alpha if bound else float("inf")
+
+
+def _alpha_at(plan: Plan, epsilon: Decimal) -> float | None:
+    again = at_epsilon(plan, Fraction(epsilon))
+    return again.bound.alpha if again and again.bound else None

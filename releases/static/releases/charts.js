@@ -1,0 +1,57 @@
+/* Draws every chart on the page from the JSON beside it, in the page's own colours. Without JavaScript, or without
+   this file, the table under the chart says the same. */
+"use strict";
+
+(function () {
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  function theme() {
+    const text = colour("--pico-color");
+    const muted = colour("--pico-muted-color");
+    const line = colour("--pico-muted-border-color");
+    return {
+      background: null,
+      font: getComputedStyle(document.body).fontFamily,
+      axis: { labelColor: muted, titleColor: muted, gridColor: line, domainColor: line, tickColor: line,
+              labelFontSize: 12, titleFontSize: 12, titleFontWeight: 400, labelLimit: 220, gridOpacity: 0.7 },
+      legend: { labelColor: text, titleColor: text, labelFontSize: 12, titleFontSize: 12, labelLimit: 360,
+                orient: "top", direction: "vertical", columns: 1, title: null, padding: 0, offset: 14 },
+      title: { color: text },
+      view: { stroke: null },
+      bar: { color: colour("--site-mark"), fillOpacity: 0.55 },
+      rule: { color: text },
+      tick: { color: text },
+      point: { color: colour("--site-second") },
+      range: { category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",
+                          "#c0603c", "#4c8fa8"] },
+      style: { "guide-label": { fill: muted }, "guide-title": { fill: muted } },
+    };
+  }
+
+  function draw(holder) {
+    const source = document.getElementById(holder.dataset.chart);
+    if (!source || typeof vegaEmbed === "undefined") return;
+    const spec = JSON.parse(source.textContent);
+    spec.config = Object.assign(theme(), spec.config || {});
+    spec.config.axis.labelLimit = Math.min(220, 0.45 * holder.clientWidth);
+    vegaEmbed(holder, spec, {
+      ast: true, actions: false, renderer: "svg",
+      // Their default styles are inline, which the content security policy refuses; ours are in site.css.
+      defaultStyle: false, tooltip: { disableDefaultStyle: true, theme: "dark" },
+    });
+  }
+
+  function drawAll() {
+    document.querySelectorAll("[data-chart]").forEach(draw);
+  }
+
+  function drawNew() {
+    document.querySelectorAll("[data-chart]:empty").forEach(draw);
+  }
+
+  document.addEventListener("DOMContentLoaded", drawAll);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  document.addEventListener("htmx:afterSettle", drawNew);
+})();

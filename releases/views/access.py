@@ -1,0 +1,64 @@
+"""Who may: each getter returns the object or a 404, so an object one may not see does not exist."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+
+from releases.models import Dataset, Release, ReleaseState
+
+View = Callable[..., HttpResponseBase]
+
+
+def signed_in(request: HttpRequest) -> User:
+    """The person of a page that needs a sign-in."""
+    return cast("User", request.user)
+
+
+def get_dataset_for(request: HttpRequest, dataset_id: uuid.UUID) -> Dataset:
+    """A dataset one owns or shares a group with."""
+    return get_object_or_404(
+        Dataset.objects.visible_to(request.user).select_related("budget", "owner", "group"), pk=dataset_id
+    )
+
+
+def get_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
+    """A release one may read: public, or of a dataset one may work on."""
+    return get_object_or_404(
+        Release.objects.visible_to(request.user).select_related("dataset__budget", "dataset__owner", "submitted_by"),
+        pk=release_id,
+    )
+
+
+def get_own_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
+    """A release of a dataset one may work on."""
+    return get_object_or_404(
+        Release.objects.editable_by(request.user).select_related("dataset__budget", "dataset__owner"), pk=release_id
+    )
+
+
+def get_published_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
+    """A published release one may read."""
+    return get_object_or_404(
+        Release.objects.visible_to(request.user).filter(state=ReleaseState.PUBLISHED).select_related("dataset"),
+        pk=release_id,
+    )
+
+
+def staff_only(view: View) -> View:
+    """For reviewers. Others get the 404 that every unknown page gives."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_staff:
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return wrapped

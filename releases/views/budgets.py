@@ -1,0 +1,55 @@
+"""Budget: what may be spent on a population in all."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from releases import planning, services
+from releases.engine.errors import InvalidInput, Unpriceable
+from releases.engine.filters import Policy
+from releases.forms import POLICY_TITLES, BudgetForm
+from releases.models import POLICY_MEANING
+from releases.views.access import get_dataset_for, signed_in
+from releases.views.wizard import frame
+
+
+def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.budget is None:
+        messages.info(request, "Say first whom to protect.")
+        return redirect("protection", dataset_id=dataset.pk)
+    held = dataset.budget
+    policy = Policy(held.policy)
+    form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": held.epsilon or "3"})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            services.request_budget(
+                dataset=dataset,
+                epsilon=given["epsilon"],
+                delta=given["delta"] or "0",
+                policy=Policy(given["policy"]),
+                reason=given["reason"],
+                by=signed_in(request),
+            )
+        except (InvalidInput, Unpriceable) as error:
+            field = getattr(error, "field", None)
+            form.add_error(field if field in form.fields else None, str(error))
+        else:
+            messages.success(request, "The request waits for a reviewer. Nothing can be released before.")
+            return redirect("dataset_detail", dataset_id=dataset.pk)
+    context = {
+        "budget": held,
+        "form": form,
+        "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
+        # Amounts that were asked for under one rule do not add up with those of another.
+        "policy_is_fixed": held.is_granted or held.requests.exists(),
+        "waiting": held.requests.filter(state="waiting").first(),
+        "scale": planning.epsilon_scale(),
+        **frame("budget", dataset),
+    }
+    return render(request, "releases/budget.html", context, status=400 if form.errors else 200)

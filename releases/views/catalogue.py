@@ -1,0 +1,39 @@
+"""The front page, and the catalogue of releases that curators made public."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from releases.models import BudgetRequest, Dataset, Release
+from releases.views.access import signed_in
+
+
+@login_not_required
+def home(request: HttpRequest) -> HttpResponse:
+    """What waits for the person who signed in; the catalogue for everybody else."""
+    if not request.user.is_authenticated:
+        return redirect("catalogue")
+    person = signed_in(request)
+    return render(
+        request,
+        "releases/home.html",
+        {
+            "datasets": Dataset.objects.for_list(person)[:6],
+            "releases": Release.objects.for_list(person)[:8],
+            "waiting": BudgetRequest.objects.for_review().count() if person.is_staff else 0,
+        },
+    )
+
+
+@login_not_required
+def catalogue(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    found = Release.objects.for_catalogue()
+    if wanted:
+        found = found.filter(Q(title__icontains=wanted) | Q(dataset__title__icontains=wanted))
+    page = Paginator(found, 20).get_page(request.GET.get("page"))
+    return render(request, "releases/catalogue.html", {"page": page, "wanted": wanted})

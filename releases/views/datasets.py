@@ -1,0 +1,207 @@
+"""Data and Protection: the first steps of the wizard."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from releases import planning, services
+from releases.engine.errors import InvalidInput
+from releases.engine.ingest import UnreadableTable
+from releases.engine.privacy import NeighbouringRelation
+from releases.engine.universe import Schema, Universe
+from releases.forms import (
+    MOST_FORM_COLUMNS,
+    CodebookForm,
+    ColumnFormSet,
+    ProtectionForm,
+    UploadForm,
+    codebook_of,
+    column_initials,
+    schema_from_codebook,
+)
+from releases.models import Dataset
+from releases.views.access import get_dataset_for, signed_in
+from releases.views.wizard import budget_text, frame, protection_text
+
+PAGE_LENGTH = 50
+
+
+def dataset_list(request: HttpRequest) -> HttpResponse:
+    page = Paginator(Dataset.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    return render(request, "releases/dataset_list.html", {"page": page, "datasets": page.object_list})
+
+
+def upload(request: HttpRequest) -> HttpResponse:
+    """Data, first half: the table itself."""
+    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm()
+    if request.method == "POST" and form.is_valid():
+        person = signed_in(request)
+        source = Path(form.cleaned_data["table"].temporary_file_path())
+        try:
+            dataset = services.ingest_dataset(owner=person, title=form.cleaned_data["title"], source=source)
+        except UnreadableTable as error:
+            form.add_error("table", f"{form.cleaned_data['table'].name}: {error}")
+        except InvalidInput as error:
+            form.add_error("title", str(error))
+        else:
+            if dataset.budget is not None:
+                messages.info(
+                    request,
+                    "This content was uploaded before, so it shares the budget it had then: what has been learned "
+                    "from the same rows adds up, whoever asks.",
+                )
+            return redirect("columns", dataset_id=dataset.pk)
+    context = {"form": form, "cap": f"{settings.UPLOAD_CAP_BYTES / 2**20:,.0f} MB", **frame("data")}
+    return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
+
+
+def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    dataset = get_dataset_for(request, dataset_id)
+    budget = dataset.budget
+    releases = dataset.releases.select_related("dataset", "submitted_by").defer("plan", "result")
+    return render(
+        request,
+        "releases/dataset_detail.html",
+        {
+            "dataset": dataset,
+            "cells": planning.cells_text(dataset.universe.size) if dataset.universe else "",
+            "protection": protection_text(budget) if budget else "",
+            "budget": budget_text(budget) if budget else "",
+            "releases": releases.order_by("-created_at")[:PAGE_LENGTH],
+            "has_more": releases.count() > PAGE_LENGTH,
+            "requests": budget.requests.order_by("-requested_at") if budget else [],
+        },
+    )
+
+
+def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Data, second half: what the columns can hold, typed in or pasted; never looked up in the rows.
+
+    `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then.
+    """
+    dataset = get_dataset_for(request, dataset_id)
+    pasted = request.method == "POST" and "codebook" in request.POST
+    typed = request.method == "POST" and not pasted
+    codebook = CodebookForm(request.POST if pasted else None, initial={"codebook": codebook_of(dataset)})
+    formset = ColumnFormSet(request.POST if typed else None, initial=None if typed else column_initials(dataset))
+    universe = dataset.universe
+    if pasted and codebook.is_valid() and _declare_codebook(dataset, codebook, request):
+        return redirect("protection", dataset_id=dataset.pk)
+    if typed:
+        universe = _typed_universe(dataset, formset)
+        if universe is not None and "check" not in request.POST and _declare(dataset, formset, universe):
+            return redirect("protection", dataset_id=dataset.pk)
+    context = {
+        "codebook": codebook,
+        "formset": formset,
+        "problems": _problems(formset) if typed else [],
+        "universe": universe,
+        "cells": planning.cells_text(universe.size) if universe is not None else "",
+        "too_many": len(dataset.columns) > MOST_FORM_COLUMNS,
+        "pasted": pasted,
+        **frame("data", dataset),
+    }
+    if request.headers.get("HX-Request"):
+        return render(request, "releases/_column_check.html", context)
+    is_wrong = bool(context["problems"] or codebook.errors)
+    return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+
+
+def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest) -> bool:
+    try:
+        # Both halves or neither.
+        with transaction.atomic():
+            schema, says_protection = schema_from_codebook(form.cleaned_data["codebook"])
+            services.declare_universe(
+                dataset=dataset, columns=[attribute.to_json() for attribute in schema.universe.attributes]
+            )
+            if says_protection:
+                services.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
+    except InvalidInput as error:
+        form.add_error("codebook", str(error))
+        dataset.refresh_from_db()
+        dataset.__dict__.pop("universe", None)
+        return False
+    number = len(schema.universe.attributes)
+    messages.success(request, f"{number:,} column{'' if number == 1 else 's'} declared.")
+    return True
+
+
+def _typed_universe(dataset: Dataset, formset: Any) -> Universe | None:
+    """The universe that the typed columns span; None, with the reason in the formset, if they span none."""
+    if not formset.is_valid():
+        return None
+    declared = [form.cleaned_data["attribute"].to_json() for form in formset if "attribute" in form.cleaned_data]
+    try:
+        if not declared:
+            raise InvalidInput("columns", "none", "are declared; choose a type for at least one column")
+        return Schema.from_json({"version": 1, "columns": declared}).universe
+    except InvalidInput as error:
+        formset._non_form_errors.append(str(error))
+        return None
+
+
+def _declare(dataset: Dataset, formset: Any, universe: Universe) -> bool:
+    try:
+        services.declare_universe(dataset=dataset, columns=[each.to_json() for each in universe.attributes])
+    except InvalidInput as error:
+        formset._non_form_errors.append(str(error))
+        return False
+    return True
+
+
+def _problems(formset: Any) -> list[dict[str, str]]:
+    """What is wrong with the typed columns, each with the field to go to."""
+    found = [{"column": "", "field": "", "message": message} for message in formset.non_form_errors()]
+    for form in formset:
+        for name, errors in form.errors.items():
+            field = form[name].id_for_label if name in form.fields else ""
+            found += [{"column": form["name"].value(), "field": field, "message": message} for message in errors]
+    return found
+
+
+def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Whom epsilon protects, and against which neighbours."""
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.universe is None:
+        messages.info(request, "Declare the columns first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    budget = dataset.budget
+    initial: dict[str, Any] = {}
+    if budget is not None:
+        unit = budget.privacy_unit
+        initial = {
+            "kind": unit.kind,
+            "id_column": unit.id_column,
+            "max_rows": unit.max_rows,
+            "neighbours": budget.neighbours,
+        }
+    form = ProtectionForm(request.POST or None, columns=dataset.columns, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.declare_protection(
+                dataset=dataset,
+                unit=form.cleaned_data["unit"],
+                neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
+            )
+        except InvalidInput as error:
+            form.add_error("id_column" if error.field == "unit.id" else None, str(error))
+        else:
+            return redirect("budget", dataset_id=dataset.pk)
+    is_fixed = budget is not None and (budget.is_granted or budget.requests.exists())
+    context = {
+        "form": form,
+        "is_fixed": is_fixed,
+        "fixed": protection_text(budget) if is_fixed and budget else "",
+        **frame("protection", dataset),
+    }
+    return render(request, "releases/protection.html", context, status=400 if form.errors else 200)

@@ -1,0 +1,24 @@
+"""Pages for requests that cannot be served. They say what a person can do, and nothing about what is stored."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from releases.files import readable_size
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Status 400; too much data, and too many fields, have words of their own."""
+    if isinstance(exception, RequestDataTooBig):
+        context = {
+            "cap": f"{settings.UPLOAD_CAP_BYTES / 2**20:,.0f} MB",
+            "form_cap": readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+        }
+        return render(request, "413.html", context, status=400)
+    if isinstance(exception, TooManyFieldsSent):
+        reason = f"The form has more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} fields."
+        return render(request, "400.html", {"reason": reason}, status=400)
+    return render(request, "400.html", status=400)

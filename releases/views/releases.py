@@ -1,0 +1,422 @@
+"""Questions, Compare, Confirm, Result: the last steps of the wizard, and a release's own page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from fractions import Fraction
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from releases import charts, files, ledger, planning, services
+from releases.engine.errors import EngineError, InvalidInput
+from releases.engine.filters import Policy
+from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
+from releases.forms import ChoiceForm, TitleForm, WorkloadForm
+from releases.models import Budget, Release, ReleaseState
+from releases.receipt import percent, rows_text
+from releases.views.access import (
+    get_dataset_for,
+    get_own_release_for,
+    get_published_for,
+    get_release_for,
+    signed_in,
+)
+from releases.views.questions import changed_workload, question_context
+from releases.views.results import answers_as_json, result_context
+from releases.views.wizard import frame, neighbours_text, workload_of
+
+PAGE_LENGTH = 50
+
+
+def release_list(request: HttpRequest) -> HttpResponse:
+    page = Paginator(Release.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    return render(request, "releases/release_list.html", {"page": page, "releases": page.object_list})
+
+
+@require_POST
+def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Begin a draft; with `like`, one that asks what an earlier release of the dataset asked."""
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.schema is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    earlier = _earlier_release(request, request.POST.get("like", ""))
+    release = services.draft_release(dataset=dataset, by=signed_in(request))
+    if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
+        try:
+            services.set_questions(release=release, workload=earlier.workload)
+            services.set_choice(release=release, epsilon=earlier.epsilon, delta=earlier.delta, beta=earlier.beta)
+        except InvalidInput:
+            messages.info(request, "The columns were declared anew since, so not everything could be taken over.")
+    return redirect("questions", release_id=release.pk)
+
+
+def _earlier_release(request: HttpRequest, like: str) -> Release | None:
+    if not like:
+        return None
+    try:
+        return get_own_release_for(request, uuid.UUID(like))
+    except ValueError:
+        raise Http404 from None
+
+
+def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Questions: built up one at a time, or pasted."""
+    release = _draft_or_result(request, release_id)
+    if isinstance(release, HttpResponse):
+        return release
+    pasted = "workload" in request.POST
+    form = WorkloadForm(request.POST if pasted else None)
+    problem = ""
+    if request.method == "POST":
+        try:
+            if not pasted and request.POST.get("action") == "next":
+                if release.workload:
+                    return redirect("compare", release_id=release.pk)
+                problem = "Add at least one question before you compare mechanisms."
+            elif not pasted or form.is_valid():
+                workload = form.cleaned_data["workload"] if pasted else changed_workload(release, request.POST)
+                services.set_questions(release=release, workload=workload)
+                return redirect("questions", release_id=release.pk)
+        except (InvalidInput, services.Refusal) as error:
+            if pasted:
+                form.add_error("workload", str(error))
+            else:
+                problem = str(error)
+    try:
+        workload_now, stale = workload_of(release), ""
+    except InvalidInput as error:
+        workload_now, stale = None, str(error)
+    context = {
+        "form": form,
+        "problem": problem,
+        "stale": stale,
+        **frame("questions", release.dataset, release),
+        **question_context(release, workload_now, request.POST),
+    }
+    return render(request, "releases/questions.html", context, status=400 if problem or form.errors else 200)
+
+
+def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Compare: every mechanism's plan side by side. Nothing is spent and no data are touched here."""
+    release = _draft_or_result(request, release_id)
+    if isinstance(release, HttpResponse):
+        return release
+    if (back := _back_to_questions(request, release)) is not None:
+        return back
+    if not release.epsilon:
+        # Until something is chosen, what a person would try first; shown, not stored.
+        release.epsilon, release.delta = "1", _first_delta(release.dataset.budget)
+    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta}
+    form = ChoiceForm(request.POST or None, initial=initial, beta=release.beta)
+    typed: dict[str, dict[str, str]] = {}
+    problems: dict[str, str] = {}
+    if request.method == "POST":
+        typed = _typed_options(request)
+        problems = _option_problems(typed)
+        if form.is_valid() and not problems and (chosen := _choose(request, release, form, typed)) is not None:
+            return chosen
+    try:
+        plans = services.compare(release=release)
+    except (InvalidInput, services.Refusal) as error:
+        messages.error(request, str(error))
+        return redirect("questions", release_id=release.pk)
+    rows = planning.compared(plans, release.dataset.budget, typed=typed, problems=problems)
+    epsilon = exact(release.epsilon, field="epsilon")
+    curves: dict[str, Any] = {}
+    if "curves" in request.GET:
+        # Many more plans than the comparison itself, so the page comes first and the curves after it.
+        points = planning.bound_points([row.plan for row in rows])
+        curves = {
+            "curves": planning.bound_table(points),
+            "chart": charts.bound_curves(points, chosen=float(epsilon)),
+        }
+        if request.headers.get("HX-Request"):
+            return render(request, "releases/_curves.html", curves)
+    context = {
+        "form": form,
+        "rows": rows,
+        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
+        **curves,
+        "beliefs": planning.belief_table(epsilon),
+        "is_large": epsilon >= planning.LARGE_EPSILON,
+        **frame("compare", release.dataset, release),
+        **_error_first(request, rows),
+    }
+    return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _choose(
+    request: HttpRequest, release: Release, form: ChoiceForm, typed: dict[str, dict[str, str]]
+) -> HttpResponse | None:
+    """Store what the compare page was asked, and go on if a mechanism was chosen."""
+    given, chosen = form.cleaned_data, request.POST.get("mechanism", "")
+    try:
+        services.set_choice(
+            release=release,
+            epsilon=given["epsilon"],
+            delta=given["delta"] or "0",
+            beta=given["beta"],
+            mechanism_name=chosen,
+            options=typed.get(chosen),
+            other_options=typed,
+        )
+    except (InvalidInput, services.Refusal) as error:
+        form.add_error(None, str(error))
+        return None
+    return redirect("confirm" if chosen else "compare", release_id=release.pk)
+
+
+def _first_delta(budget: Budget | None) -> str:
+    """A delta to begin with: a tenth of the dataset's, as its budget admits; none where it has none."""
+    if budget is None or budget.policy == Policy.PURE or budget.delta in ("", "0"):
+        return "0"
+    return decimal_text(exact(budget.delta, field="delta") / 10, places=30)
+
+
+def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:
+    """The mechanisms' own fields in the form, named `<mechanism>.<option>`."""
+    return {
+        name: {option.name: request.POST.get(f"{name}.{option.name}", "").strip() for option in each.options}
+        for name, each in mechanisms().items()
+    }
+
+
+def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
+    """What is wrong with the typed options, by the name of the field."""
+    problems = {}
+    for name, values in typed.items():
+        for option in mechanism(name).options:
+            try:
+                option.read(values.get(option.name, ""))
+            except InvalidInput as error:
+                problems[f"{name}.{option.name}"] = str(error)
+    return problems
+
+
+def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dict[str, Any]:
+    """How much epsilon an error of at most so much would take, for every mechanism with a proven bound."""
+    wanted = request.GET.get("error", "").strip()
+    if not wanted:
+        return {"wanted": ""}
+    try:
+        error = exact(wanted, field="error")
+    except InvalidInput as problem:
+        return {"wanted": wanted, "wanted_problem": f"{problem.field}: {problem.value!r} must be a number, such as 50"}
+    if not 0 < error < 10**15:
+        return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
+    needed = []
+    for row in rows:
+        if row.plan.bound is not None and not row.plan.infeasible:
+            least = planning.least_epsilon(row.plan, error=float(error))
+            epsilon = None if least is None else decimal_text(least, places=8)
+            needed.append({"title": row.mechanism.title, "epsilon": epsilon})
+    return {"wanted": wanted, "needed": needed}
+
+
+def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Confirm: the exact charge, the accuracy, and that it cannot be undone."""
+    release = _draft_or_result(request, release_id)
+    if isinstance(release, HttpResponse):
+        return release
+    if (back := _back_to_questions(request, release)) is not None:
+        return back
+    if not release.epsilon or not release.mechanism:
+        messages.info(request, "Choose a mechanism first.")
+        return redirect("compare", release_id=release.pk)
+    try:
+        plan = services.plan_of(release=release)
+    except (InvalidInput, services.Refusal) as error:
+        messages.error(request, str(error))
+        return redirect("compare", release_id=release.pk)
+    row = planning.compared([plan], release.dataset.budget)[0]
+    problem = row.why_not
+    form = TitleForm(request.POST or None, initial={"title": release.title})
+    if request.method == "POST" and form.is_valid():
+        try:
+            if request.POST.get("plan") != _fingerprint(plan):
+                raise services.Refusal("The draft was changed since this page was shown. Read it once more.")
+            services.name_release(release=release, title=form.cleaned_data["title"])
+            services.submit_release(release=release, key=uuid.UUID(request.POST.get("key", "")), by=signed_in(request))
+        except ledger.InsufficientBudget as error:
+            context = {"error": error, **frame("confirm", release.dataset, release)}
+            return render(request, "releases/refused.html", context, status=409)
+        except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
+            problem = str(error)
+        except ValueError:
+            problem = "The form is out of date. Read it once more and confirm again."
+        else:
+            return redirect("release_detail", release_id=release.pk)
+    budget = release.dataset.budget
+    epsilon = exact(release.epsilon, field="epsilon")
+    left = planning.releases_left(budget, row.price) - 1 if budget and budget.is_granted and row.price else -1
+    context = {
+        "form": form,
+        "plan": plan,
+        "fingerprint": _fingerprint(plan),
+        "row": row,
+        "problem": problem,
+        "can_be_confirmed": not row.why_not,
+        "key": uuid.uuid4(),
+        "beliefs": planning.belief_table(epsilon),
+        "is_large": epsilon >= planning.LARGE_EPSILON,
+        "left_after": max(left, 0) if left >= 0 else None,
+        **frame("confirm", release.dataset, release),
+    }
+    refused = 409 if request.method == "POST" and problem else 200
+    return render(request, "releases/confirm.html", context, status=400 if form.errors else refused)
+
+
+def _fingerprint(plan: Plan) -> str:
+    """What the page that is confirmed was about: another tab may have changed the draft since."""
+    return hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+@login_not_required
+def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Result: progress while it runs, then answers, chart, receipt and downloads."""
+    release = get_release_for(request, release_id)
+    if release.status is ReleaseState.DRAFT:
+        return redirect("questions", release_id=release.pk)
+    is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    context: dict[str, Any] = {
+        "is_own": is_own,
+        "time_left": _time_left(release) if is_own else "",
+        **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
+    }
+    if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
+        context |= result_context(
+            release.result,
+            files.folder_of(release),
+            question=request.GET.get("question", ""),
+            page=request.GET.get("page", ""),
+            find=request.GET.get("find", "").strip(),
+        )
+        context["protects"] = _protects(release.result["receipt"])
+    return render(request, "releases/release_detail.html", context)
+
+
+def _protects(receipt: dict[str, Any]) -> str:
+    unit = PrivacyUnit.from_json(receipt["unit"])
+    return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
+
+
+def _time_left(release: Release) -> str:
+    """An estimate from the time so far, for the people who may watch a run."""
+    if release.status is not ReleaseState.RUNNING or release.started_at is None or release.share_done < 0.05:
+        return ""
+    so_far = (timezone.now() - release.started_at).total_seconds()
+    return planning.duration(so_far * (1 - release.share_done) / release.share_done)
+
+
+@login_not_required
+def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The fragment that a running release's page asks for until it is done."""
+    release = get_release_for(request, release_id)
+    is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    context = {"release": release, "is_own": is_own, "time_left": _time_left(release) if is_own else ""}
+    response = render(request, "releases/_status.html", context)
+    if release.status.is_final:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_POST
+def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.cancel_release(release=release, by=signed_in(request))
+    except services.Refusal as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "Cancelled before any data were touched; the charge was given back.")
+    return redirect("release_detail", release_id=release.pk)
+
+
+@require_POST
+def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        if request.POST.get("public") == "yes":
+            services.make_public(release=release)
+            messages.success(request, "Public: everybody can read and download it, signed in or not.")
+        elif request.POST.get("public") == "no":
+            services.make_private(release=release)
+            messages.success(request, "Private again. Whoever downloaded it keeps it.")
+    except services.Refusal as error:
+        messages.error(request, str(error))
+    return redirect("release_detail", release_id=release.pk)
+
+
+@require_POST
+def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.withdraw_release(release=release)
+    except services.Refusal as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")
+    return redirect("release_detail", release_id=release.pk)
+
+
+@login_not_required
+def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
+    """All answers of a release as JSON."""
+    release = get_published_for(request, release_id)
+    return StreamingHttpResponse(answers_as_json(files.folder_of(release)), content_type="application/json")
+
+
+@login_not_required
+def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The receipt as a page."""
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    shown = release.result["receipt"]
+    context = {
+        "release": release,
+        "receipt": shown,
+        "protects": _protects(shown),
+        "cells": planning.cells_text(shown["universe_size"]),
+        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
+        "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
+        "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
+    }
+    return render(request, "releases/receipt.html", context)
+
+
+@login_not_required
+def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResponse:
+    release = get_published_for(request, release_id)
+    if release.result is None or name not in release.result["files"]:
+        raise Http404
+    return FileResponse((files.folder_of(release) / name).open("rb"), as_attachment=True, filename=name)
+
+
+def _draft_or_result(request: HttpRequest, release_id: uuid.UUID) -> Release | HttpResponse:
+    """A draft one may work on; a submitted release's steps lead to its page."""
+    release = get_own_release_for(request, release_id)
+    if release.status is not ReleaseState.DRAFT:
+        return redirect("release_detail", release_id=release.pk)
+    return release
+
+
+def _back_to_questions(request: HttpRequest, release: Release) -> HttpResponse | None:
+    """To the questions, where there are none, or where the columns were declared anew and they no longer fit."""
+    try:
+        if workload_of(release) is not None:
+            return None
+        messages.info(request, "Say first what the release should answer.")
+    except InvalidInput:
+        messages.info(request, "The columns were declared anew, and the questions no longer fit them.")
+    return redirect("questions", release_id=release.pk)

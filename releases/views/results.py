@@ -1,0 +1,193 @@
+"""What the result page shows of a published release: one question's answers, with synthetic counts beside them.
+
+Everything here was paid for, or follows from it. Files may be large, so only the rows shown are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases import charts, files
+from releases.engine.statistic import Part
+from releases.engine.universe import Schema, Universe
+from releases.engine.workload import Family, Inquiry, read_question
+
+#: Answers on one page, in the chart and in the table.
+PAGE_LENGTH = 60
+#: Questions offered in the list; of more, those whose title holds the searched text.
+MOST_LISTED = 300
+#: More synthetic rows, or a table of more cells, are not counted again for a page.
+_MOST_COUNTED_ROWS = 2_000_000
+_MOST_COUNTED_CELLS = 2_000_000
+
+_FILES = {
+    "answers": "Every answer with its error band",
+    "synthetic": "Synthetic rows",
+    "receipt": "The receipt: all that is needed to judge the release without the data",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One row of the table: a number with its error band, or what was chosen from a list."""
+
+    labels: tuple[str, ...]
+    estimate: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    synthetic: float | None = None
+    chosen: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"label": ", ".join(self.labels)}
+        return shown | {name: getattr(self, name) for name in ("estimate", "lower", "upper", "synthetic")}
+
+
+def result_context(result: dict[str, Any], folder: Path, *, question: str, page: str, find: str) -> dict[str, Any]:
+    """The chosen question's answers, a page of them, and what can be chosen and downloaded."""
+    receipt = result["receipt"]
+    universe = Schema.from_json(receipt["schema"]).universe
+    workload = read_question(receipt["workload"], universe)
+    families = workload.families
+    titles = [family.title(universe) for family in families]
+    matching = [number for number, title in enumerate(titles) if find.casefold() in title.casefold()]
+    chosen = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else -1
+    if not 0 <= chosen < len(families):
+        chosen = matching[0] if matching else 0
+    family = families[chosen]
+    cells = family.cells(universe)
+    pages = -(-cells // PAGE_LENGTH)
+    shown_page = min(max(int(page), 1), pages) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
+    start = (shown_page - 1) * PAGE_LENGTH
+    first = sum(each.cells(universe) for each in families[:chosen])
+    rows = list(
+        _answers(
+            folder, family, universe, first=first, start=start, stop=min(start + PAGE_LENGTH, cells), receipt=receipt
+        )
+    )
+    listed = matching[:MOST_LISTED]
+    return {
+        "receipt": receipt,
+        "universe_cells": universe.size,
+        "questions": [{"number": str(number), "title": titles[number]} for number in listed],
+        "questions_more": len(matching) - len(listed),
+        "questions_number": len(families),
+        "find": find,
+        "chosen": str(chosen),
+        "chosen_title": titles[chosen],
+        "heads": family.attributes,
+        "rows": rows,
+        "has_synthetic": bool(rows) and rows[0].synthetic is not None,
+        "is_choice": bool(rows) and rows[0].estimate is None,
+        "is_counts": not isinstance(workload, Inquiry),
+        "cells": cells,
+        "first_shown": start + 1,
+        "last_shown": start + len(rows),
+        "previous_page": str(shown_page - 1) if shown_page > 1 else "",
+        "next_page": str(shown_page + 1) if shown_page < pages else "",
+        "chart": charts.marginal_bars([row.to_json() for row in rows], title=titles[chosen])
+        if _is_drawn(rows)
+        else None,
+        "downloads": [
+            {"name": name, "what": _FILES[name.split(".")[0]], "size": files.readable_size(size)}
+            for name, size in result["files"].items()
+        ],
+    }
+
+
+def answers_as_json(folder: Path) -> Iterator[str]:
+    """All answers, written a piece at a time."""
+    import pyarrow.parquet
+
+    yield '{"answers": ['
+    separator = "\n"
+    with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:
+        for batch in stored.iter_batches(batch_size=10_000):
+            yield separator + ",\n".join(json.dumps(row, ensure_ascii=False) for row in batch.to_pylist())
+            separator = ",\n"
+    yield "\n]}\n"
+
+
+def _is_drawn(rows: list[Answer]) -> bool:
+    """A single number needs no chart, and a choice has no axis."""
+    return len(rows) > 1 and rows[0].estimate is not None
+
+
+def _answers(
+    folder: Path,
+    family: Family | Part,
+    universe: Universe,
+    *,
+    first: int,
+    start: int,
+    stop: int,
+    receipt: dict[str, Any],
+) -> Iterator[Answer]:
+    """The answers number `start` to `stop` of a family whose first answer is number `first` of the release."""
+    stored = _stored_rows(folder / f"{files.ANSWERS}.parquet", first + start, first + stop)
+    synthetic = None if isinstance(family, Part) else _synthetic_counts(folder, family, universe, receipt)
+    for position, labels in enumerate(islice(family.labels(universe), start, stop)):
+        row = {name: values[position] for name, values in stored.items()}
+        if "answer" in row:
+            yield Answer(labels=labels, chosen=row["answer"])
+        else:
+            beside = None if synthetic is None else float(synthetic[start + position])
+            yield Answer(labels=labels, synthetic=beside, **row)
+
+
+def _stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
+    """The answers in some rows, by column, reading no more of the file than the pieces they lie in."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as stored:
+        names = stored.schema_arrow.names
+        columns = ["estimate", "lower", "upper"] if "estimate" in names else ["answer"]
+        lengths = [stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups)]
+        ends = list(accumulate(lengths))
+        wanted = [
+            group
+            for group, (end, length) in enumerate(zip(ends, lengths, strict=True))
+            if end > start and end - length < stop
+        ]
+        table = stored.read_row_groups(wanted, columns=columns)
+    skipped = ends[wanted[0]] - lengths[wanted[0]]
+    part = table.slice(start - skipped, stop - start)
+    return {name: part.column(name).to_pylist() for name in columns}
+
+
+def _synthetic_counts(
+    folder: Path, family: Family, universe: Universe, receipt: dict[str, Any]
+) -> NDArray[np.float64] | None:
+    """The same question asked of the synthetic rows, scaled to the released total; None where there are none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet
+
+    rows = receipt["synthetic_rows"]
+    shape = tuple(universe[name].size for name in family.attributes)
+    path = folder / f"{files.SYNTHETIC}.parquet"
+    if not 0 < rows <= _MOST_COUNTED_ROWS or prod(shape) > _MOST_COUNTED_CELLS or not path.exists():
+        return None
+    table = pyarrow.parquet.read_table(path, columns=list(family.attributes))
+    bins = []
+    for name in family.attributes:
+        attribute, values = universe[name], table.column(name)
+        if attribute.is_numeric:
+            edges = np.array([float(edge) for edge in attribute.edges])
+            found = np.searchsorted(edges, values.to_numpy(), side="right") - 1
+            bins.append(np.clip(found, 0, attribute.size - 1))
+        else:
+            # As the file writes them: text that a spreadsheet would run has a mark before it.
+            written = pa.array([files._guarded(category) for category in attribute.categories], pa.string())
+            bins.append(pc.index_in(values, value_set=written).to_numpy())
+    counts = np.bincount(np.ravel_multi_index(bins, shape), minlength=prod(shape)).reshape(shape)
+    return np.asarray(family.answer(counts) * (receipt["total"]["estimate"] / rows), dtype=np.float64)

@@ -1,0 +1,123 @@
+"""A person at a browser: goes through the site's pages and looks at each of them the way a strict visitor would."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from time import monotonic
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Download, Page, expect
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 375, "height": 800}
+#: A page of the site answers at once; a worker that has just started needs its imports first.
+PATIENCE = 15_000
+RELEASE_PATIENCE = 90_000
+
+
+class Visitor:
+    """One person's window, with everything that went wrong on the pages they saw."""
+
+    def __init__(self, browser: Browser, address: str, *, size: dict[str, int] = DESKTOP, javascript: bool = True):
+        self.context = browser.new_context(
+            base_url=f"http://{address}",
+            viewport=size,
+            java_script_enabled=javascript,
+            accept_downloads=True,
+            # Colours that are still fading from one scheme to the other are nobody's contrast.
+            reduced_motion="reduce",
+        )
+        self.context.set_default_timeout(PATIENCE)
+        self.page: Page = self.context.new_page()
+        self.javascript = javascript
+        self.faults: list[str] = []
+        self.seen: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
+        self.page.on("console", lambda message: self._hear(message.type, message.text))
+        self.page.on("response", lambda answer: self._answered(answer.status, answer.url))
+
+    def _hear(self, kind: str, text: str) -> None:
+        # A refused form is answered with 400 or 409, which the console reports as well as the page.
+        if kind in ("error", "warning") and "Failed to load resource" not in text:
+            self.faults.append(f"{self.page.url}: {text}")
+
+    def _answered(self, status: int, url: str) -> None:
+        if status >= 500 or (status == 404 and "/static/" in url):
+            self.faults.append(f"{status} {url}")
+
+    def look(self, name: str) -> None:
+        """Nothing sticks out of the window, and axe finds nothing, in light and in dark."""
+        if name in self.seen:
+            return
+        self.seen.append(name)
+        if not self.javascript:
+            return
+        over = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if over > 0:
+            self.faults.append(f"{name}: {over} pixels stick out")
+        for scheme in ("dark", "light"):
+            self.page.emulate_media(color_scheme=scheme)
+            for violation in Axe().run(self.page).response["violations"]:
+                places = [node["target"] for node in violation["nodes"]][:5]
+                self.faults.append(f"{name}, {scheme}: {violation['id']} ({violation['help']}) at {places}")
+
+    def go(self, path: str, name: str) -> None:
+        self.page.goto(path)
+        self.look(name)
+
+    def press(self, words: str) -> None:
+        self.page.get_by_role("button", name=words, exact=True).first.click()
+
+    def follow(self, words: str) -> None:
+        self.page.get_by_role("link", name=words, exact=True).first.click()
+
+    def heading(self, words: str) -> None:
+        """Wait for a page."""
+        expect(self.page.get_by_role("heading", level=1)).to_have_text(words)
+
+    def reads(self, words: str) -> None:
+        expect(self.page.locator("main")).to_contain_text(words)
+
+    def wait_for_result(self) -> None:
+        """The page follows the worker by itself; without JavaScript one looks again."""
+        downloads = self.page.get_by_role("heading", name="Downloads")
+        deadline = monotonic() + RELEASE_PATIENCE / 1000
+        while not self.javascript and not downloads.is_visible() and monotonic() < deadline:
+            self.page.wait_for_timeout(1000)
+            self.follow("Look again how far it is")
+        expect(downloads).to_be_visible(timeout=RELEASE_PATIENCE)
+
+    def sign_in(self, name: str, password: str) -> None:
+        self.go("/accounts/login/", "sign in")
+        self.page.get_by_label("User name or e-mail address").fill(name)
+        self.page.get_by_label("Password", exact=True).fill(password)
+        self.press("Sign in")
+        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    def download(self, name: str, folder: Path) -> Path:
+        with self.page.expect_download() as started:
+            self.follow(name)
+        found: Download = started.value
+        assert found.suggested_filename == name
+        path = folder / name
+        found.save_as(path)
+        return path
+
+    def number(self) -> str:
+        """The identifier in the present address."""
+        found = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", self.page.url)
+        assert found, self.page.url
+        return found[0]
+
+    def leave(self) -> None:
+        self.context.close()
+        assert not self.faults, "\n".join(self.faults)

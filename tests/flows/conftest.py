@@ -1,0 +1,78 @@
+"""One installation and one Chromium for all journeys of a module."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import find_chromium
+from tests.flows.browser import FLAGS, Visitor
+from tests.stack import Stack
+
+PASSWORD = "correct horse battery staple"
+
+ACCOUNTS = f"""
+    from django.contrib.auth.models import Group
+    group, _ = Group.objects.get_or_create(name="Survey team")
+    for name, staff in (("alice", False), ("charlie", False), ("sofia", True)):
+        person, _ = User.objects.get_or_create(username=name, defaults={{"email": name + "@example.org"}})
+        person.is_staff = staff
+        person.set_password({PASSWORD!r})
+        person.save()
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The address of a real site: gunicorn, a Celery worker, the embedded database and broker."""
+    import urllib.request
+    from time import monotonic, sleep
+
+    from releases.management.processes import free_address
+
+    stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
+    stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING"}
+    stack.migrate()
+    stack.run(ACCOUNTS)
+    stack.start_worker()
+    address = free_address(18000)
+    command = [sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"]
+    stack.start([*command, "--worker-class", "gthread", "--threads", "8", "--timeout", "120"], "site.log")
+    try:
+        deadline = monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(f"http://{address}/catalogue/", timeout=5).close()
+                break
+            except OSError:
+                assert monotonic() < deadline, stack.logs()
+                sleep(0.2)
+        yield address
+    finally:
+        stack.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Ends with the module: while it lives, its event loop keeps Django's database from other tests."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(chromium, site):
+    """Open a window; every window must have been without fault when the test ends."""
+    opened: list[Visitor] = []
+
+    def open_window(**options) -> Visitor:
+        opened.append(Visitor(chromium, site, **options))
+        return opened[-1]
+
+    yield open_window
+    for each in opened:
+        each.leave()

@@ -1,0 +1,181 @@
+"""The four people of the web tests, and what alice owns."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+
+from releases import services
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+CSV = b"person,age,sex\n" + b"".join(
+    f"p{i},{18 + (i * 7) % 48},{'female' if i % 3 else 'male'}\n".encode() for i in range(200)
+)
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]},
+    {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
+]
+WORKLOAD = {"version": 1, "queries": [{"marginals": 1}, {"marginals": 2}]}
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True)
+def _collected_static_files(settings, tmp_path):
+    """WhiteNoise looks for the folder of collected files, which only an installation has."""
+    settings.STATIC_ROOT = tmp_path
+    return settings
+
+
+def person(name, **fields):
+    return User.objects.create_user(name, f"{name}@example.org", PASSWORD, **fields)
+
+
+@pytest.fixture
+def group(db):
+    return Group.objects.create(name="Survey team")
+
+
+@pytest.fixture
+def alice(group):
+    """Owns everything here."""
+    user = person("alice")
+    user.groups.add(group)
+    return user
+
+
+@pytest.fixture
+def bob(group):
+    """Shares alice's group."""
+    user = person("bob")
+    user.groups.add(group)
+    return user
+
+
+@pytest.fixture
+def charlie(db):
+    """Has nothing."""
+    return person("charlie")
+
+
+@pytest.fixture
+def sofia(db):
+    """Is staff."""
+    return person("sofia", is_staff=True)
+
+
+@pytest.fixture
+def as_(client):
+    """A browser signed in as somebody."""
+
+    def sign_in(user):
+        if user is None:
+            client.logout()
+        else:
+            client.force_login(user)
+        return client
+
+    return sign_in
+
+
+@pytest.fixture
+def upload_file(tmp_path):
+    def write(content=CSV, name="survey.csv"):
+        path = tmp_path / f"{uuid.uuid4().hex}-{name}"
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def make_dataset(alice, group, upload_file):
+    """A dataset of alice's, shared with her group, as far as asked: uploaded, declared, protected, budgeted."""
+
+    def make(*, epsilon="2", delta="0.000001", policy=Policy.ZCDP, content=CSV, owner=None, sofia=None, unit=None):
+        owner = owner or alice
+        dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
+        services.declare_universe(dataset=dataset, columns=COLUMNS)
+        services.declare_protection(
+            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+        )
+        if epsilon:
+            reviewer = sofia or User.objects.filter(is_staff=True).first() or person("grantor", is_staff=True)
+            asked = services.request_budget(
+                dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
+            )
+            services.approve_request(request=asked, by=reviewer)
+            dataset.refresh_from_db()
+        return dataset
+
+    return make
+
+
+@pytest.fixture
+def dataset(make_dataset):
+    return make_dataset()
+
+
+@pytest.fixture
+def make_draft(alice):
+    """A draft ready to be confirmed."""
+
+    def make(dataset, *, epsilon="1", mechanism="laplace-queries", **choice):
+        release = services.draft_release(dataset=dataset, by=alice)
+        services.set_questions(release=release, workload=WORKLOAD)
+        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, **choice)
+        return release
+
+    return make
+
+
+@pytest.fixture
+def draft(dataset, make_draft):
+    return make_draft(dataset)
+
+
+@pytest.fixture
+def make_queued(make_draft, alice):
+    def make(dataset, **choice):
+        release = make_draft(dataset, **choice)
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        return release
+
+    return make
+
+
+@pytest.fixture
+def queued(dataset, make_queued):
+    return make_queued(dataset)
+
+
+@pytest.fixture
+def asked(make_dataset, alice):
+    """A request for a budget that waits for a reviewer."""
+    dataset = make_dataset(epsilon="")
+    return services.request_budget(
+        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="For the yearbook.", by=alice
+    )
+
+
+@pytest.fixture
+def published(queued):
+    assert services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    return queued
+
+
+@pytest.fixture
+def public(published):
+    services.make_public(release=published)
+    published.refresh_from_db()
+    return published
+
+
+def write_json(path: Path, value) -> Path:
+    path.write_text(json.dumps(value))
+    return path

@@ -1,0 +1,74 @@
+"""Reading pages in tests: their words, and what a strict content security policy would refuse in them."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+
+
+def body(response) -> str:
+    content = b"".join(response.streaming_content) if response.streaming else response.content
+    return content.decode()
+
+
+def words(response) -> str:
+    """The words of a page, as one line."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", body(response), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()
+
+
+def field_value(response, name: str) -> str | None:
+    """What stands in an input or text area of the page; None where there is no such field."""
+    page = body(response)
+    area = re.search(rf'<textarea[^>]*\bname="{re.escape(name)}"[^>]*>(.*?)</textarea>', page, flags=re.DOTALL)
+    if area:
+        return html.unescape(area[1]).removeprefix("\n")
+    found = re.search(rf'<input[^>]*\bname="{re.escape(name)}"[^>]*>', page)
+    if found is None:
+        return None
+    value = re.search(r'\bvalue="([^"]*)"', found[0])
+    return html.unescape(value[1]) if value else ""
+
+
+class _Inline(HTMLParser):
+    """Collects what would need 'unsafe-inline'."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "style" or "style" in given:
+            self.found.append(f"<{tag}> with a style of its own: {given}")
+        # A data block is not run, so the policy does not concern it.
+        if tag == "script" and "src" not in given and given.get("type") != "application/json":
+            self.found.append(f"<script> without a src: {given}")
+        self.found += [f"<{tag} {name}>" for name in given if name.startswith(("on", "hx-on"))]
+        self.found += [
+            f"<{tag} {name}={value}>" for name, value in given.items() if value and value.startswith("javascript:")
+        ]
+
+
+def inline_code(response) -> list[str]:
+    parser = _Inline()
+    parser.feed(body(response))
+    return parser.found
+
+
+#: What differs between two requests, or two datasets, whatever is in their tables.
+_CHANGING = [
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
+    (r'name="csrfmiddlewaretoken" value="[^"]+"', "TOKEN"),
+    (r"\b[0-9a-f]{64}\b", "HASH"),
+    (r"<code>[0-9a-f]{12}</code>", "HASH"),
+    (r"\d{4}-\d\d-\d\dT[\d:.+]+", "TIME"),
+    (r"\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d UTC", "TIME"),
+]
+
+
+def masked(text: str) -> str:
+    for pattern, word in _CHANGING:
+        text = re.sub(pattern, word, text)
+    return text

@@ -1,0 +1,267 @@
+"""Every address of the site, visited by everybody: who may see what, and who may change what."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import get_resolver, reverse
+
+from releases import services, urls
+from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
+
+pytestmark = pytest.mark.django_db
+
+PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
+LOGIN = "login"
+
+
+def seen(nobody, alice, bob, charlie, sofia):
+    return dict(zip(PEOPLE, (nobody, alice, bob, charlie, sofia), strict=True))
+
+
+ALL = seen(200, 200, 200, 200, 200)
+SIGNED_IN = seen(LOGIN, 200, 200, 200, 200)
+#: Those of the dataset; for everybody else it does not exist, staff included.
+OURS = seen(LOGIN, 200, 200, 404, 404)
+#: The same of addresses that public releases share, so strangers get a 404 instead of a sign-in page.
+OURS_OR_404 = seen(404, 200, 200, 404, 404)
+STAFF = seen(LOGIN, 404, 404, 404, 200)
+POST_ONLY = seen(LOGIN, 405, 405, 405, 405)
+
+#: Address by name and object, and what a GET gives each person. A new address must be added here.
+GETS = {
+    ("home", ""): seen(302, 200, 200, 200, 200),
+    ("catalogue", ""): ALL,
+    ("dataset_list", ""): SIGNED_IN,
+    ("upload", ""): SIGNED_IN,
+    ("dataset_detail", "dataset"): OURS,
+    ("columns", "dataset"): OURS,
+    ("protection", "dataset"): OURS,
+    ("budget", "dataset"): OURS,
+    ("new_release", "dataset"): POST_ONLY,
+    ("release_list", ""): SIGNED_IN,
+    ("release_detail", "draft"): seen(404, 302, 302, 404, 404),
+    ("release_detail", "queued"): OURS_OR_404,
+    ("release_detail", "published"): OURS_OR_404,
+    ("release_detail", "public"): ALL,
+    ("questions", "draft"): OURS,
+    ("compare", "draft"): OURS,
+    ("confirm", "draft"): OURS,
+    ("questions", "public"): seen(LOGIN, 302, 302, 404, 404),
+    ("compare", "public"): seen(LOGIN, 302, 302, 404, 404),
+    ("confirm", "public"): seen(LOGIN, 302, 302, 404, 404),
+    ("release_status", "queued"): OURS_OR_404,
+    ("release_status", "published"): OURS_OR_404,
+    ("release_status", "public"): ALL,
+    ("cancel_release", "queued"): POST_ONLY,
+    ("visibility", "published"): POST_ONLY,
+    ("withdraw", "published"): POST_ONLY,
+    ("answers", "published"): OURS_OR_404,
+    ("answers", "public"): ALL,
+    ("receipt", "published"): OURS_OR_404,
+    ("receipt", "public"): ALL,
+    ("download", "published"): OURS_OR_404,
+    ("download", "public"): ALL,
+    ("review_queue", ""): STAFF,
+    ("budget_request", "request"): STAFF,
+    ("budget_board", ""): STAFF,
+    ("budget_detail", "budget"): STAFF,
+    ("ledger_csv", ""): STAFF,
+}
+
+#: What a POST by somebody who may not gives, and the status that shows that it was not done.
+POSTS = {
+    ("upload", ""): LOGIN,
+    ("columns", "dataset"): 404,
+    ("protection", "dataset"): 404,
+    ("budget", "dataset"): 404,
+    ("new_release", "dataset"): 404,
+    ("questions", "draft"): 404,
+    ("compare", "draft"): 404,
+    ("confirm", "draft"): 404,
+    ("cancel_release", "queued"): 404,
+    ("visibility", "published"): 404,
+    ("visibility", "public"): 404,
+    ("withdraw", "published"): 404,
+    ("withdraw", "public"): 404,
+    ("budget_request", "request"): 404,
+    ("budget_detail", "budget"): 404,
+}
+
+
+@pytest.fixture
+def world(make_dataset, make_draft, make_queued, alice, bob, charlie, sofia):
+    """One of everything, all of it alice's; bob shares her group."""
+    dataset = make_dataset(epsilon="10")
+    published, public = make_queued(dataset), make_queued(dataset)
+    for release in (published, public):
+        assert services.execute_release(release_id=release.pk)
+    services.make_public(release=public)
+    from releases.engine.filters import Policy
+
+    request = services.request_budget(
+        dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    objects = {
+        "dataset": dataset.pk,
+        "draft": make_draft(dataset).pk,
+        "queued": make_queued(dataset).pk,
+        "published": published.pk,
+        "public": public.pk,
+        "request": request.pk,
+        "budget": dataset.budget.pk,
+    }
+    return {"people": {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}, **objects}
+
+
+def address(world, name, thing):
+    arguments = [world[thing]] if thing else []
+    return reverse(name, args=[*arguments, "answers.csv"] if name == "download" else arguments)
+
+
+def outcome(response):
+    if response.status_code == 302 and response.url.startswith("/accounts/login/"):
+        return LOGIN
+    return response.status_code
+
+
+def test_every_address_of_the_site_is_in_this_file():
+    names = {
+        pattern.name
+        for group in (urls.dataset_urls, urls.release_urls, urls.review_urls, urls.urlpatterns)
+        for pattern in group
+        if hasattr(pattern, "name")
+    }
+    assert {name for name, _ in GETS} == names
+    everything = set(get_resolver("releases.urls").reverse_dict) - set(names)
+    assert not {name for name in everything if isinstance(name, str)}
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_everybody_sees_what_they_may_and_nothing_else(world, as_, person):
+    found = {
+        (name, thing): outcome(as_(world["people"][person]).get(address(world, name, thing))) for name, thing in GETS
+    }
+    assert found == {key: expected[person] for key, expected in GETS.items()}
+
+
+def snapshot():
+    """Everything that a request could have changed."""
+    return [
+        list(model.objects.order_by("pk").values())
+        for model in (Dataset, Budget, BudgetRequest, Release, LedgerEntry, User)
+    ]
+
+
+def unseen_login(state):
+    """A snapshot without the times of sign-ins."""
+    return [[{name: value for name, value in row.items() if name != "last_login"} for row in rows] for rows in state]
+
+
+#: What each form would need to do its work, were it let.
+FILLED = {
+    "upload": {"title": "Mine"},
+    "columns": {"codebook": '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]}'},
+    "protection": {"kind": "row", "neighbours": "replace", "max_rows": "1"},
+    "budget": {"epsilon": "50", "delta": "0.000001", "policy": "zcdp"},
+    "questions": {"action": "clear"},
+    "compare": {"epsilon": "9", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"},
+    "confirm": {"key": str(uuid.uuid4()), "title": "Taken over"},
+    "visibility": {"public": "yes"},
+    "budget_request": {"decision": "approve", "epsilon": "12", "delta": "0.000001"},
+    "budget_detail": {"action": "freeze"},
+}
+
+
+@pytest.mark.parametrize("person", ["nobody", "charlie"])
+def test_nobody_else_can_change_anything(world, as_, person):
+    client = as_(world["people"][person])
+    before = unseen_login(snapshot())
+    for (name, thing), refused in POSTS.items():
+        response = client.post(address(world, name, thing), FILLED.get(name, {}))
+        expected = LOGIN if person == "nobody" else refused if refused != LOGIN else 400
+        assert outcome(response) == expected, name
+    assert unseen_login(snapshot()) == before
+
+
+@pytest.mark.parametrize("person", ["alice", "bob"])
+def test_a_curator_cannot_do_the_reviewer_s_work(world, as_, person):
+    client = as_(world["people"][person])
+    before = unseen_login(snapshot())
+    for name, thing in (("budget_request", "request"), ("budget_detail", "budget")):
+        assert client.post(address(world, name, thing), FILLED[name]).status_code == 404
+    assert unseen_login(snapshot()) == before
+
+
+def test_a_reviewer_cannot_do_the_curator_s_work(world, as_, sofia):
+    client = as_(sofia)
+    before = unseen_login(snapshot())
+    for (name, thing), refused in POSTS.items():
+        if refused == 404 and name not in ("budget_request", "budget_detail"):
+            assert client.post(address(world, name, thing), FILLED.get(name, {})).status_code == 404, name
+    assert unseen_login(snapshot()) == before
+
+
+@pytest.mark.parametrize("person", ["alice", "sofia"])
+def test_a_form_without_its_token_changes_nothing(world, person):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(world["people"][person])
+    before = unseen_login(snapshot())
+    for name, thing in [*POSTS, ("new_release", "dataset")]:
+        response = client.post(address(world, name, thing), FILLED.get(name, {}))
+        assert response.status_code == 403, name
+        assert b"The form is out of date" in response.content
+    assert unseen_login(snapshot()) == before
+
+
+def test_a_group_member_may_work_on_the_dataset(world, as_, bob):
+    response = as_(bob).post(address(world, "new_release", "dataset"))
+    assert response.status_code == 302
+    assert Release.objects.filter(submitted_by=bob).exists()
+
+
+def test_leaving_the_group_ends_it(world, as_, bob):
+    bob.groups.clear()
+    assert as_(bob).get(address(world, "dataset_detail", "dataset")).status_code == 404
+
+
+def test_an_account_that_was_closed_sees_nothing(world, as_, alice):
+    client = as_(alice)
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert outcome(client.get(address(world, "dataset_detail", "dataset"))) == LOGIN
+
+
+@pytest.mark.parametrize("address_", ["/datasets/{}/", "/releases/{}/", "/releases/{}/compare/", "/review/budgets/{}/"])
+def test_what_is_not_there_looks_like_what_one_may_not_see(world, as_, charlie, address_):
+    missing = as_(charlie).get(address_.format(uuid.uuid4()))
+    hidden = as_(charlie).get(
+        address_.format(world["budget" if "budgets" in address_ else "dataset" if "datasets" in address_ else "draft"])
+    )
+    assert missing.status_code == hidden.status_code == 404
+    strip = [response.content.replace(b"charlie", b"") for response in (missing, hidden)]
+    import re
+
+    assert len({re.sub(rb'value="[^"]{64}"', b"", each) for each in strip}) == 1
+
+
+@pytest.mark.parametrize("person", ["nobody", "alice", "charlie"])
+def test_the_admin_is_for_staff(world, as_, person):
+    response = as_(world["people"][person]).get("/admin/releases/ledgerentry/")
+    assert response.status_code == 302
+    assert "/login/" in response.url
+
+
+def test_staff_read_in_the_admin_and_write_through_the_pages_only(world, as_, sofia):
+    sofia.is_superuser = True
+    sofia.save()
+    client = as_(sofia)
+    before = unseen_login(snapshot())
+    for model, thing in (("budget", "budget"), ("dataset", "dataset"), ("release", "draft")):
+        assert client.get(f"/admin/releases/{model}/{world[thing]}/change/").status_code == 200
+        for action in ("change", "delete"):
+            assert client.post(f"/admin/releases/{model}/{world[thing]}/{action}/", {"post": "yes"}).status_code == 403
+        assert client.post(f"/admin/releases/{model}/add/", {}).status_code == 403
+    assert unseen_login(snapshot()) == before

@@ -1,0 +1,101 @@
+"""Asking for a budget: what is asked, what is refused, and what waits."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Budget, BudgetRequest, LedgerEntry
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def protected(make_dataset):
+    return make_dataset(epsilon="")
+
+
+@pytest.fixture
+def send(protected, as_, alice):
+    def post(**data):
+        given = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "For the yearbook."} | data
+        return as_(alice).post(reverse("budget", args=[protected.pk]), given)
+
+    return post
+
+
+def test_protection_comes_first(alice, upload_file, as_):
+    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    assert as_(alice).get(reverse("budget", args=[dataset.pk])).url == reverse("protection", args=[dataset.pk])
+
+
+def test_a_request_waits_for_a_reviewer_and_spends_nothing(send, protected, as_, alice):
+    assert send().url == reverse("dataset_detail", args=[protected.pk])
+    asked = BudgetRequest.objects.get()
+    assert (asked.epsilon, asked.delta, asked.reason, asked.state) == ("3", "0.000001", "For the yearbook.", "waiting")
+    assert not Budget.objects.get().is_granted
+    assert not LedgerEntry.objects.exists()
+    shown = words(as_(alice).get(reverse("budget", args=[protected.pk])))
+    assert "Epsilon 3 with delta 0.000001 was asked for on" in shown
+    assert "UTC and waits for a reviewer" in shown
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"epsilon": "0"}, "epsilon: '0' must be above 0 and at most 100"),
+        ({"epsilon": "-1"}, "epsilon: '-1' must be above 0"),
+        ({"epsilon": "nan"}, "epsilon: 'nan' must be a finite decimal number, such as 0.5"),
+        ({"epsilon": "inf"}, "epsilon: 'inf' must be a finite decimal number, such as 0.5"),
+        ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point, such as 0.5"),
+        ({"epsilon": ""}, "epsilon: nothing was typed; must be a decimal number above 0, such as 3"),
+        ({"epsilon": "1e400"}, "epsilon: '1e400' must be a decimal number of ordinary size"),
+        ({"delta": "0"}, "delta: '0' must be above 0 and below 1"),
+        ({"delta": ""}, "delta: '0' must be above 0 and below 1"),
+        ({"delta": "1"}, "delta: '1' must be above 0 and below 1"),
+        ({"delta": "x"}, "delta: 'x' must be a decimal number"),
+        ({"policy": "pure"}, "delta: '0.000001' must be 0 with the pure rule"),
+        ({"policy": "generous"}, "Select a valid choice."),
+    ],
+)
+def test_an_amount_that_is_no_budget_is_refused_beside_the_field(send, data, message):
+    response = send(**data)
+    assert response.status_code == 400
+    assert message in words(response)
+    assert field_value(response, "epsilon") == data.get("epsilon", "3")
+    assert field_value(response, "reason") == "For the yearbook."
+    assert not BudgetRequest.objects.exists()
+
+
+def test_a_second_request_cannot_be_made_while_one_waits(send):
+    send()
+    response = send(epsilon="9")
+    assert response.status_code == 400
+    assert "is already asked for and waits for a reviewer" in words(response)
+    assert BudgetRequest.objects.count() == 1
+
+
+def test_a_larger_budget_can_be_asked_for_later_under_the_same_rule(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="2")
+    url = reverse("budget", args=[dataset.pk])
+    shown = as_(alice).get(url)
+    assert "Ask for a larger budget" in words(shown)
+    assert "Fixed since a budget was asked for." in words(shown)
+    assert '<input type="hidden" name="policy" value="zcdp">' in body(shown)
+    response = as_(alice).post(url, {"epsilon": "4", "delta": "0", "policy": "pure", "reason": ""})
+    assert response.status_code == 400
+    assert "cannot be changed; this population's is zcdp" in words(response)
+    assert as_(alice).post(url, {"epsilon": "4", "delta": "0.000001", "policy": "zcdp"}).status_code == 302
+
+
+def test_it_says_what_an_epsilon_means(protected, as_, alice):
+    shown = words(as_(alice).get(reverse("budget", args=[protected.pk])))
+    assert "1 23.2%" in shown
+    assert "10 over 99.9%" in shown
+
+
+def test_nothing_can_be_changed_by_reading(protected, as_, alice):
+    as_(alice).get(reverse("budget", args=[protected.pk]), {"epsilon": "3", "policy": "zcdp"})
+    assert not BudgetRequest.objects.exists()

@@ -1,0 +1,272 @@
+"""Declaring columns: by form, by codebook, and checked without being stored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.engine.privacy import PrivacyUnit
+from releases.models import Dataset
+from tests.web.conftest import COLUMNS, CSV
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def fresh(alice, group, upload_file):
+    """Uploaded, nothing declared."""
+    return services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+
+
+@pytest.fixture
+def sheet(fresh, as_, alice):
+    url = reverse("columns", args=[fresh.pk])
+    client = as_(alice)
+
+    class Sheet:
+        def get(self):
+            return client.get(url)
+
+        def paste(self, codebook):
+            text = codebook if isinstance(codebook, str) else json.dumps(codebook)
+            return client.post(url, {"codebook": text})
+
+        def fill(self, *rows, check=False, **headers):
+            """Rows of (name, kind, values, outside)."""
+            data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
+            for position, row in enumerate(rows):
+                for name, value in zip(("name", "kind", "values", "outside"), (*row, "", "", "")[:4], strict=True):
+                    data[f"form-{position}-{name}"] = value
+            if check:
+                data["check"] = "1"
+            return client.post(url, data, **headers)
+
+    return Sheet()
+
+
+def declared(fresh):
+    return Dataset.objects.get(pk=fresh.pk).declared
+
+
+AGE = ("age", "integer", "18, 25, 35, 45, 55, 65")
+SEX = ("sex", "categorical", "female\nmale")
+
+
+def test_every_column_of_the_table_has_a_row_and_none_is_prefilled_from_the_data(sheet):
+    shown = body(sheet.get())
+    for name in ("person", "age", "sex"):
+        assert f'value="{name}"' in shown
+    assert "female" not in shown.replace('"categories": ["female", "male"]', "")
+    assert "Nothing is declared yet." in shown
+
+
+def test_typed_columns_are_stored_and_lead_on_to_the_protection(sheet, fresh):
+    response = sheet.fill(("person", ""), AGE, SEX)
+    assert response.status_code == 302
+    assert response.url == reverse("protection", args=[fresh.pk])
+    assert [column["name"] for column in declared(fresh)] == ["age", "sex"]
+
+
+def test_edges_may_be_given_as_a_range_with_a_step(sheet, fresh):
+    sheet.fill(("age", "integer", "18 to 65 by 10"))
+    assert declared(fresh)[0]["edges"] == [18, 28, 38, 48, 58, 65]
+
+
+def test_categories_may_stand_on_one_line(sheet, fresh):
+    sheet.fill(("sex", "categorical", "female, male"))
+    assert declared(fresh)[0]["categories"] == ["female", "male"]
+
+
+def test_what_was_declared_stands_in_the_form_the_next_day(sheet):
+    sheet.fill(AGE, ("sex", "categorical", "female\nmale", "male"))
+    shown = sheet.get()
+    assert field_value(shown, "form-1-values") == "18, 25, 35, 45, 55, 65"
+    assert field_value(shown, "form-2-values") == "female\nmale"
+    assert field_value(shown, "form-2-outside") == "male"
+    assert "has 10 cells" in words(shown)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("age", "integer", "18, 40, 30"), "edges: '40, 30' must rise: each edge above the one before it"),
+        (("age", "integer", "18, 18, 30"), "edges: '18, 18' must rise: each edge above the one before it"),
+        (("age", "integer", "18"), "edges: 1 must be 2 to"),
+        (("age", "integer", "18, old"), "edges: 'old' must be a number"),
+        (("age", "integer", "18.5, 30"), "must be whole numbers in an integer column"),
+        (("age", "integer", "65 to 18 by 5"), "edges: '65 to 18 by 5' must go up from the first number to the second"),
+        (("age", "number", "nan, 3"), "edges: 'nan' must be a finite number of ordinary size"),
+        (("sex", "categorical", "female\nmale\nfemale"), "categories: 'female' is named twice"),
+        (("sex", "categorical", ""), "categories: 0 must be 1 to"),
+        (
+            ("sex", "categorical", "female\nmale", "clamp"),
+            "outside: 'clamp' must be \"drop\" or one of the declared categories",
+        ),
+        (("age", "integer", "18, 30", "other"), 'outside: \'other\' must be "clamp" or "drop" in a numeric column'),
+        (("=1+1", "categorical", "a"), "columns[0].name: '=1+1' is not a column of the table"),
+        (("wage", "integer", "1, 2"), "columns[0].name: 'wage' is not a column of the table"),
+    ],
+)
+def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(sheet, fresh, row, message):
+    response = sheet.fill(row)
+    assert response.status_code == 400
+    assert message in words(response)
+    assert field_value(response, "form-0-values") == row[2]
+    assert declared(fresh) is None
+
+
+def test_declaring_nothing_is_refused(sheet, fresh):
+    response = sheet.fill(("age", ""), ("sex", ""))
+    assert response.status_code == 400
+    assert "choose a type for at least one column" in words(response)
+    assert declared(fresh) is None
+
+
+def test_check_only_says_the_size_of_the_universe_and_stores_nothing(sheet, fresh):
+    response = sheet.fill(AGE, SEX, check=True)
+    assert "2 columns declared." in words(response)
+    assert "has 10 cells" in words(response)
+    assert declared(fresh) is None
+
+
+def test_the_check_while_typing_is_a_fragment_with_the_same_words(sheet, fresh):
+    response = sheet.fill(AGE, ("sex", "categorical", "a\na"), check=True, HTTP_HX_REQUEST="true")
+    assert response.status_code == 200
+    assert "<html" not in body(response)
+    assert "1 thing to put right" in words(response)
+    assert "categories: 'a' is named twice" in words(response)
+    assert declared(fresh) is None
+
+
+def test_a_codebook_declares_columns(sheet, fresh):
+    response = sheet.paste({"version": 1, "columns": COLUMNS})
+    assert response.status_code == 302
+    assert [column["name"] for column in declared(fresh)] == ["age", "sex"]
+    assert Dataset.objects.get().budget is None
+
+
+def test_a_codebook_may_declare_the_protection_too(sheet):
+    unit = {"kind": "person", "id": "person", "max_rows": 2}
+    sheet.paste({"version": 1, "unit": unit, "neighbours": "replace", "columns": COLUMNS})
+    budget = Dataset.objects.get().budget
+    assert budget.unit == unit
+    assert budget.neighbours == "replace"
+
+
+def test_what_is_declared_can_be_copied_as_a_codebook_and_pasted_again(sheet, fresh):
+    sheet.paste({"version": 1, "unit": {"kind": "row"}, "columns": COLUMNS})
+    before = declared(fresh)
+    codebook = field_value(sheet.get(), "codebook")
+    assert json.loads(codebook)["unit"] == {"kind": "row"}
+    assert sheet.paste(codebook).status_code == 302
+    assert declared(fresh) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Codebook: nothing was pasted."),
+        ('{"version": 1,\n "columns": [}', "The codebook is not JSON: Expecting value at line 2, column 14."),
+        ("version: 1", "The codebook is not JSON: Expecting value at line 1, column 1."),
+        ("[1, 2]", "The codebook must be a JSON object, in braces."),
+        ('{"version": 1, "version": 1}', "The codebook names the field 'version' twice in one object."),
+        ("[" * 100_000, "The codebook is not usable: it is nested too deeply."),
+        ('{"version": ' + "1" * 5000 + "}", "The codebook holds a number of too many digits."),
+        ('{"columns": []}', "schema.version: None must be 1"),
+        ('{"version": 2, "columns": []}', "schema.version: 2 must be 1"),
+        ('{"version": 1, "columns": []}', "columns: [] must be a list with at least one column"),
+        ('{"version": 1, "columns": [{"name": "wage", "type": "number", "edges": [0, 1]}]}', "columns[0].name: 'wage'"),
+        ('{"version": 1, "columns": [{"name": "age", "type": "whole"}]}', "columns[0] (age).type: 'whole' must be one"),
+        ('{"version": 1, "columns": [{"name": "age", "type": []}]}', "columns[0].type: [] must be text"),
+        ('{"version": 1, "neighbours": {}, "columns": []}', "neighbours: {} must be text"),
+        (
+            '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [18, 30, 25]}]}',
+            "'30, 25' must rise",
+        ),
+        (
+            '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [18, 30, 30]}]}',
+            "'30, 30' must rise",
+        ),
+        (
+            '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["f", "f"]}]}',
+            "named twice",
+        ),
+        (
+            '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["f"], "colour": 1}]}',
+            "columns[0] (sex).field: 'colour' is not known",
+        ),
+        (
+            '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["f"]}, '
+            '{"name": "sex", "type": "categorical", "categories": ["f"]}]}',
+            "columns[1].name: 'sex' is declared twice",
+        ),
+        (
+            '{"version": 1, "unit": {"kind": "person", "id": "household"}, '
+            '"columns": [{"name": "sex", "type": "categorical", "categories": ["f"]}]}',
+            "unit.id: 'household' is not a column of the table",
+        ),
+    ],
+)
+def test_a_broken_codebook_is_refused_with_the_place_and_nothing_typed_is_lost(sheet, fresh, text, message):
+    response = sheet.paste(text)
+    assert response.status_code == 400
+    assert message in words(response)
+    assert field_value(response, "codebook") == text
+    assert declared(fresh) is None
+    assert Dataset.objects.get().budget is None
+
+
+def test_a_column_that_tells_people_apart_cannot_be_declared_as_well(make_dataset, as_, alice):
+    dataset = make_dataset(unit=PrivacyUnit(kind="person", id_column="person"))
+    columns = [*COLUMNS, {"name": "person", "type": "categorical", "categories": ["p1", "p2"]}]
+    response = as_(alice).post(
+        reverse("columns", args=[dataset.pk]), {"codebook": json.dumps({"version": 1, "columns": columns})}
+    )
+    assert response.status_code == 400
+    assert "unit.id: 'person' is also declared as a column; an id has no bins" in words(response)
+    assert as_(alice).get(reverse("dataset_detail", args=[dataset.pk])).status_code == 200
+
+
+def test_a_name_that_a_spreadsheet_would_run_cannot_head_a_column_of_a_download(alice, upload_file, as_):
+    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(b"=1+1,sex\n1,f\n2,m\n"))
+    codebook = {"version": 1, "columns": [{"name": "=1+1", "type": "categorical", "categories": ["1"]}]}
+    response = as_(alice).post(reverse("columns", args=[dataset.pk]), {"codebook": json.dumps(codebook)})
+    assert response.status_code == 400
+    assert "columns[0].name: '=1+1' must not begin with = + - or @" in words(response)
+
+
+def wide(alice, upload_file, number):
+    header = ",".join(f"c{position}" for position in range(number))
+    row = ",".join("1" for _ in range(number))
+    return services.ingest_dataset(owner=alice, title="Wide", source=upload_file(f"{header}\n{row}\n".encode()))
+
+
+def test_a_wide_table_is_declared_by_codebook(alice, upload_file, as_):
+    dataset = wide(alice, upload_file, 2000)
+    url = reverse("columns", args=[dataset.pk])
+    shown = as_(alice).get(url)
+    assert "The table has 2,000 columns; paste a codebook" in words(shown)
+    assert len(shown.content) < 20_000
+    columns = [{"name": f"c{position}", "type": "integer", "edges": [0, 1, 2]} for position in range(2000)]
+    response = as_(alice).post(url, {"codebook": json.dumps({"version": 1, "columns": columns})}, follow=True)
+    assert response.status_code == 200
+    assert "2,000 columns declared, universe of 1.15 × 10^602 cells" in words(response)
+
+
+def test_a_universe_of_more_digits_than_can_be_written_is_refused(alice, upload_file, as_):
+    dataset = wide(alice, upload_file, 5000)
+    columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(11))} for i in range(5000)]
+    url = reverse("columns", args=[dataset.pk])
+    response = as_(alice).post(url, {"codebook": json.dumps({"version": 1, "columns": columns})})
+    assert response.status_code == 400
+    assert "columns: 5000 span more cells than can be written down" in words(response)
+
+
+def test_the_content_of_the_table_never_shows(sheet):
+    shown = body(sheet.get()) + body(sheet.fill(("age", "integer", "3")))
+    assert "p17" not in shown
+    assert CSV.splitlines()[1].decode() not in shown

@@ -1,0 +1,164 @@
+"""Confirming: the exact charge, once, and only for what the page showed."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Budget, LedgerEntry, Release
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+E12 = 10**12
+
+
+@pytest.fixture
+def url(draft):
+    return reverse("confirm", args=[draft.pk])
+
+
+@pytest.fixture
+def confirm(draft, url, as_, alice, monkeypatch):
+    """Press the button of the page as it is shown; anything given replaces what the page sends."""
+    monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
+
+    def press(**changed):
+        page = as_(alice).get(url)
+        given = {name: field_value(page, name) for name in ("key", "plan", "title")}
+        return as_(alice).post(url, given | changed)
+
+    return press
+
+
+def charges():
+    return LedgerEntry.objects.filter(kind="charge")
+
+
+def test_it_says_the_charge_the_accuracy_and_that_it_cannot_be_undone(url, as_, alice):
+    page = words(as_(alice).get(url))
+    assert "With probability 95%, every one of the 17 counts is within" in page
+    assert "Charged to the budget epsilon 1" in page
+    assert "This cannot be undone." in page
+    assert "Releases like this left afterwards 1" in page
+    assert "10% 23.2%" in page
+
+
+def test_looking_at_it_spends_nothing(url, as_, alice):
+    as_(alice).get(url)
+    assert not charges().exists()
+    assert Release.objects.get().state == "draft"
+
+
+def test_pressing_charges_once_and_queues(confirm, draft):
+    response = confirm(title="Age and sex")
+    assert response.url == reverse("release_detail", args=[draft.pk])
+    draft.refresh_from_db()
+    assert (draft.state, draft.title) == ("queued", "Age and sex")
+    assert charges().count() == 1
+    assert Budget.objects.get().spent_epsilon == E12
+
+
+def test_pressing_twice_is_one_charge(confirm, draft, url, as_, alice):
+    key = str(uuid.uuid4())
+    confirm(key=key)
+    response = as_(alice).post(url, {"key": key, "plan": "x", "title": "x"})
+    assert response.url == reverse("release_detail", args=[draft.pk])
+    assert charges().count() == 1
+
+
+def test_an_old_page_cannot_confirm_a_draft_that_was_changed_since(draft, url, as_, alice):
+    page = as_(alice).get(url)
+    given = {name: field_value(page, name) for name in ("key", "plan", "title")}
+    services.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
+    response = as_(alice).post(url, given)
+    assert response.status_code == 409
+    assert "The draft was changed since this page was shown. Read it once more." in words(response)
+    assert not charges().exists()
+    assert Release.objects.get().state == "draft"
+
+
+@pytest.mark.parametrize("key", ["", "nonsense", "1234"])
+def test_a_form_without_its_key_charges_nothing(confirm, key):
+    response = confirm(key=key)
+    assert response.status_code == 409
+    assert "The form is out of date." in words(response)
+    assert not charges().exists()
+
+
+def test_a_key_used_for_another_release_charges_nothing(confirm, dataset, make_queued):
+    other = make_queued(dataset)
+    key = LedgerEntry.objects.get(release=other).key
+    response = confirm(key=str(key))
+    assert response.status_code == 409
+    assert "already made for another release" in words(response)
+    assert charges().count() == 1
+
+
+def test_a_release_without_a_title_is_not_confirmed(confirm):
+    response = confirm(title="  ")
+    assert response.status_code == 400
+    assert "Title: nothing was typed." in words(response)
+    assert not charges().exists()
+
+
+def test_a_budget_already_spent_is_a_409_page_with_both_numbers_and_nothing_is_charged(
+    confirm, dataset, make_queued, draft
+):
+    make_queued(dataset, epsilon="1.5")
+    response = confirm()
+    assert response.status_code == 409
+    page = words(response)
+    assert "The release costs epsilon 1, and epsilon 0.5 is left" in page
+    assert "Nothing was charged." in page
+    assert charges().count() == 1
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert Budget.objects.get().spent_epsilon == 15 * E12 // 10
+
+
+def test_where_it_does_not_fit_the_button_is_barred_and_says_why(draft, dataset, make_queued, url, as_, alice):
+    make_queued(dataset, epsilon="1.5")
+    page = as_(alice).get(url)
+    assert "disabled" in body(page)
+    assert "It does not fit: it costs epsilon 1, and epsilon 0.5 is left" in words(page)
+
+
+def test_before_a_grant_nothing_can_be_confirmed(make_dataset, make_draft, as_, alice):
+    draft = make_draft(make_dataset(epsilon=""))
+    url = reverse("confirm", args=[draft.pk])
+    page = as_(alice).get(url)
+    assert "No budget has been granted yet." in words(page)
+    given = {name: field_value(page, name) for name in ("key", "plan", "title")}
+    response = as_(alice).post(url, given)
+    assert response.status_code == 409
+    assert "A reviewer has to approve the request first." in words(response)
+    assert not charges().exists()
+
+
+def test_a_frozen_budget_takes_no_release(confirm, dataset):
+    services.freeze_budget(budget=dataset.budget)
+    response = confirm()
+    assert response.status_code == 409
+    assert "A reviewer has frozen this budget." in words(response)
+    assert not charges().exists()
+
+
+def test_a_plan_that_cannot_be_run_cannot_be_confirmed(draft, url, as_, alice):
+    services.set_choice(release=draft, epsilon="1", mechanism_name="gaussian-queries")
+    page = as_(alice).get(url)
+    assert "It needs a delta above 0" in words(page)
+    assert "disabled" in body(page)
+    given = {name: field_value(page, name) for name in ("key", "plan", "title")}
+    assert as_(alice).post(url, given).status_code == 409
+    assert not charges().exists()
+
+
+def test_a_mechanism_comes_first(dataset, make_draft, as_, alice):
+    draft = make_draft(dataset, mechanism="")
+    response = as_(alice).get(reverse("confirm", args=[draft.pk]), follow=True)
+    assert response.redirect_chain[-1][0] == reverse("compare", args=[draft.pk])
+    assert "Choose a mechanism first." in words(response)

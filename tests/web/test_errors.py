@@ -1,0 +1,138 @@
+"""Pages for what cannot be served: in the site's look, in plain words, without a private detail."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+
+from releases.views import catalogue
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+
+def test_pages_are_made_as_for_real_and_not_for_developers():
+    assert not settings.DEBUG
+
+
+def test_a_page_that_is_not_there(client):
+    response = client.get("/nothing/here/")
+    assert response.status_code == 404
+    assert "There is nothing here" in words(response)
+    assert "You may have to sign in" in words(response)
+    assert "nothing/here" not in body(response)
+
+
+def test_for_whoever_signed_in_it_does_not_ask_to_sign_in(as_, alice):
+    assert "sign in" not in words(as_(alice).get("/nothing/here/")).replace("Sign out", "")
+
+
+def test_a_form_without_a_token(alice):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    response = client.post("/datasets/new/", {"title": "x"})
+    assert response.status_code == 403
+    assert "The form is out of date" in words(response)
+    assert "Nothing was changed." in words(response)
+
+
+def test_something_that_may_not_be_done(client, monkeypatch):
+    from django.core.exceptions import PermissionDenied
+
+    def refuse(*args, **kwargs):
+        raise PermissionDenied("a private detail")
+
+    monkeypatch.setattr(catalogue.Release.objects, "for_catalogue", refuse, raising=False)
+    response = client.get("/catalogue/")
+    assert response.status_code == 403
+    assert "Not allowed" in words(response)
+    assert "private detail" not in body(response)
+
+
+def test_something_that_went_wrong_says_nothing_of_what(client, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("the row of Ann, 31, income 40000")
+
+    monkeypatch.setattr(catalogue.Release.objects, "for_catalogue", fail, raising=False)
+    client.raise_request_exception = False
+    response = client.get("/catalogue/")
+    assert response.status_code == 500
+    page = words(response)
+    assert "Something went wrong here" in page
+    assert "Ann" not in page
+    assert "Traceback" not in page
+
+
+def test_the_page_for_our_own_mistakes_needs_no_database(client, monkeypatch, django_db_blocker):
+    def fail(*args, **kwargs):
+        raise RuntimeError
+
+    monkeypatch.setattr(catalogue.Release.objects, "for_catalogue", fail, raising=False)
+    client.raise_request_exception = False
+    with django_db_blocker.block():
+        response = client.get("/catalogue/")
+    assert response.status_code == 500
+    assert "Something went wrong here" in words(response)
+
+
+def test_a_request_that_cannot_be_read(client):
+    response = client.get("/catalogue/", HTTP_HOST="elsewhere.example.org")
+    assert response.status_code == 400
+    assert "The request cannot be read" in words(response)
+    assert "elsewhere" not in body(response)
+
+
+def test_a_form_of_too_many_fields(as_, alice, draft, settings):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
+    response = as_(alice).post(reverse("questions", args=[draft.pk]), {f"in.{number}": "x" for number in range(11)})
+    assert response.status_code == 400
+    assert "The form has more than 10 fields." in words(response)
+
+
+def test_a_pasted_text_that_is_too_long(as_, alice, draft, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    response = as_(alice).post(reverse("questions", args=[draft.pk]), {"workload": "x" * 2000})
+    assert response.status_code == 400
+    assert "the rest of a form at most 1 kB" in words(response)
+
+
+@pytest.mark.parametrize("address", ["/nothing/", "/datasets/not-a-number/", "/releases/%00/", "/datasets/%ff/"])
+def test_an_address_of_nonsense_is_a_404(client, address):
+    assert client.get(address).status_code == 404
+
+
+def test_error_pages_obey_the_policy_too(client, alice):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(alice)
+    for response in (
+        client.get("/nothing/"),
+        client.get("/catalogue/", HTTP_HOST="elsewhere.example.org"),
+        strict.post("/datasets/new/"),
+    ):
+        assert inline_code(response) == []
+        assert "default-src 'none'" in response["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "text", ["\x00", "a\x00b", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "ﬀ" * 300]
+)
+def test_text_of_nonsense_gives_a_message_and_no_fault(as_, alice, draft, dataset, text):
+    client = as_(alice)
+    attempts = [
+        (reverse("questions", args=[draft.pk]), {"workload": text}),
+        (reverse("questions", args=[draft.pk]), {"action": text}),
+        (reverse("questions", args=[draft.pk]), {"action": "prefix", "prefix": text}),
+        (reverse("compare", args=[draft.pk]), {"epsilon": text, "delta": text, "beta": text, "mechanism": text}),
+        (reverse("confirm", args=[draft.pk]), {"key": text, "title": text, "plan": text}),
+        (reverse("columns", args=[dataset.pk]), {"codebook": text}),
+        (reverse("columns", args=[dataset.pk]), {"form-TOTAL_FORMS": text, "form-INITIAL_FORMS": text}),
+        (reverse("protection", args=[dataset.pk]), {"kind": text, "neighbours": text, "max_rows": text}),
+        (reverse("budget", args=[dataset.pk]), {"epsilon": text, "delta": text, "policy": text, "reason": text}),
+        ("/datasets/new/", {"title": text}),
+    ]
+    for url, data in attempts:
+        assert client.post(url, data).status_code in (302, 400, 409), (url, data)
+    for url in ("/catalogue/?q=", reverse("compare", args=[draft.pk]) + "?error="):
+        assert client.get(url + text.replace("\x00", "%00")).status_code == 200

@@ -1,0 +1,265 @@
+"""The ledger: what it grants, refuses, gives back and notices."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from fractions import Fraction
+
+import pytest
+from django.db import DatabaseError, IntegrityError, transaction
+
+from releases import ledger, marks, services
+from releases.engine.errors import InvalidInput
+from releases.engine.events import DiscreteGaussianEvent, PureEvent
+from releases.engine.filters import CLOSED, Policy
+from releases.models import Budget, EntryKind, LedgerEntry
+
+pytestmark = pytest.mark.django_db
+
+E12 = 10**12
+
+
+def spend(release, epsilon, actor, key=None):
+    return ledger.charge(
+        release=release,
+        events=[PureEvent(epsilon=Fraction(epsilon))],
+        delta=Fraction(0),
+        key=key or uuid.uuid4(),
+        actor=actor,
+    )
+
+
+def new_release(dataset, by):
+    return services.draft_release(dataset=dataset, by=by)
+
+
+def test_a_charge_adds_its_price_to_what_is_spent(dataset, alice):
+    entry = spend(new_release(dataset, alice), "0.5", alice)
+    budget = Budget.objects.get()
+    assert entry.sequence == 2  # after the grant
+    assert budget.spent_epsilon == E12 // 2
+    assert budget.spent_delta == 0
+    assert 0 < budget.spent_rho < E12 // 8
+    assert list(ledger.verify(budget)) == []
+
+
+def test_pure_releases_add_up_to_exactly_the_budget_and_not_a_unit_more(make_dataset, alice):
+    dataset = make_dataset(epsilon="1")
+    for _ in range(10):
+        spend(new_release(dataset, alice), "0.1", alice)
+    with pytest.raises(ledger.InsufficientBudget) as refusal:
+        spend(new_release(dataset, alice), "0.000000000001", alice)
+    assert Budget.objects.get().spent_epsilon == E12
+    assert refusal.value.remaining.epsilon == 0
+    assert refusal.value.requested.pure_epsilon == 1
+
+
+def test_a_refusal_carries_both_numbers_and_charges_nothing(dataset, alice):
+    before = LedgerEntry.objects.count()
+    with pytest.raises(ledger.InsufficientBudget) as refusal:
+        spend(new_release(dataset, alice), "2.5", alice)
+    assert "costs epsilon 2.5" in str(refusal.value)
+    assert "epsilon 2 is left" in str(refusal.value)
+    assert refusal.value.shortfalls
+    assert LedgerEntry.objects.count() == before
+    assert Budget.objects.get().spent_epsilon == 0
+
+
+def test_the_same_key_twice_is_one_charge(dataset, alice):
+    key, release = uuid.uuid4(), new_release(dataset, alice)
+    assert spend(release, "1", alice, key) == spend(release, "1", alice, key)
+    assert Budget.objects.get().spent_epsilon == E12
+
+
+def test_a_key_of_another_release_is_refused(dataset, alice):
+    key = uuid.uuid4()
+    spend(new_release(dataset, alice), "1", alice, key)
+    with pytest.raises(ledger.KeyUsed):
+        spend(new_release(dataset, alice), "1", alice, key)
+
+
+def test_nothing_is_charged_before_a_grant_or_while_frozen(make_dataset, alice):
+    dataset = make_dataset(epsilon="")
+    with pytest.raises(ledger.NotGranted):
+        spend(new_release(dataset, alice), "1", alice)
+    dataset = make_dataset()
+    dataset.refresh_from_db()
+    services.freeze_budget(budget=dataset.budget)
+    with pytest.raises(ledger.Frozen):
+        spend(new_release(dataset, alice), "1", alice)
+    services.unfreeze_budget(budget=dataset.budget)
+    spend(new_release(dataset, alice), "1", alice)
+
+
+def test_a_pure_budget_takes_no_gaussian_noise(make_dataset, alice):
+    dataset = make_dataset(policy=Policy.PURE, delta="0")
+    with pytest.raises(ledger.InsufficientBudget):
+        ledger.charge(
+            release=new_release(dataset, alice),
+            events=[DiscreteGaussianEvent(noise_variance=Fraction(10**9))],
+            delta=Fraction(1, 10**9),
+            key=uuid.uuid4(),
+            actor=alice,
+        )
+
+
+def test_gaussian_noise_adds_up_by_rho_under_the_concentrated_policy(make_dataset, alice):
+    dataset = make_dataset(epsilon="1")
+
+    def gaussian():
+        return ledger.charge(
+            release=new_release(dataset, alice),
+            events=[DiscreteGaussianEvent(noise_variance=Fraction(1000))],
+            delta=Fraction(1, 10**9),
+            key=uuid.uuid4(),
+            actor=alice,
+        )
+
+    # rho 0.0005 each; by epsilons alone about five would fit.
+    for _ in range(47):
+        gaussian()
+    with pytest.raises(ledger.InsufficientBudget):
+        gaussian()
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_a_charge_is_given_back_by_an_opposite_entry(queued, alice):
+    services.cancel_release(release=queued, by=alice)
+    budget = Budget.objects.get()
+    returned = LedgerEntry.objects.get(kind=EntryKind.RETURN)
+    charged = LedgerEntry.objects.get(kind=EntryKind.CHARGE)
+    assert (returned.epsilon, returned.rho) == (-charged.epsilon, -charged.rho)
+    assert budget.totals.columns() == dict.fromkeys(budget.totals.columns(), 0)
+    assert list(ledger.verify(budget)) == []
+
+
+def test_giving_back_a_release_that_closed_a_branch_opens_it_again(make_dataset, make_queued, alice):
+    dataset = make_dataset()
+    release = make_queued(dataset)
+    # As a mechanism without a concentrated form would have left it.
+    Budget.objects.update(spent_rho=CLOSED)
+    services.cancel_release(release=release, by=alice)
+    assert Budget.objects.get().spent_rho == 0
+
+
+def test_a_charge_can_be_given_back_once_only(queued, alice):
+    services.cancel_release(release=queued, by=alice)
+    with pytest.raises(services.Refusal):
+        services.cancel_release(release=queued, by=alice)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ledger.give_back(release=queued, actor=alice)
+
+
+def test_a_budget_can_be_raised_and_never_lowered_below_what_is_spent(dataset, alice, sofia):
+    spend(new_release(dataset, alice), "2", alice)
+    ledger.grant(budget=dataset.budget, epsilon="3", delta="0.000001", actor=sofia)
+    spend(new_release(dataset, alice), "1", alice)
+    with pytest.raises(ledger.LedgerRefusal, match="already spent"):
+        ledger.grant(budget=dataset.budget, epsilon="2", delta="0.000001", actor=sofia)
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_the_database_refuses_to_change_or_delete_an_entry(dataset, alice):
+    spend(new_release(dataset, alice), "1", alice)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        LedgerEntry.objects.update(epsilon=0)
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        LedgerEntry.objects.filter(kind=EntryKind.CHARGE).delete()
+
+
+def test_the_database_refuses_to_overspend_whoever_writes(dataset):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Budget.objects.update(spent_epsilon=3 * E12, spent_rho=3 * E12)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Budget.objects.update(spent_epsilon=-1)
+
+
+def forge(**changes):
+    """Write past the triggers, as somebody with the database file could."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER ledger_no_update")
+        for column, value in changes.items():
+            cursor.execute(f"UPDATE releases_ledgerentry SET {column} = %s WHERE kind = 'charge'", [value])
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"epsilon": 5}, "hash"),
+        ({"hash": "0" * 64}, "hash"),
+        ({"previous": "0" * 64}, "hash"),
+        ({"sequence": 9}, "missing"),
+        (
+            {
+                "detail": json.dumps(
+                    {"events": [PureEvent(epsilon=Fraction(2)).to_json()], "delta": "0", "policy": "zcdp"}
+                )
+            },
+            "cost more",
+        ),
+    ],
+)
+def test_the_audit_finds_a_forged_entry(dataset, alice, changes, what):
+    spend(new_release(dataset, alice), "1", alice)
+    forge(**changes)
+    faults = [fault.what for fault in ledger.verify(Budget.objects.get())]
+    assert any(what in fault for fault in faults)
+
+
+def test_the_audit_finds_sums_and_caps_that_are_not_the_entries(dataset, alice):
+    spend(new_release(dataset, alice), "1", alice)
+    Budget.objects.update(spent_epsilon=0, spent_rho=0)
+    assert any("sums" in fault.what for fault in ledger.verify(Budget.objects.get()))
+    Budget.objects.update(epsilon="50", cap_epsilon=50 * E12)
+    assert any("caps" in fault.what for fault in ledger.verify(Budget.objects.get()))
+
+
+def test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts(
+    dataset, alice, sofia, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        spend(new_release(dataset, alice), "0.5", alice)
+    old = Budget.objects.values("sequence", "head", "spent_epsilon", "spent_rho").get()
+    with transaction.atomic():
+        point = transaction.savepoint()
+        with django_capture_on_commit_callbacks(execute=True):
+            spend(new_release(dataset, alice), "1", alice)
+        assert marks.read(dataset.budget.pk).sequence == 3
+        transaction.savepoint_rollback(point)  # the database as the backup had it
+    budget = Budget.objects.get()
+    assert Budget.objects.values(*old).get() == old
+    assert ledger.went_back(budget)
+    assert any("backup" in fault.what for fault in ledger.verify(budget))
+    with pytest.raises(ledger.LedgerWentBack):
+        spend(new_release(dataset, alice), "0.1", alice)
+    with django_capture_on_commit_callbacks(execute=True):
+        services.restore_ledger(budget=budget, by=sofia)
+    budget.refresh_from_db()
+    assert budget.spent_epsilon == 15 * E12 // 10
+    assert not ledger.went_back(budget)
+    assert list(ledger.verify(budget)) == []
+    with pytest.raises(ledger.InsufficientBudget):
+        spend(new_release(dataset, alice), "0.6", alice)
+    spend(new_release(dataset, alice), "0.5", alice)
+
+
+def test_a_mark_only_rises(dataset):
+    budget = Budget.objects.get()
+    standing = marks.read(budget.pk)
+    if standing is None:
+        ledger.remember(budget)
+        standing = marks.read(budget.pk)
+    marks.raise_to(budget.pk, marks.Mark(sequence=standing.sequence - 1, hash="x", totals=standing.totals))
+    assert marks.read(budget.pk) == standing
+
+
+def test_a_grant_must_be_a_budget_under_the_policy(make_dataset, alice):
+    dataset = make_dataset(epsilon="")
+    for epsilon, delta in (("0", "0.1"), ("-1", "0.1"), ("nan", "0.1"), ("1,5", "0.1"), ("1", "0"), ("1", "1")):
+        with pytest.raises(InvalidInput):
+            services.request_budget(
+                dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=alice
+            )

@@ -1,0 +1,144 @@
+"""One person more or less: nobody sees a difference before a result is paid for.
+
+The whole walk from the upload to the queued release is made twice, with two tables that differ in one person, and every
+page that anybody can see on the way must be the same byte for byte, but for identifiers, times and tokens.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import transaction
+from django.urls import reverse
+
+from releases import services
+from releases.models import Budget, BudgetRequest, Dataset, Release
+from tests.web.conftest import COLUMNS, WORKLOAD
+from tests.web.pages import body, field_value, masked
+
+pytestmark = pytest.mark.django_db
+
+#: A number of people that stands nowhere else on the site.
+PEOPLE = 1237
+TABLE = b"person,age,sex\n" + b"".join(
+    f"p{i},{18 + (i * 7) % 48},{'female' if i % 3 else 'male'}\n".encode() for i in range(PEOPLE)
+)
+NEIGHBOURS = {
+    "one more like the others": TABLE + b"p9999,30,male\n",
+    "one more outside every declared range": TABLE + b"p9999,999,unheard of\n",
+    "one more with nothing filled in": TABLE + b"p9999,,\n",
+    "one more who is no text a number can be read from": TABLE + b"p9999,=1+1,'; DROP TABLE people\n",
+    "one fewer": TABLE.rsplit(b"p1236", 1)[0],
+}
+
+
+@pytest.fixture
+def walk(as_, alice, bob, charlie, sofia, monkeypatch):
+    """Upload a table, go all the way to a queued release, and return every page that each person sees on the way."""
+    monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
+    people = {"alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia, "nobody": None}
+
+    def run(content, name="survey.csv", mechanism="laplace-histogram"):
+        seen = {}
+
+        def look(step, *addresses, only=people):
+            for address in addresses:
+                for person, user in only.items():
+                    response = as_(user).get(address)
+                    shown = f"{response.status_code} {response.headers.get('Location', '')} {body(response)}"
+                    seen[f"{step}: {masked(address)} as {person}"] = masked(shown)
+
+        def do(step, user, address, data):
+            response = as_(user).post(address, data)
+            assert response.status_code == 302, body(response)
+            seen[f"{step} by {user}"] = masked(response.url)
+            return response
+
+        everywhere = [
+            "/",
+            "/catalogue/",
+            "/datasets/",
+            "/releases/",
+            "/review/",
+            "/review/budgets/",
+            "/review/ledger.csv",
+        ]
+        do("upload", alice, "/datasets/new/", {"title": "Survey", "table": SimpleUploadedFile(name, content)})
+        dataset = Dataset.objects.get()
+        services.share_dataset(dataset=dataset, group=alice.groups.get())
+        pages = [reverse(page, args=[dataset.pk]) for page in ("dataset_detail", "columns", "protection", "budget")]
+        look("uploaded", *pages, *everywhere)
+        codebook = {"version": 1, "columns": COLUMNS}
+        do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})
+        do("protect", alice, pages[2], {"kind": "row", "neighbours": "add_remove", "max_rows": "1"})
+        look("protected", *pages)
+        do("ask", alice, pages[3], {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Yearbook."})
+        request = reverse("budget_request", args=[BudgetRequest.objects.get().pk])
+        look("asked", *pages, request, *everywhere)
+        do("grant", sofia, request, {"epsilon": "3", "delta": "0.000001", "note": "", "decision": "approve"})
+        do("draft", alice, reverse("new_release", args=[dataset.pk]), {})
+        release = Release.objects.get()
+        draft = [reverse(page, args=[release.pk]) for page in ("questions", "compare", "confirm")]
+        do("question", bob, draft[0], {"workload": json.dumps(WORKLOAD)})
+        look("questioned", *draft[:2])
+        look("questioned", draft[1] + "?curves=1&error=30", only={"alice": alice})
+        choice = {"epsilon": "1", "delta": "0", "beta": "0.05", "mechanism": mechanism}
+        do("choose", alice, draft[1], choice)
+        look("chosen", *draft, request, *everywhere)
+        page = as_(alice).get(draft[2])
+        do("confirm", alice, draft[2], {name: field_value(page, name) for name in ("key", "plan", "title")})
+        result = [reverse(page, args=[release.pk]) for page in ("release_detail", "release_status")]
+        files = [reverse("download", args=[release.pk, file]) for file in ("answers.csv", "receipt.json")]
+        budget = reverse("budget_detail", args=[Budget.objects.get().pk])
+        look("queued", *pages, *draft, *result, *files, budget, *everywhere)
+        return seen
+
+    def walk_and_forget(content, **more):
+        with transaction.atomic():
+            seen = run(content, **more)
+            transaction.set_rollback(True)
+        return seen
+
+    return walk_and_forget
+
+
+def test_every_page_is_the_same_with_one_person_more_or_less(walk):
+    one = walk(TABLE)
+    assert len(one) > 250
+    for which, content in NEIGHBOURS.items():
+        other = walk(content)
+        assert one.keys() == other.keys(), which
+        assert {address for address in one if one[address] != other[address]} == set(), which
+
+
+def test_no_page_before_the_result_shows_how_many_people_there_are(walk):
+    for address, shown in walk(TABLE).items():
+        for number in (PEOPLE, PEOPLE + 1):
+            assert str(number) not in shown, address
+            assert f"{number:,}" not in shown, address
+
+
+def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_, alice, make_dataset, make_queued):
+    """Headings, labels, question titles, number of answers, names of files."""
+    frames = []
+    for content in (TABLE, NEIGHBOURS["one more outside every declared range"]):
+        with transaction.atomic():
+            release = make_queued(make_dataset(content=content))
+            assert services.execute_release(release_id=release.pk)
+            release.refresh_from_db()
+            page = masked(body(as_(alice).get(reverse("release_detail", args=[release.pk]))))
+            before, after = page.split("<tbody>")[0], page.split("Downloads</h2>")[1]
+            before = before.split('<script id="answers-data"')[0]
+            frames.append((before, sorted(release.result["files"]), _without_sizes(after)))
+            receipt = release.result["receipt"]
+            frames[-1] += ({name: receipt[name] for name in receipt if name not in ("release", "content_digest")},)
+            transaction.set_rollback(True)
+    assert frames[0] == frames[1]
+
+
+def _without_sizes(text):
+    import re
+
+    return re.sub(r"[\d.]+ (bytes|kB|MB)", "SIZE", text)

@@ -1,0 +1,230 @@
+"""Building a workload: by form, one question at a time, or as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Release
+from tests.web.conftest import COLUMNS, WORKLOAD
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def blank(dataset, alice):
+    return services.draft_release(dataset=dataset, by=alice)
+
+
+@pytest.fixture
+def ask(blank, as_, alice):
+    def post(**data):
+        return as_(alice).post(reverse("questions", args=[blank.pk]), data)
+
+    return post
+
+
+@pytest.fixture
+def show(blank, as_, alice):
+    return lambda: as_(alice).get(reverse("questions", args=[blank.pk]))
+
+
+def queries(blank):
+    workload = Release.objects.get(pk=blank.pk).workload
+    return workload and workload["queries"]
+
+
+def test_a_draft_begins_on_a_dataset_s_page(dataset, as_, alice):
+    response = as_(alice).post(reverse("new_release", args=[dataset.pk]))
+    release = Release.objects.get()
+    assert response.url == reverse("questions", args=[release.pk])
+    assert (release.state, release.workload) == ("draft", None)
+
+
+def test_a_draft_needs_a_declared_dataset(alice, upload_file, as_):
+    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    response = as_(alice).post(reverse("new_release", args=[dataset.pk]))
+    assert response.url == reverse("columns", args=[dataset.pk])
+    assert not Release.objects.exists()
+    page = as_(alice).get(reverse("dataset_detail", args=[dataset.pk]))
+    assert "disabled" in body(page)
+    assert "Declare the columns and the protection first." in words(page)
+
+
+def test_before_any_question_the_way_on_is_barred_and_says_why(show, ask):
+    assert "Add at least one question first." in words(show())
+    response = ask(action="next")
+    assert response.status_code == 400
+    assert "Add at least one question before you compare mechanisms." in words(response)
+
+
+def test_tables_of_all_columns_can_be_asked_for(ask, blank, show):
+    assert ask(action="marginals", order="1").status_code == 302
+    ask(action="marginals", order="2")
+    assert queries(blank) == [{"marginal": ["age"]}, {"marginal": ["sex"]}, {"marginal": ["age", "sex"]}]
+    assert "2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers" in words(show())
+
+
+def test_tables_of_chosen_columns_can_be_asked_for(ask, blank):
+    ask(action="marginals", order="1", columns=["sex"])
+    assert queries(blank) == [{"marginal": ["sex"]}]
+
+
+def test_running_totals_can_be_asked_for(ask, blank):
+    ask(action="prefix", prefix="age")
+    assert queries(blank) == [{"prefix": "age"}]
+
+
+def test_a_single_count_can_be_asked_for(ask, blank):
+    ask(action="count", **{"from.age": "25", "to.age": "45", "in.sex": ["male"]})
+    assert queries(blank) == [{"count": {"age": {"from": 25, "to": 45}, "sex": ["male"]}}]
+
+
+def test_a_question_can_be_removed_and_so_can_the_last(ask, blank):
+    ask(action="marginals", order="1")
+    ask(action="remove-0")
+    assert queries(blank) == [{"marginal": ["sex"]}]
+    ask(action="remove-0")
+    assert queries(blank) is None
+
+
+def test_all_questions_can_be_removed_at_once(ask, blank):
+    ask(action="marginals", order="1")
+    ask(action="clear")
+    assert queries(blank) is None
+
+
+@pytest.mark.parametrize("action", ["remove-", "remove-x", "remove--1", "remove-99"])
+def test_removing_what_is_not_there_removes_nothing(ask, blank, action):
+    ask(action="marginals", order="1")
+    assert ask(action=action).status_code == 302
+    assert len(queries(blank)) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"action": "marginals", "order": "3"}, "queries[0].marginals: 3 must be a whole number from 1 to 2"),
+        ({"action": "marginals", "order": ""}, "queries[0].marginals: '' must be a whole number"),
+        ({"action": "marginals", "order": "²"}, "queries[0].marginals: '²' must be a whole number"),
+        ({"action": "marginals", "order": "1", "columns": "wage"}, "queries[0].columns: 'wage' must name a declared"),
+        ({"action": "prefix", "prefix": "wage"}, "queries[0].prefix: 'wage' must name a declared column"),
+        ({"action": "count"}, "count: 'no condition' must restrict at least one column"),
+        (
+            {"action": "count", "from.age": "20"},
+            "queries[0].count.age.from: '20' must be a declared edge (nearest: 18, 25, 35)",
+        ),
+        ({"action": "count", "from.age": "1,5"}, "queries[0].count.age.from: '1,5' must be a number"),
+        ({"action": "count", "from.age": "45", "to.age": "25"}, "must have from below to"),
+        ({"action": "count", "in.sex": "other"}, "queries[0].count.sex: 'other' must be one of female, male"),
+        ({"action": "explode"}, "action: 'explode' is not known"),
+    ],
+)
+def test_a_broken_rule_is_named_and_nothing_typed_is_lost(ask, blank, data, message):
+    response = ask(**data)
+    assert response.status_code == 400
+    assert message in words(response)
+    for name in ("from.age", "to.age"):
+        assert field_value(response, name) == data.get(name, "")
+    assert queries(blank) is None
+
+
+def test_questions_can_be_pasted_as_json(ask, blank):
+    assert ask(workload=json.dumps(WORKLOAD)).status_code == 302
+    assert len(queries(blank)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"version": 1, "queries": []}', "queries: [] must be a list with at least one query"),
+        ('{"version": 1}', "queries: None must be a list with at least one query"),
+        ('{"version": 3, "queries": [{"marginals": 1}]}', "workload.version: 3 must be 1"),
+        ('{"version": 1, "queries": [{"mode": "age"}]}', "queries[0].query"),
+        ('{"version": 1, "queries": [{"marginals": 1}, {"prefix": "wage"}]}', "queries[1].prefix: 'wage' must name"),
+        ("{", "The workload is not JSON: Expecting property name enclosed in double quotes at line 1, column 2."),
+        ("", "workload: nothing was pasted"),
+        ("7", "The workload must be a JSON object, in braces."),
+    ],
+)
+def test_broken_json_is_refused_with_the_place_and_nothing_typed_is_lost(ask, blank, text, message):
+    response = ask(workload=text)
+    assert response.status_code == 400
+    assert message in words(response)
+    assert field_value(response, "workload") == text
+    assert queries(blank) is None
+
+
+def test_what_was_asked_is_there_the_next_day_and_can_be_copied(ask, show):
+    ask(workload=json.dumps(WORKLOAD))
+    assert json.loads(field_value(show(), "workload"))["queries"][0] == {"marginal": ["age"]}
+
+
+def test_the_number_of_tables_and_answers_is_said_before_they_are_asked_for(show):
+    assert "2 columns 1 table, 10 answers over all columns" in words(show())
+
+
+def test_questions_that_no_longer_fit_the_columns_are_said_to_and_nothing_breaks(draft, dataset, as_, alice):
+    services.declare_universe(dataset=dataset, columns=COLUMNS[:1])
+    page = as_(alice).get(reverse("questions", args=[draft.pk]))
+    assert page.status_code == 200
+    assert "the questions of this draft no longer fit them" in words(page)
+    for name in ("compare", "confirm"):
+        response = as_(alice).get(reverse(name, args=[draft.pk]), follow=True)
+        assert response.redirect_chain[-1][0] == reverse("questions", args=[draft.pk])
+        assert "The columns were declared anew, and the questions no longer fit them." in words(response)
+    assert as_(alice).get(reverse("dataset_detail", args=[dataset.pk])).status_code == 200
+    as_(alice).post(reverse("questions", args=[draft.pk]), {"action": "clear"})
+    assert "no longer fit" not in words(as_(alice).get(reverse("questions", args=[draft.pk])))
+
+
+def test_a_submitted_release_s_steps_lead_to_its_page(queued, as_, alice):
+    for name in ("questions", "compare", "confirm"):
+        url = reverse(name, args=[queued.pk])
+        for response in (as_(alice).get(url), as_(alice).post(url, {"action": "clear"})):
+            assert response.url == reverse("release_detail", args=[queued.pk])
+    queued.refresh_from_db()
+    assert queued.workload
+
+
+def test_another_like_it_asks_the_same(published, dataset, as_, alice):
+    response = as_(alice).post(reverse("new_release", args=[dataset.pk]), {"like": str(published.pk)})
+    copy = Release.objects.exclude(pk=published.pk).get()
+    assert response.url == reverse("questions", args=[copy.pk])
+    assert (copy.workload, copy.epsilon, copy.state) == (published.workload, published.epsilon, "draft")
+
+
+@pytest.mark.parametrize("like", ["nonsense", "00000000-0000-0000-0000-000000000000"])
+def test_another_like_one_that_is_not_there_is_a_404(dataset, as_, alice, like):
+    assert as_(alice).post(reverse("new_release", args=[dataset.pk]), {"like": like}).status_code == 404
+    assert not Release.objects.exists()
+
+
+def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_file, as_):
+    names = [f"c{position}" for position in range(1500)]
+    dataset = services.ingest_dataset(
+        owner=alice, title="Wide", source=upload_file(f"{','.join(names)}\n{','.join('1' * 1500)}\n".encode())
+    )
+    services.declare_universe(
+        dataset=dataset, columns=[{"name": name, "type": "integer", "edges": [0, 1, 2]} for name in names]
+    )
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    release = services.draft_release(dataset=dataset, by=alice)
+    url = reverse("questions", args=[release.pk])
+    page = as_(alice).get(url)
+    assert len(page.content) < 30_000
+    assert "561,375,500 tables" in words(page)
+    refused = as_(alice).post(url, {"action": "marginals", "order": "2"})
+    assert "asks for 1,124,250 marginals; at most 200,000 are answered" in words(refused)
+    assert as_(alice).post(url, {"action": "marginals", "order": "2", "typed_columns": "c1, c2\nc3"}).status_code == 302
+    assert len(queries(release)) == 3
+    as_(alice).post(url, {"action": "marginals", "order": "1"})
+    page = as_(alice).get(url)
+    assert len(page.content) < 150_000
+    assert "and 1,350 more" in words(page)

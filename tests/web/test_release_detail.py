@@ -1,0 +1,195 @@
+"""A release's own page: its progress, its answers, and what can be done with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import files, services
+from releases.models import Release
+from releases.services.releases import _change_draft
+from tests.web.conftest import COLUMNS
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+
+def detail(release):
+    return reverse("release_detail", args=[release.pk])
+
+
+@pytest.fixture
+def with_synthetic(dataset, make_queued):
+    """A published release of a mechanism that makes synthetic rows."""
+    release = make_queued(dataset, mechanism="laplace-histogram", epsilon="2")
+    assert services.execute_release(release_id=release.pk)
+    release.refresh_from_db()
+    return release
+
+
+def test_a_draft_s_page_is_its_questions(draft, as_, alice):
+    assert as_(alice).get(detail(draft)).url == reverse("questions", args=[draft.pk])
+
+
+def test_a_queued_release_shows_its_state_and_asks_again(queued, as_, alice):
+    page = as_(alice).get(detail(queued))
+    assert "queued The budget is charged and a worker will start it. It can still be cancelled." in words(page)
+    assert f'hx-get="{reverse("release_status", args=[queued.pk])}"' in body(page)
+    assert '<noscript><meta http-equiv="refresh" content="3"></noscript>' in body(page)
+    assert "Cancel and get the charge back" in words(page)
+
+
+def test_a_running_release_shows_step_share_and_time_left_and_cannot_be_cancelled(queued, as_, alice):
+    Release.objects.update(
+        state="running",
+        step="Adding noise",
+        share_done=0.25,
+        attempts=1,
+        started_at=timezone.now() - timedelta(seconds=10),
+    )
+    page = as_(alice).get(detail(queued))
+    assert "Adding noise, about 30 s left" in words(page)
+    assert '<progress id="progress" value="0.250" max="1">' in body(page)
+    assert "Cancel" not in words(page)
+
+
+def test_the_status_fragment_ends_itself(queued, as_, alice):
+    url = reverse("release_status", args=[queued.pk])
+    running = as_(alice).get(url)
+    assert "hx-get" in body(running)
+    assert "<html" not in body(running)
+    assert "HX-Refresh" not in running
+    services.execute_release(release_id=queued.pk)
+    done = as_(alice).get(url)
+    assert "hx-get" not in body(done)
+    assert done["HX-Refresh"] == "true"
+
+
+def test_a_failed_release_says_what_became_of_the_charge_and_can_be_planned_again(queued, as_, alice):
+    Release.objects.update(state="failed")
+    page = as_(alice).get(detail(queued))
+    assert "It failed three times. The data may have been touched, so the charge stays." in words(page)
+    assert f'name="like" value="{queued.pk}"' in body(page)
+
+
+def test_a_result_shows_the_bound_the_cost_and_every_answer(published, as_, alice):
+    page = words(as_(alice).get(detail(published)))
+    receipt = published.result["receipt"]
+    assert receipt["bound"]["sentence"] in page
+    assert "This bound is proved before the release." in page
+    assert "Privacy spent epsilon 1" in page
+    assert "Answers 17" in page
+    assert "18 to 24" in page
+
+
+def test_each_question_has_its_own_address(published, as_, alice):
+    shown = [words(as_(alice).get(detail(published), {"question": number})) for number in ("0", "1", "2")]
+    assert "female" not in shown[0]
+    assert "18 to 24" not in shown[1].split("Released count")[1]
+    assert re.search(r"18 to 24 female", shown[2])
+
+
+@pytest.mark.parametrize("question", ["99", "-1", "x", "²", "1" * 400])
+@pytest.mark.parametrize("page", ["0", "-3", "99", "x", "9" * 400])
+def test_an_address_of_nothing_shows_the_first(published, as_, alice, question, page):
+    response = as_(alice).get(detail(published), {"question": question, "page": page})
+    assert response.status_code == 200
+    assert "18 to 24" in words(response)
+
+
+def test_the_numbers_shown_are_those_of_the_download(published, as_, alice):
+    table = files.read_answers(files.folder_of(published)).to_pylist()
+    page = body(as_(alice).get(detail(published), {"question": "2"}))
+    chart = json.loads(re.search(r'<script id="answers-data" type="application/json">(.*?)</script>', page)[1])
+    drawn = [(row["estimate"], row["lower"], row["upper"]) for row in chart["data"]["values"]]
+    assert drawn == [(row["estimate"], row["lower"], row["upper"]) for row in table if row["query"] == "age × sex"]
+
+
+def test_synthetic_counts_stand_beside_the_measured_ones_and_are_those_of_the_file(with_synthetic, as_, alice):
+    page = body(as_(alice).get(detail(with_synthetic), {"question": "1"}))
+    assert "Synthetic" in page
+    chart = json.loads(re.search(r'<script id="answers-data" type="application/json">(.*?)</script>', page)[1])
+    shown = {row["label"]: row["synthetic"] for row in chart["data"]["values"]}
+    rows = (files.folder_of(with_synthetic) / "synthetic.csv").read_text().splitlines()[1:]
+    counted = {sex: sum(row.split(",")[1].strip('"') == sex for row in rows) for sex in ("female", "male")}
+    total = with_synthetic.result["receipt"]["total"]["estimate"]
+    assert shown == pytest.approx({sex: count * total / len(rows) for sex, count in counted.items()})
+
+
+def test_synthetic_numbers_are_counted_in_their_bins(with_synthetic, as_, alice):
+    page = body(as_(alice).get(detail(with_synthetic), {"question": "0"}))
+    chart = json.loads(re.search(r'<script id="answers-data" type="application/json">(.*?)</script>', page)[1])
+    rows = (files.folder_of(with_synthetic) / "synthetic.csv").read_text().splitlines()[1:]
+    ages = [int(row.split(",")[0]) for row in rows]
+    edges = COLUMNS[0]["edges"]
+    counted = [
+        sum(low <= age < high or (high == edges[-1] and age == high) for age in ages) for low, high in pairwise(edges)
+    ]
+    total = with_synthetic.result["receipt"]["total"]["estimate"]
+    assert [row["synthetic"] for row in chart["data"]["values"]] == pytest.approx(
+        [count * total / len(rows) for count in counted]
+    )
+
+
+def test_a_question_of_many_answers_is_shown_a_page_at_a_time(alice, sofia, group, upload_file, as_):
+    from releases.engine.filters import Policy
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    dataset = services.ingest_dataset(owner=alice, title="Ages", source=upload_file(b"n\n" + b"5\n7\n" * 50))
+    services.declare_universe(dataset=dataset, columns=[{"name": "n", "type": "integer", "edges": list(range(151))}])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    services.approve_request(request=asked, by=sofia)
+    release = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=release, workload={"version": 1, "queries": [{"prefix": "n"}, {"marginals": 1}]})
+    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    table = files.read_answers(files.folder_of(Release.objects.get())).to_pylist()
+    seen = []
+    for page in ("1", "2", "3"):
+        response = as_(alice).get(detail(release), {"question": "1", "page": page})
+        rows = re.search(r'<script id="answers-data" type="application/json">(.*?)</script>', body(response))[1]
+        seen += [row["estimate"] for row in json.loads(rows)["data"]["values"]]
+    assert seen == [row["estimate"] for row in table if row["query"] == "n"]
+    assert "Answers 121 to 150 of 150" in words(response)
+
+
+def test_a_single_statistic_is_shown_in_its_own_words(dataset, alice, as_):
+    """Whatever mechanisms for other statistics there are: the page tells a choice from a measured number."""
+    from releases.engine.mechanisms.base import mechanisms
+    from releases.engine.workload import read_question
+
+    for query in ({"median": "age"}, {"most_common": "sex"}, {"sum": "age"}, {"mean": "age"}):
+        workload = {"version": 1, "queries": [query]}
+        question = read_question(workload, dataset.universe)
+        for name, each in mechanisms().items():
+            if not each.can_answer(question):
+                continue
+            release = services.draft_release(dataset=dataset, by=alice)
+            services.set_questions(release=release, workload=workload)
+            services.set_choice(release=release, epsilon="0.02", mechanism_name=name)
+            if services.plan_of(release=release).infeasible:
+                continue
+            for page in ("questions", "compare", "confirm"):
+                assert as_(alice).get(reverse(page, args=[release.pk])).status_code == 200
+            services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+            assert services.execute_release(release_id=release.pk)
+            page = words(as_(alice).get(detail(release)))
+            release.refresh_from_db()
+            assert release.result["receipt"]["bound"]["sentence"] in page
+            assert "Released answer" in page or "Released At least At most" in page
+
+
+def test_a_release_that_was_submitted_cannot_be_changed_through_the_services(queued):
+    with pytest.raises(services.Refusal):
+        _change_draft(queued, epsilon="9")

@@ -1,0 +1,137 @@
+"""Live sessions through their services: one charge, answers that survive anything, a secret that stays one."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import pairwise
+
+import pytest
+
+from releases import files, ledger, services
+from releases.engine.errors import InvalidInput
+from releases.engine.online import SessionOver
+from releases.models import Audience, Budget, LedgerEntry, ReleaseState, Session, SessionAnswer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def open_session(make_dataset, alice):
+    def make(epsilon="5", **options):
+        dataset = make_dataset(epsilon="20")
+        given = {"population": 200, "questions": 50, **options}
+        release = services.draft_session(dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given)
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        return Session.objects.get()
+
+    return make
+
+
+YOUNG_WOMEN = {"age": {"to": 35}, "sex": ["female"]}
+
+
+def test_opening_charges_all_that_the_session_can_ever_cost(open_session):
+    session = open_session()
+    assert session.release.status is ReleaseState.OPEN
+    assert LedgerEntry.objects.filter(kind="charge").count() == 1
+    spent = Budget.objects.get().spent_epsilon
+    assert spent == 5 * 10**12
+
+
+def test_an_answer_is_stored_with_its_bound_and_charges_nothing_more(open_session, alice):
+    session = open_session()
+    before = Budget.objects.get().totals
+    answered = services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+    stored = SessionAnswer.objects.get()
+    assert (stored.estimate, stored.half_width) == (answered.exchange.estimate, answered.exchange.half_width)
+    assert stored.kind in ("from what is already public", "by a paid update")
+    assert answered.questions_left == 49
+    assert Budget.objects.get().totals == before
+
+
+def test_the_same_question_in_other_words_is_the_same_answer(open_session, alice, bob):
+    session = open_session()
+    first = services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    again = services.ask_session(session=session, query={"age": {"from": 18, "to": 65}, "sex": ["female"]}, by=bob)
+    assert again.exchange.kind.value == "asked before"
+    assert again.exchange.estimate == first.exchange.estimate
+    assert SessionAnswer.objects.count() == 1
+
+
+def test_a_question_that_breaks_a_rule_is_refused_before_data_are_touched(open_session, alice, monkeypatch):
+    session = open_session()
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    for query in ({}, {"wage": ["x"]}, {"age": {"from": 19}}, {"sex": ["other"]}):
+        with pytest.raises(InvalidInput):
+            services.ask_session(session=session, query=query, by=alice)
+    assert SessionAnswer.objects.count() == 0
+
+
+def test_a_crash_between_answer_and_storage_loses_the_answer_and_nothing_else(open_session, alice, monkeypatch):
+    session = open_session()
+    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    threshold = Session.objects.get().noisy_threshold
+
+    def crash(**fields):
+        raise RuntimeError("the disc is full")
+
+    monkeypatch.setattr(SessionAnswer.objects, "create", crash)
+    with pytest.raises(RuntimeError):
+        services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+    monkeypatch.undo()
+    assert SessionAnswer.objects.count() == 1
+    assert Session.objects.get().noisy_threshold == threshold
+    assert services.ask_session(session=session, query=YOUNG_WOMEN, by=alice).questions_left == 48
+
+
+def test_a_closed_session_is_a_published_release_of_what_was_asked(open_session, alice):
+    session = open_session()
+    for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"from": 45}}):
+        services.ask_session(session=session, query=query, by=alice)
+    release = services.close_session(session=session)
+    assert release.status is ReleaseState.PUBLISHED
+    table = files.read_answers(files.folder_of(release))
+    assert table.num_rows == 3
+    assert (files.folder_of(release) / "synthetic.csv").exists()
+    assert release.result["receipt"]["mechanism"]["name"] == "pmw-online"
+    assert list(ledger.verify(Budget.objects.get())) == []
+    with pytest.raises(services.Refusal):
+        services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    with pytest.raises(services.Refusal):
+        services.close_session(session=session)
+
+
+def test_a_session_in_which_nothing_was_asked_is_not_published(open_session):
+    with pytest.raises(services.Refusal, match="Nothing was asked"):
+        services.close_session(session=open_session())
+
+
+def test_the_secret_threshold_is_in_no_published_file_and_in_no_receipt(open_session, alice):
+    session = open_session()
+    Session.objects.update(noisy_threshold=123_456_789_987)
+    session.refresh_from_db()
+    services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+    release = services.close_session(session=session)
+    for path in files.folder_of(release).iterdir():
+        assert b"123456789987" not in path.read_bytes()
+    assert "123456789987" not in str(release.result) + str(release.plan)
+
+
+def test_all_questions_that_the_bound_speaks_of_asked_the_session_answers_no_more(open_session, alice):
+    session = open_session(questions=7)
+    edges = [18, 25, 35, 45, 55, 65]
+    asked = [{"age": {"from": low, "to": high}} for low, high in pairwise(edges)]
+    asked += [{"sex": ["female"]}, {"sex": ["male"]}]
+    for query in asked:
+        services.ask_session(session=session, query=query, by=alice)
+    with pytest.raises(SessionOver, match="All questions"):
+        services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+
+
+def test_who_may_ask_is_the_datasets_people_until_the_curator_says_everybody(open_session, alice, bob, charlie):
+    session = open_session()
+    for person, may in ((alice, True), (bob, True), (charlie, False)):
+        assert Session.objects.for_asking(person).exists() is may
+    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    assert Session.objects.for_asking(charlie).exists()

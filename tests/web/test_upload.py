@@ -1,0 +1,211 @@
+"""Uploading a table: what is taken, what is refused and in which words, and what is recognised."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from releases import services
+from releases.models import Budget, Dataset
+from tests.web.conftest import CSV
+from tests.web.pages import field_value, words
+
+pytestmark = pytest.mark.django_db
+
+URL = "/datasets/new/"
+
+
+@pytest.fixture
+def send(as_, alice):
+    """Upload bytes as somebody."""
+
+    def upload(content, name="survey.csv", *, title="Survey 1996", by=None):
+        file = SimpleUploadedFile(name, content)
+        return as_(by or alice).post(URL, {"title": title, "table": file})
+
+    return upload
+
+
+def as_parquet(content, tmp_path):
+    source, target = tmp_path / "source.csv", tmp_path / "same.parquet"
+    source.write_bytes(content)
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{source}', all_varchar = true)) TO '{target}'")
+    return target.read_bytes()
+
+
+def test_it_stores_a_csv_and_goes_on_to_the_columns(send, alice):
+    response = send(CSV)
+    dataset = Dataset.objects.get()
+    assert response.status_code == 302
+    assert response.url == reverse("columns", args=[dataset.pk])
+    assert (dataset.owner, dataset.title, dataset.columns) == (alice, "Survey 1996", ["person", "age", "sex"])
+
+
+def test_it_stores_parquet(send, tmp_path):
+    assert send(as_parquet(CSV, tmp_path), "survey.parquet").status_code == 302
+    assert Dataset.objects.get().columns == ["person", "age", "sex"]
+
+
+def test_it_says_how_large_a_table_may_be(as_, alice, settings):
+    settings.UPLOAD_CAP_BYTES = 5 * 2**20
+    assert "at most 5 MB" in words(as_(alice).get(URL))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "The file is empty."),
+        (b"1,2\n3,4\n", "Column 1 of the first line is 1, a number. The first line must name the columns."),
+        (b"a,,c\n1,2,3\n", "Column 2 has no name."),
+        (b"a,b,a\n1,2,3\n", "Two columns are named a."),
+        (b"a,b\n1,2\n3\n", "Line 3 has fewer values than the header, which names 2 columns."),
+        (b"a,b\n1,2,3\n", "Line 2 has more values than the header, which names 2 columns."),
+        ("a,b\n1,café\n".encode("latin-1"), "Line 2 is not UTF-8 text. Save the file as UTF-8."),
+        (b"a,b\n1,\x002\n", "Line 2 holds a NUL byte. The file is not plain text."),
+        (b"a,b\n", "The file has a header but no rows."),
+        (",".join(f"c{i}" for i in range(10_001)).encode() + b"\n1\n", "The header names 10,001 columns;"),
+        (b"PAR1 and nothing else", "The file begins like a Parquet file but cannot be read as one."),
+    ],
+    ids=[
+        "empty file",
+        "no header",
+        "a column without a name",
+        "duplicate header",
+        "ragged, too short",
+        "ragged, too long",
+        "wrong encoding",
+        "NUL byte",
+        "no rows",
+        "10,001 columns",
+        "broken Parquet",
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_beside_the_field_and_nothing_typed_is_lost(send, content, message):
+    response = send(content)
+    assert response.status_code == 400
+    shown = words(response)
+    assert f"survey.csv: {message}" in shown
+    assert "Choose the file again" in shown
+    assert field_value(response, "title") == "Survey 1996"
+    assert not Dataset.objects.exists()
+
+
+def test_a_refused_file_leaves_nothing_behind(send, settings):
+    send(b"a,b\n1,2\n3\n")
+    assert not settings.TABLES_DIR.exists() or not list(settings.TABLES_DIR.iterdir())
+
+
+def test_a_parquet_zip_bomb_is_refused_before_it_unfolds(send, tmp_path):
+    bomb = tmp_path / "bomb.parquet"
+    duckdb.sql(f"COPY (SELECT 1 AS a FROM range(210000000)) TO '{bomb}'")
+    response = send(bomb.read_bytes(), "bomb.parquet")
+    assert response.status_code == 400
+    assert "bomb.parquet: The Parquet file unfolds to more than 200,000,000 rows" in words(response)
+    assert not Dataset.objects.exists()
+
+
+def test_a_message_about_a_file_never_quotes_a_row(send):
+    response = send(b'name,income\n"secret person,12345\n')
+    assert response.status_code == 400
+    assert "secret" not in words(response)
+
+
+def test_a_file_over_the_cap_is_a_clean_400_that_says_the_cap(send, settings):
+    settings.UPLOAD_CAP_BYTES = 2 * 2**20
+    response = send(b"a,b\n" + b"1,2\n" * 600_000)
+    assert response.status_code == 400
+    assert "Too large to upload" in words(response)
+    assert "A table may be at most 2 MB" in words(response)
+    assert not Dataset.objects.exists()
+
+
+def test_a_request_that_says_it_is_over_the_cap_is_refused_by_its_length(as_, alice, settings):
+    settings.UPLOAD_CAP_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000, 1000
+    response = as_(alice).post(URL, {"title": "Survey", "table": SimpleUploadedFile("survey.csv", b"x" * 5000)})
+    assert response.status_code == 400
+    assert "Too large to upload" in words(response)
+
+
+def test_a_file_just_under_the_cap_is_taken(send, settings):
+    settings.UPLOAD_CAP_BYTES = len(CSV)
+    assert send(CSV).status_code == 302
+
+
+def test_a_stranger_s_file_is_not_even_stored_for_a_moment(client, monkeypatch):
+    from django.core.files import uploadhandler
+
+    stored = []
+    opened = uploadhandler.TemporaryFileUploadHandler.new_file
+    monkeypatch.setattr(
+        uploadhandler.TemporaryFileUploadHandler,
+        "new_file",
+        lambda self, *args, **kwargs: (stored.append(args), opened(self, *args, **kwargs)),
+    )
+    response = client.post(URL, {"title": "Survey", "table": SimpleUploadedFile("survey.csv", CSV)})
+    assert response.status_code == 302
+    assert response.url.startswith("/accounts/login/")
+    assert stored == []
+    assert not Dataset.objects.exists()
+
+
+@pytest.mark.parametrize("title", ["", "   "])
+def test_a_table_without_a_title_is_refused(send, title):
+    response = send(CSV, title=title)
+    assert response.status_code == 400
+    assert "Title: nothing was typed. Say what the table is." in words(response)
+
+
+def test_a_form_without_a_file_is_refused(as_, alice):
+    response = as_(alice).post(URL, {"title": "Survey"})
+    assert response.status_code == 400
+    assert "Table: no file was chosen." in words(response)
+    assert field_value(response, "title") == "Survey"
+
+
+def test_the_file_s_name_is_shown_as_text_and_never_as_markup(send):
+    response = send(b"", "<img src=x onerror=alert(1)>.csv")
+    assert b"<img" not in response.content
+
+
+def shuffled(content):
+    header, *rows = content.splitlines()
+    return b"\n".join([header, *reversed(rows)]) + b"\n"
+
+
+@pytest.mark.parametrize("other", ["the same file", "in another order", "as Parquet"])
+@pytest.mark.parametrize("person", ["alice", "charlie"])
+def test_the_same_content_shares_the_budget_whoever_brings_it(
+    send, make_dataset, request, tmp_path, other, person, alice
+):
+    first = make_dataset(epsilon="2")
+    content = {"the same file": CSV, "in another order": shuffled(CSV)}.get(other) or as_parquet(CSV, tmp_path)
+    response = send(content, title="A second look", by=request.getfixturevalue(person))
+    second = Dataset.objects.get(title="A second look")
+    assert second.budget == first.budget
+    assert Budget.objects.count() == 1
+    page = request.getfixturevalue("client").get(response.url)
+    assert "This content was uploaded before, so it shares the budget it had then" in words(page)
+
+
+def test_other_content_has_a_budget_of_its_own(send, make_dataset):
+    make_dataset()
+    send(CSV + b"p200,30,male\n", title="Another table")
+    assert Dataset.objects.get(title="Another table").budget is None
+
+
+def test_a_copy_uploaded_before_the_budget_was_declared_shares_it_too(send, charlie, upload_file, alice):
+    first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    send(CSV, title="Copy", by=charlie)
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    services.declare_protection(dataset=first, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    assert Dataset.objects.get(title="Copy").budget == first.budget
+
+
+def test_a_table_goes_to_disc_and_is_never_held_whole(send, monkeypatch):
+    from django.core.files.uploadhandler import MemoryFileUploadHandler
+
+    monkeypatch.setattr(MemoryFileUploadHandler, "new_file", lambda *args, **kwargs: pytest.fail("held in memory"))
+    assert send(CSV).status_code == 302

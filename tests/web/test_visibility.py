@@ -1,0 +1,97 @@
+"""Publishing to everybody, taking back, withdrawing, cancelling."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Budget, LedgerEntry, Release
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+
+def post(client, name, release, **data):
+    return client.post(reverse(name, args=[release.pk]), data, follow=True)
+
+
+def readable(client, release):
+    """Every page and file of a release that a reader may want."""
+    urls = [reverse(name, args=[release.pk]) for name in ("release_detail", "release_status", "answers", "receipt")]
+    urls += [reverse("download", args=[release.pk, name]) for name in release.result["files"]]
+    return {client.get(url).status_code for url in urls}
+
+
+def test_a_published_release_is_its_people_s_until_they_make_it_public(published, as_, alice, charlie):
+    assert readable(as_(None), published) == {404}
+    assert readable(as_(charlie), published) == {404}
+    page = post(as_(alice), "visibility", published, public="yes")
+    assert "Public: everybody can read and download it, signed in or not." in words(page)
+    assert readable(as_(None), published) == {200}
+    assert readable(as_(charlie), published) == {200}
+
+
+def test_it_can_be_made_private_again(public, as_, alice):
+    page = post(as_(alice), "visibility", public, public="no")
+    assert "Private again. Whoever downloaded it keeps it." in words(page)
+    assert readable(as_(None), public) == {404}
+
+
+def test_a_public_page_shows_readers_no_controls(public, as_, charlie):
+    page = words(as_(charlie).get(reverse("release_detail", args=[public.pk])))
+    assert "Make private" not in page
+    assert "Withdraw" not in page
+    assert "Plan another" not in page
+
+
+@pytest.mark.parametrize("state", ["draft", "queued"])
+def test_what_is_not_published_cannot_be_made_public(draft, queued, as_, alice, state):
+    release = {"draft": draft, "queued": queued}[state]
+    page = post(as_(alice), "visibility", release, public="yes")
+    assert "Only a published release can be made public." in words(page)
+    assert not Release.objects.filter(is_public=True).exists()
+
+
+@pytest.mark.parametrize("value", ["", "maybe"])
+def test_a_form_that_says_neither_changes_nothing(public, as_, alice, value):
+    post(as_(alice), "visibility", public, public=value)
+    public.refresh_from_db()
+    assert public.is_public
+
+
+def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, as_, alice):
+    spent = Budget.objects.get().spent_epsilon
+    page = post(as_(alice), "withdraw", public)
+    assert "Withdrawn. The budget stays spent: what was learned cannot be unlearned." in words(page)
+    assert readable(as_(None), public) == {404}
+    assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 404
+    assert Budget.objects.get().spent_epsilon == spent > 0
+    assert as_(alice).get(reverse("release_detail", args=[public.pk])).status_code == 200
+    assert "Only a published release can be withdrawn." in words(post(as_(alice), "withdraw", public))
+
+
+def test_a_queued_release_can_be_cancelled_and_its_charge_comes_back(queued, as_, alice):
+    assert Budget.objects.get().spent_epsilon > 0
+    page = post(as_(alice), "cancel_release", queued)
+    assert "Cancelled before any data were touched; the charge was given back." in words(page)
+    assert Budget.objects.get().spent_epsilon == 0
+    assert [entry.kind for entry in LedgerEntry.objects.order_by("sequence")] == ["grant", "charge", "return"]
+
+
+def test_a_release_that_a_worker_has_claimed_cannot_be_cancelled(published, as_, alice):
+    page = post(as_(alice), "cancel_release", published)
+    assert "A worker has already started it, so the charge stays and it runs to its end." in words(page)
+    assert Budget.objects.get().spent_epsilon > 0
+
+
+def test_a_member_of_the_group_may_do_all_of_that_too(published, as_, bob):
+    post(as_(bob), "visibility", published, public="yes")
+    published.refresh_from_db()
+    assert published.is_public
+
+
+def test_a_withdrawn_release_is_gone_from_the_catalogue(public, as_):
+    assert public.title in words(as_(None).get("/catalogue/"))
+    services.withdraw_release(release=public)
+    assert public.title not in words(as_(None).get("/catalogue/"))
