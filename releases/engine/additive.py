@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sinh
 from typing import Protocol
 
 import numpy as np
@@ -39,7 +40,7 @@ class Noise(Protocol):
 
     @property
     def variance(self) -> float:
-        """Of one draw (within a relative 1e-9 of the discrete law's for scales above 1, an upper bound below)."""
+        """Of one draw. For Gaussian noise its parameter, an upper bound that is within a millionth from 1 on."""
         ...
 
     def draw(self, size: int | tuple[int, ...], rng: Randomness) -> NDArray[np.int64]: ...
@@ -74,7 +75,7 @@ class LaplaceNoise:
 
     @property
     def variance(self) -> float:
-        return 2 * float(self.scale) ** 2
+        return discrete_laplace_variance(float(self.scale))
 
     def draw(self, size: int | tuple[int, ...], rng: Randomness) -> NDArray[np.int64]:
         return discrete_laplace(scale=self.scale, size=size, rng=rng)
@@ -127,3 +128,9 @@ class GaussianNoise:
 
     def sum(self, *, count: int, beta: float) -> float:
         return gaussian_sum_quantile(variance=self.exact_variance, count=count, beta=beta)
+
+
+def discrete_laplace_variance(scale: float) -> float:
+    """2 q / (1 - q)² with q = e^(-1/scale), which is 1 / (2 sinh²(1 / (2 scale))); at least 10^-300."""
+    half = min(1 / (2 * scale), 340.0)
+    return 0.5 / sinh(half) ** 2

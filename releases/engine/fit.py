@@ -136,7 +136,7 @@ def fit_marginals(
     """
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
-    rows = _rows(measurements, total, total_variance)
+    rows = measured_rows(measurements, total, total_variance)
     solver = _Solver(tuple(shape), measurements, rows, order, passes, progress)
     reason = solver.run()
     weights = solver.tree.density(solver.prior.potentials(solver.at.z))
@@ -151,7 +151,7 @@ def fit_marginals(
     )
 
 
-def _rows(measurements: Sequence[Measurement], total: float | None, variance: float | None) -> float:
+def measured_rows(measurements: Sequence[Measurement], total: float | None, variance: float | None) -> float:
     """The number of rows: inverse-variance mean of the tables' sums and `total`, at least 1."""
     if total is not None and variance is None:
         return max(float(total), 1.0)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from releases.engine.additive import discrete_laplace_variance
 from releases.engine.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -71,15 +72,21 @@ def gaussian_design(shape: Sequence[int], wanted: Sequence[Axes]) -> tuple[Share
     return tuple(design)
 
 
-def laplace_design(shape: Sequence[int], wanted: Sequence[Axes], *, most_cells: int = 10**8) -> tuple[Share, ...]:
+def laplace_design(
+    shape: Sequence[int], wanted: Sequence[Axes], *, epsilon: float, most_cells: int = 10**8
+) -> tuple[Share, ...]:
     """Shares of epsilon: for each wanted marginal the union of the groups it touches, no table above `most_cells`.
 
     Groups are merged two by two, the best merge first, down to a single one; the best design met is taken.
+
+    Args:
+        epsilon: of the whole design, for a sensitivity of 1. Noise of a scale well below 1 is almost always 0, so
+            where epsilon is large the whole universe is measured.
     """
     noise = _Noise(shape, wanted)
     groups: list[Axes] = [(axis,) for axis in sorted({axis for axes in noise.wanted for axis in axes})]
     best = _grouped(shape, noise.wanted, groups)
-    least = noise.error([(one.axes, 2 / one.share**2) for one in best])
+    least = noise.error(_laplace_tables(best, epsilon))
     while len(groups) > 1:
         groups.sort(key=lambda group: (_cells(shape, group), group))
         merges = []
@@ -87,7 +94,7 @@ def laplace_design(shape: Sequence[int], wanted: Sequence[Axes], *, most_cells: 
             merged = [group for group in groups if group not in (first, second)] + [tuple(sorted(first + second))]
             design = _grouped(shape, noise.wanted, merged)
             if max(_cells(shape, one.axes) for one in design) <= most_cells:
-                merges.append((noise.error([(one.axes, 2 / one.share**2) for one in design]), merged, design))
+                merges.append((noise.error(_laplace_tables(design, epsilon)), merged, design))
         if not merges:
             break
         error, groups, design = min(merges, key=lambda merge: (merge[0], merge[1]))
@@ -96,9 +103,9 @@ def laplace_design(shape: Sequence[int], wanted: Sequence[Axes], *, most_cells: 
     return best
 
 
-def laplace_error(shape: Sequence[int], wanted: Sequence[Axes], design: Iterable[Share]) -> float:
-    """`design_error` of Laplace noise of scale 1 / share on every table (epsilon = 1; inversely proportional to it)."""
-    return design_error(shape, wanted, [(one.axes, 2 / one.share**2) for one in design])
+def laplace_error(shape: Sequence[int], wanted: Sequence[Axes], design: Iterable[Share], *, epsilon: float) -> float:
+    """`design_error` of discrete Laplace noise of scale 1 / (epsilon share) on every table."""
+    return design_error(shape, wanted, _laplace_tables(design, epsilon))
 
 
 def gaussian_error(shape: Sequence[int], wanted: Sequence[Axes], design: Iterable[Share]) -> float:
@@ -119,6 +126,14 @@ def design_error(shape: Sequence[int], wanted: Sequence[Axes], tables: Sequence[
         tables: what is measured, each with its noise variance in a cell; together they must cover what is wanted.
     """
     return _Noise(shape, wanted).error(tables)
+
+
+def cell_deviations(
+    shape: Sequence[int], wanted: Sequence[Axes], tables: Sequence[tuple[Axes, float]]
+) -> dict[Axes, float]:
+    """Standard deviation of one cell of each wanted marginal in the best unbiased estimate (none inside another)."""
+    noise = _Noise(shape, wanted)
+    return dict(zip(noise.wanted, np.sqrt(noise.variances(tables)).tolist(), strict=True))
 
 
 class _Noise:
@@ -145,17 +160,33 @@ class _Noise:
             if sets
         ]
 
+    def variances(self, tables: Sequence[tuple[Axes, float]]) -> NDArray[np.float64]:
+        """Of one cell of each wanted marginal: the total's own noise is left out."""
+        cells = np.array([_cells(self.shape, axes) for axes in self.wanted])
+        each: NDArray[np.float64] = (self.members[0] @ self._spread(tables)) / cells**2.0
+        return each
+
     def error(self, tables: Sequence[tuple[Axes, float]]) -> float:
+        # |S| cells of variance v_S leave |S| sqrt(2 v_S / pi) / 2 in expectation: the root of |S| times the sum of v_S
+        spread = self._spread(tables)
+        means = [math.sqrt(2 / math.pi) / 2 * float(np.mean(np.sqrt(each @ spread))) for each in self.members]
+        return math.prod(means) ** (1 / len(means))
+
+    def _spread(self, tables: Sequence[tuple[Axes, float]]) -> NDArray[np.float64]:
+        """For each piece A: product over A of (n_a - 1), times |A| / q_A."""
         precision = np.zeros(len(self.bits))
         for axes, variance in tables:
             within = (self.bits & ~_bits(axes)) == 0
             precision += within * self.cells / (_cells(self.shape, axes) * variance)
         if (precision == 0).any():
             raise InvalidInput("tables", [axes for axes, _ in tables], "must cover every wanted marginal")
-        # |S| cells of variance v_S leave |S| sqrt(2 v_S / pi) / 2 in expectation: the root of |S| times the sum of v_S
-        spread = self.degrees * self.cells / precision
-        means = [math.sqrt(2 / math.pi) / 2 * float(np.mean(np.sqrt(each @ spread))) for each in self.members]
-        return math.prod(means) ** (1 / len(means))
+        spread: NDArray[np.float64] = self.degrees * self.cells / precision
+        return spread
+
+
+def _laplace_tables(design: Iterable[Share], epsilon: float) -> list[tuple[Axes, float]]:
+    """Each table with the variance of discrete Laplace noise of scale 1 / (epsilon share)."""
+    return [(one.axes, discrete_laplace_variance(1 / (epsilon * one.share))) for one in design]
 
 
 def _largest(shape: Sequence[int], wanted: Sequence[Axes]) -> list[Axes]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from releases.engine.randomness import Randomness, uniform_below
 from releases.engine.result import Distribution
+from releases.engine.rounding import controlled_counts
 from releases.engine.universe import Attribute, AttributeKind, Universe
 
 
@@ -33,23 +34,13 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     """Make `rows` records whose marginals follow the distribution as closely as whole rows can."""
     bins: dict[str, NDArray[np.int64]] = {}
     for component in distribution.components:
-        counts = _systematic_counts(component.weights, rows, rng)
+        counts = controlled_counts(component.weights, rows, rng).reshape(-1)
         held = np.flatnonzero(counts)
         cells = np.repeat(held, counts[held])
         cells = cells[_permutation(rows, rng)]
         indices = np.unravel_index(cells, component.weights.shape)
         bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
     return Records(columns={each.name: _values(each, bins[each.name], rng) for each in universe.attributes}, rows=rows)
-
-
-def _systematic_counts(weights: NDArray[np.float64], rows: int, rng: Randomness) -> NDArray[np.int64]:
-    """Whole counts with sum `rows`, each within one of its expectation: systematic sampling along the cells."""
-    sums = np.cumsum(weights.reshape(-1))
-    start = float(rng.words(1)[0]) / 2.0**64
-    reached = np.floor(sums * (rows / sums[-1]) + start)
-    reached[-1] = rows
-    counts: NDArray[np.int64] = np.diff(np.minimum(reached, rows), prepend=0.0).astype(np.int64)
-    return counts
 
 
 def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:

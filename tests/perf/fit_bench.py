@@ -1,6 +1,6 @@
-"""What the fit reaches on seven attributes of Adult, and what a round over all marginals costs: for `manage.py bench`.
+"""What whole tables released by `marginal-fit` and `pmw` reach on seven attributes of Adult, and what a round costs.
 
-Noise here comes from numpy, seeded: these are measurements of accuracy and time, not releases.
+For `manage.py bench`: the mechanisms as they are, with the operating system's noise.
 """
 
 from __future__ import annotations
@@ -12,30 +12,34 @@ import json
 import math
 import resource
 import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from releases.engine.fit import Measurement, fit_marginals
-from releases.engine.marginal_design import gaussian_design, gaussian_error, laplace_design, laplace_error
+from releases.engine.histogram import Histogram
 from releases.engine.marginals import MarginalTree
-from releases.engine.randomness import StreamRandomness
-from releases.engine.rounding import controlled_counts
+from releases.engine.mechanisms.base import mechanism
+from releases.engine.privacy import privacy_budget
+from releases.engine.randomness import OperatingSystemRandomness
+from releases.engine.result import Distribution
+from releases.engine.run import run_release
+from releases.engine.synthetic import Records
+from releases.engine.universe import Schema
+from releases.engine.workload import Workload
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+#: Where the benchmark's tables lie beside a checkout.
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
-    from numpy.typing import NDArray
-
-DATA = Path("/work/shared/data")
-
-#: (name, epsilon, delta, to reach): the issue's targets; with delta 0, that of `pmw`.
+#: (mechanism, epsilon, delta, to reach): the mean total-variation distance over all three-way marginals.
 TARGETS = (
-    ("0.1", 0.1, 1e-9, 0.096),
-    ("1", 1.0, 1e-9, 0.0225),
-    ("10", 10.0, 1e-9, 0.0060),
-    ("1, pure", 1.0, 0.0, 0.034),
+    ("marginal-fit", "0.1", "1e-9", 0.096),
+    ("marginal-fit", "1", "1e-9", 0.0225),
+    ("marginal-fit", "10", "1e-9", 0.0060),
+    ("pmw", "1", "0", 0.034),
 )
 
 
@@ -49,20 +53,6 @@ def adult_reduced(directory: Path = DATA) -> NDArray[np.int64]:
     return np.bincount(np.ravel_multi_index(tuple(columns), shape), minlength=math.prod(shape)).reshape(shape)
 
 
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest rho with epsilon(rho, delta) <= epsilon: Canonne, Kamath and Steinke 2020, Corollary 13."""
-
-    def spent(rho: float) -> float:
-        alphas = 1 + np.exp(np.linspace(-6, 14, 20_001))
-        return float(np.min(alphas * rho + np.log1p(-1 / alphas) - np.log(alphas * delta) / (alphas - 1)))
-
-    low, high = 0.0, 100.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if spent(middle) > epsilon else (middle, high)
-    return low
-
-
 def triples(histogram: NDArray[Any]) -> list[tuple[int, ...]]:
     return list(itertools.combinations(range(histogram.ndim), 3))
 
@@ -74,72 +64,78 @@ def marginal_error(table: NDArray[Any], histogram: NDArray[Any]) -> float:
     return float(np.abs(mine / table.sum() - true / histogram.sum()).sum() / 2 / len(tree.sets))
 
 
-def measure(histogram: NDArray[Any], *, epsilon: float, delta: float, seed: int) -> tuple[list[Measurement], str]:
-    """The recipe: with delta, the noise of the smaller predicted error; without, Laplace noise. All data-free."""
-    shape, wanted = histogram.shape, triples(histogram)
-    rng = np.random.default_rng(seed)
-    rho = zcdp_rho(epsilon, delta) if delta else 0.0
-    laplace, gaussian = laplace_design(shape, wanted), gaussian_design(shape, wanted)
-    use_laplace = not rho or laplace_error(shape, wanted, laplace) / epsilon < gaussian_error(
-        shape, wanted, gaussian
-    ) / math.sqrt(rho)
-    taken = []
-    for one in laplace if use_laplace else gaussian:
-        exact = histogram.sum(axis=tuple(a for a in range(histogram.ndim) if a not in one.axes))
-        if use_laplace:
-            scale = 1 / (epsilon * one.share)
-            noise, variance = rng.laplace(scale=scale, size=exact.shape), 2 * scale**2
-        else:
-            variance = 1 / (2 * rho * one.share)
-            noise = rng.normal(scale=math.sqrt(variance), size=exact.shape)
-        taken.append(Measurement(axes=one.axes, table=exact + noise, variance=variance))
-    return taken, "Laplace" if use_laplace else "Gaussian"
+def declared(histogram: NDArray[np.int64]) -> Schema:
+    """A schema whose columns hold the bin's number."""
+    columns = [
+        {"name": f"c{axis}", "type": "integer", "edges": list(range(length + 1))}
+        for axis, length in enumerate(histogram.shape)
+    ]
+    return Schema.from_json({"version": 1, "columns": columns, "neighbours": "add_remove"})
 
 
-def synthetic_error(histogram: NDArray[Any], *, epsilon: float, delta: float, seed: int) -> dict[str, Any]:
-    """One run: measure, fit, and as many rows as the table has. Seconds are of all three."""
+def synthetic_error(histogram: NDArray[np.int64], *, name: str, epsilon: str, delta: str) -> dict[str, Any]:
+    """One release of all three-way marginals with as many rows as the table has. Seconds are of plan and run."""
+    schema = declared(histogram)
+    workload = Workload.from_json({"version": 1, "queries": [{"marginals": 3}]}, schema.universe)
     start = time.perf_counter()
-    tables, noise = measure(histogram, epsilon=epsilon, delta=delta, seed=seed)
-    fitted = fit_marginals(histogram.shape, tables)
-    fit_seconds = time.perf_counter() - start
-    rows = controlled_counts(fitted.weights, int(histogram.sum()), StreamRandomness(seed.to_bytes(8, "little")))
+    plan = mechanism(name).plan(
+        schema,
+        workload,
+        budget=privacy_budget(epsilon=epsilon, delta=delta),
+        beta=Fraction(1, 20),
+        options={"rows": int(histogram.sum())},
+    )
+    made = run_release(plan, Histogram(universe=schema.universe, counts=histogram), rng=OperatingSystemRandomness())
+    seconds = time.perf_counter() - start
+    assert made.records is not None
+    assert made.result.distribution is not None
     return {
-        "seconds": time.perf_counter() - start,
-        "fit_seconds": fit_seconds,
-        "fit_error": marginal_error(fitted.weights, histogram),
-        "rows_error": marginal_error(rows, histogram),
-        "passes": fitted.passes,
-        "tables": len(tables),
-        "noise": noise,
+        "seconds": seconds,
+        "predicted_seconds": plan.work.seconds,
+        "fit_error": marginal_error(_weights(made.result.distribution), histogram),
+        "rows_error": marginal_error(_table(made.records, histogram.shape), histogram),
+        "bound": made.result.bound.alpha,
+        "expected": plan.expectation.alpha if plan.expectation else math.nan,
     }
 
 
-def marginal_fit_table(seeds: Sequence[int] = range(5)) -> list[dict[str, Any]]:
-    """Accuracy and time on adult_reduced at each target, over seeds.
+def _weights(distribution: Distribution) -> NDArray[np.float64]:
+    (whole,) = distribution.components
+    return whole.weights
 
-    Each row: epsilon, delta, target, noise, tables measured; mean and worst error of the synthetic rows and the mean of
-    the fit itself; rows_over_fit; mean and worst seconds (measure, fit and rows); peak megabytes of the process.
+
+def _table(records: Records, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    bins = [
+        np.minimum(values.astype(np.int64), length - 1)  # the last bin is closed
+        for values, length in zip(records.columns.values(), shape, strict=True)
+    ]
+    return np.bincount(np.ravel_multi_index(tuple(bins), shape), minlength=math.prod(shape)).reshape(shape)
+
+
+def marginal_fit_table(seeds: Sequence[int] = range(5)) -> list[dict[str, Any]]:
+    """Accuracy and time on adult_reduced at each target, over as many releases as there are seeds.
+
+    Each row: mechanism, epsilon, delta, target; mean and worst error of the synthetic rows and the mean of the fit
+    itself; rows_over_fit; mean and worst seconds (plan, run and rows); bound and expected bound, means; peak megabytes
+    of the process.
     """
     histogram = adult_reduced()
-    synthetic_error(histogram, epsilon=1.0, delta=1e-9, seed=0)  # compiles
+    synthetic_error(histogram, name="marginal-fit", epsilon="1", delta="1e-9")  # compiles
     table = []
     for name, epsilon, delta, target in TARGETS:
-        runs = [synthetic_error(histogram, epsilon=epsilon, delta=delta, seed=seed) for seed in seeds]
-        rows, fits = ([run[key] for run in runs] for key in ("rows_error", "fit_error"))
+        runs = [synthetic_error(histogram, name=name, epsilon=epsilon, delta=delta) for _ in seeds]
+        mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
         table.append(
             {
-                "epsilon": name,
+                "mechanism": name,
+                "epsilon": epsilon,
                 "delta": delta,
                 "target": target,
-                "noise": runs[0]["noise"],
-                "tables": runs[0]["tables"],
-                "rows_error": float(np.mean(rows)),
-                "worst_rows_error": max(rows),
-                "fit_error": float(np.mean(fits)),
-                "rows_over_fit": float(np.mean(rows) / np.mean(fits)),
-                "seconds": float(np.mean([run["seconds"] for run in runs])),
+                "worst_rows_error": max(run["rows_error"] for run in runs),
+                "rows_over_fit": mean["rows_error"] / mean["fit_error"],
                 "worst_seconds": max(run["seconds"] for run in runs),
                 "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                **mean,
             }
         )
     return table

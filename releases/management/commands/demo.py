@@ -26,7 +26,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "health_insurance.csv
 TITLE = "Health insurance survey 1996"
 EPSILON = "1"
 BUDGET = "5"
-MECHANISMS = ("laplace-queries", "laplace-histogram")
+MECHANISMS = ("laplace-queries", "laplace-histogram", "pmw")
 
 
 class Command(BaseCommand):

@@ -1,0 +1,99 @@
+"""The parts of a universe that a workload's questions connect: each small enough to hold whole, or not at all.
+
+Questions about (age, sex) and (region, income) never meet, so a distribution that answers them needs no joint table
+of the four: the universe falls into the connected parts of the graph whose edges are the questions' attribute sets.
+Public declarations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.histogram import Counts
+from releases.engine.marginals import Axes, MarginalTree, marginal_tree
+from releases.engine.result import Component, Distribution
+from releases.engine.universe import Universe
+from releases.engine.workload import Workload
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Attributes that questions connect.
+
+    Attributes:
+        universe: of these attributes alone.
+        asked: the attribute sets of the questions in it, in universe order, none twice.
+    """
+
+    universe: Universe
+    asked: tuple[Names, ...]
+
+    @cached_property
+    def sets(self) -> tuple[Axes, ...]:
+        """The asked sets as axes of the part."""
+        return tuple(self.universe.axes(names) for names in self.asked)
+
+    @property
+    def tree(self) -> MarginalTree:
+        """Every asked marginal of a table over the part."""
+        return marginal_tree(self.universe.shape, self.sets)
+
+    @cached_property
+    def largest(self) -> tuple[Axes, ...]:
+        """The asked sets that lie in no other."""
+        return tuple(axes for axes in self.sets if not any(set(axes) < set(other) for other in self.sets))
+
+    def histogram(self, counts: Counts) -> NDArray[np.int64]:
+        """The exact joint table over the part."""
+        return np.ascontiguousarray(counts.marginal(self.universe.names))
+
+
+def connected_parts(workload: Workload) -> tuple[Part, ...]:
+    """The parts that the questions of `workload` fall into, in universe order."""
+    groups: list[set[str]] = []
+    for names in workload.marginals:
+        joined = set(names)
+        apart = []
+        for group in groups:
+            if group & joined:
+                joined |= group
+            else:
+                apart.append(group)
+        groups = [*apart, joined]
+    universe = workload.universe
+    ordered = sorted((tuple(sorted(group, key=universe.axis)) for group in groups), key=lambda g: universe.axis(g[0]))
+    return tuple(
+        Part(
+            universe=universe.project(names),
+            asked=tuple(each for each in workload.marginals if set(each) <= set(names)),
+        )
+        for names in ordered
+    )
+
+
+def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The answers of each family of the workload from one joint table a part."""
+    marginals: dict[Names, NDArray[Any]] = {}
+    for part, table in zip(parts, tables, strict=True):
+        marginals.update(zip(part.asked, part.tree.answer(table), strict=True))
+    return workload.answer(marginals.__getitem__)
+
+
+def distribution(universe: Universe, parts: Sequence[Part], tables: Iterable[NDArray[np.float64]]) -> Distribution:
+    """The parts' tables as independent components, and every attribute that nothing asks about evenly."""
+    asked = {name for part in parts for name in part.universe.names}
+    others = [each for each in universe.attributes if each.name not in asked]
+    return Distribution(
+        components=(
+            *(Component(names=part.universe.names, weights=table) for part, table in zip(parts, tables, strict=True)),
+            *(Component(names=(each.name,), weights=np.full(each.size, 1 / each.size)) for each in others),
+        )
+    )
