@@ -18,7 +18,7 @@ from releases.engine.privacy import PrivacyBudget, PureDP, decimal_text
 from releases.engine.workload import Sensitivity
 
 #: Amounts are rounded down to so many places, so that receipts can print them.
-_PLACES = 12
+_PLACES = 24
 _UNIT = 10**_PLACES
 
 

@@ -19,6 +19,7 @@ from releases.engine.accuracy import Bound, Proof
 from releases.engine.additive import Noise
 from releases.engine.allowance import Allowance
 from releases.engine.certificate import Certificate
+from releases.engine.errors import Unpriceable
 from releases.engine.fit import Measurement, fit_marginals, measured_rows
 from releases.engine.histogram import Counts
 from releases.engine.marginals import Axes
@@ -30,6 +31,9 @@ from releases.engine.result import Result
 from releases.engine.universe import Schema
 from releases.engine.workload import Family, Sensitivity, Workload
 
+#: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
+TOO_NOISY = "The budget is so small that the noise would not fit a 64-bit number."
+_LEAST_TO_SPEND = Fraction(1, 10**12)
 #: Share of the budget for the number of rows, where it is private.
 TOTAL_SHARE = Fraction(1, 40)
 #: Bytes a cell of the largest part: its counts, the fitted weights, and one array of the same size at work.
@@ -46,7 +50,13 @@ _MOST_ORDER = 5
 
 
 def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
-    """The parts of the workload, or the refusal where one has too many cells to hold."""
+    """The parts of the workload, or the refusal where one has too many cells to hold or there is nothing to spend."""
+    try:
+        amount = Allowance.of(request.budget).amount
+    except Unpriceable as error:
+        return infeasible(request, str(error))
+    if amount < _LEAST_TO_SPEND:
+        return infeasible(request, TOO_NOISY)
     parts = connected_parts(request.counts_asked)
     cells = max(part.universe.size for part in parts)
     return too_many_cells(request, cells=cells, bytes_each=BYTES_EACH) or parts
@@ -65,7 +75,7 @@ def refused_noise(request: Request, noises: Sequence[Noise]) -> Plan | None:
     """The refusal where noise would not fit 64 bits."""
     if all(0 < noise.variance < float(LARGEST_SCALE) ** 2 for noise in noises):
         return None
-    return infeasible(request, "The budget is so small that the noise would not fit a 64-bit number.")
+    return infeasible(request, TOO_NOISY)
 
 
 @dataclass(frozen=True, kw_only=True)

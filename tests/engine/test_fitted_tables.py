@@ -1,0 +1,313 @@
+"""`pmw` and `marginal-fit`: what each step may spend, what the certificate proves, and how parts fall apart."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine import accountant
+from releases.engine.accuracy import Proof
+from releases.engine.allowance import Allowance
+from releases.engine.certificate import Certificate
+from releases.engine.histogram import Histogram
+from releases.engine.mechanisms.base import mechanism
+from releases.engine.mechanisms.marginal_fit import MarginalFitPlan
+from releases.engine.mechanisms.pmw import Known, PMWPlan
+from releases.engine.parts import answers, connected_parts, distribution
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.workload import Sensitivity, Workload
+
+PURE = PureDP(epsilon=Fraction(1))
+APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+UNITS = [{"kind": "row"}, {"kind": "person", "id": "who", "max_rows": 3}]
+
+
+def schema_of(*sizes, neighbours="add_remove", unit=None):
+    columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(size + 1))} for i, size in enumerate(sizes)]
+    return Schema.from_json(
+        {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
+    )
+
+
+def workload_of(schema, *queries):
+    return Workload.from_json({"version": 1, "queries": list(queries)}, schema.universe)
+
+
+def planned(name, schema, *queries, budget=PURE, **options):
+    return mechanism(name).plan(
+        schema, workload_of(schema, *queries), budget=budget, beta=Fraction(1, 20), options=options
+    )
+
+
+def skewed(schema, rows, seed=1):
+    weights = np.random.default_rng(seed).dirichlet(np.full(schema.universe.size, 0.1))
+    counts = np.random.default_rng(seed).multinomial(rows, weights).reshape(schema.universe.shape)
+    return Histogram(universe=schema.universe, counts=counts.astype(np.int64))
+
+
+# Allowances
+
+
+@given(st.fractions(Fraction(1, 1000), 20), st.lists(st.floats(0.001, 1.0), min_size=1, max_size=20), st.booleans())
+def test_shares_add_up_to_no_more_than_the_whole(amount, parts, is_pure):
+    allowance = Allowance(amount=amount, is_pure=is_pure)
+    shares = allowance.shares(parts)
+    assert sum(each.amount for each in shares) <= amount
+    assert sum(each.amount for each in shares) > amount - Fraction(len(parts), 10**24) - amount / 10**9
+
+
+@given(st.fractions(Fraction(1, 10**6), 50))
+def test_the_epsilon_of_a_choice_costs_at_most_the_rho_it_has(rho):
+    epsilon = Allowance(amount=rho, is_pure=False).epsilon_of_choice
+    assert epsilon**2 / 8 <= rho
+    assert (epsilon + Fraction(2, 10**24)) ** 2 / 8 > rho
+
+
+@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
+def test_noise_of_an_allowance_costs_the_allowance(budget):
+    allowance = Allowance.of(budget)
+    noise = allowance.noise(Sensitivity(l1=2, l2_squared=4))
+    price = accountant.price((noise.event,), delta=getattr(budget, "delta", Fraction(0)))
+    assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
+    assert price.epsilon > Fraction(999, 1000) * budget.epsilon * 10**accountant.EPSILON_PLACES
+
+
+# What is spent
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
+def test_nearly_the_whole_budget_is_spent_and_no_more(name, budget, neighbours, unit):
+    schema = schema_of(3, 4, 5, neighbours=neighbours, unit=unit)
+    plan = planned(name, schema, {"marginals": 2}, budget=budget)
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=schema.neighbours)
+    assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
+    assert price.epsilon > Fraction(99, 100) * budget.epsilon * 10**accountant.EPSILON_PLACES
+
+
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
+def test_the_number_of_rows_is_measured_only_where_it_is_private(name):
+    town = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}
+    private, public = (
+        planned(
+            name,
+            Schema.from_json({"version": 1, "columns": [town], "neighbours": neighbours}),
+            {"marginals": 1},
+        )
+        for neighbours in ("add_remove", "replace")
+    )
+    assert private.total_noise is not None
+    assert public.total_noise is None
+    assert len(public.events) == len(private.events) - 1
+    counts = skewed(public.schema, 70)
+    assert public.run(counts, rng=StreamRandomness(b"public")).total == 70
+
+
+def test_scores_and_tables_of_pmw_are_as_sensitive_as_a_unit_s_rows_make_them():
+    for unit, rows in zip(UNITS, (1, 3), strict=True):
+        for neighbours, moved in (("add_remove", 1), ("replace", 2)):
+            plan = planned("pmw", schema_of(3, 4, neighbours=neighbours, unit=unit), {"marginals": 2})
+            assert isinstance(plan, PMWPlan)
+            assert plan.rounds.score == moved * rows
+            assert plan.rounds.table.l1_sensitivity == moved * rows
+            assert plan.certificate.noise.l1_sensitivity == rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.data())
+def test_a_score_moves_by_at_most_its_sensitivity_between_neighbours(seed, data):
+    """By brute force: the sum of absolute errors of any marginal against any whole answers."""
+    schema = schema_of(2, 3, 2)
+    counts = skewed(schema, 20, seed).counts
+    guess = np.random.default_rng(seed).integers(0, 9, size=(2, 3))
+    cell = tuple(data.draw(st.integers(0, size - 1)) for size in counts.shape)
+    other = tuple(data.draw(st.integers(0, size - 1)) for size in counts.shape)
+    added, replaced = counts.copy(), counts.copy()
+    added[cell] += 1
+    if counts[other]:
+        replaced[other] -= 1
+        replaced[cell] += 1
+
+    def score(table):
+        return np.abs(table.sum(axis=2) - guess).sum()
+
+    assert abs(score(added) - score(counts)) <= 1
+    assert abs(score(replaced) - score(counts)) <= 2
+
+
+# The certificate
+
+
+@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
+def test_a_certificate_fails_about_as_often_as_its_beta_says(budget):
+    """2,000 runs at beta 0.1; outside [0.06, 0.14] with probability below 1e-7, so looser tails are seen as well."""
+    schema = schema_of(3, unit=UNITS[1])
+    certificate = Certificate.of(Allowance.of(budget), schema=schema, beta=Fraction(1, 10))
+    rng = StreamRandomness(b"certificate")
+    exact, released = [np.array([40, 50, 60])], [np.array([90, 50, 60])]
+    failed = sum(certificate.bound(released, exact, rng).alpha < 50 for _ in range(2_000))
+    assert 0.06 * 2_000 <= failed <= 0.14 * 2_000
+
+
+def test_a_certificate_speaks_of_the_largest_error_of_all_families():
+    certificate = Certificate.of(
+        Allowance(amount=Fraction(1000), is_pure=True), schema=schema_of(3), beta=Fraction(1, 20)
+    )
+    exact = [np.array([0, 0]), np.array([10])]
+    bound = certificate.bound([np.array([0, -3]), np.array([17])], exact, StreamRandomness(b"x"))
+    assert bound.half_widths == (7.0, 7.0)
+    assert bound.proof is Proof.AFTER
+
+
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
+def test_estimates_are_whole_counts_so_that_the_measured_error_is_theirs(name):
+    schema = schema_of(3, 4, 2)
+    result = planned(name, schema, {"marginals": 2}).run(skewed(schema, 500), rng=StreamRandomness(b"whole"))
+    assert all((each == np.rint(each)).all() for each in result.estimates)
+
+
+# Parts
+
+
+def test_questions_that_never_meet_fall_into_parts():
+    schema = schema_of(2, 3, 4, 5)
+    workload = workload_of(schema, {"marginal": ["c0", "c2"]}, {"prefix": "c3"}, {"marginal": ["c2"]})
+    parts = connected_parts(workload)
+    assert [part.universe.names for part in parts] == [("c0", "c2"), ("c3",)]
+    assert [part.largest for part in parts] == [((0, 1),), ((0,),)]
+    counts = skewed(schema, 200)
+    tables = [part.histogram(counts) for part in parts]
+    for mine, direct in zip(answers(workload, parts, tables), workload.answer(counts.marginal), strict=True):
+        np.testing.assert_array_equal(mine, direct)
+    described = distribution(schema.universe, parts, [table.astype(float) for table in tables])
+    np.testing.assert_allclose(described.marginal(("c1",)), np.full(3, 1 / 3))
+    np.testing.assert_allclose(described.marginal(("c0", "c2")) * 200, counts.marginal(("c0", "c2")))
+
+
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit", "laplace-queries"])
+def test_a_huge_universe_is_released_where_its_parts_are_small(name):
+    schema = schema_of(*(1000,) * 5)
+    plan = planned(name, schema, {"marginals": 1}, budget=PureDP(epsilon=Fraction(100)))
+    assert not plan.infeasible
+
+    class Counts:
+        universe = schema.universe
+
+        def marginal(self, names):
+            return np.full(1000, 7, dtype=np.int64)
+
+    result = plan.run(Counts(), rng=StreamRandomness(b"huge"))
+    assert abs(result.total - 7000) < 100
+    assert np.abs(np.concatenate(result.estimates) - 7).max() <= result.bound.alpha
+
+
+def test_what_nobody_measured_is_even():
+    schema = schema_of(4, 3)
+    plan = planned("pmw", schema, {"marginals": 1}, rounds=1, budget=PureDP(epsilon=Fraction(50)))
+    result = plan.run(skewed(schema, 1200), rng=StreamRandomness(b"one round"))
+    even = [np.ptp(each) <= 1 for each in result.estimates]
+    assert even.count(True) == 1
+    assert len(result.notes["tables chosen, in order"]) == 1
+
+
+# Accuracy
+
+
+def test_pmw_measures_what_is_worst_first():
+    """All rows in one cell of c0 × c1 while c2 is even: at a large epsilon the first table must have c0 and c1."""
+    schema = schema_of(4, 4, 4)
+    counts = np.zeros(schema.universe.shape, dtype=np.int64)
+    counts[1, 2, :] = 500
+    plan = planned("pmw", schema, {"marginals": 2}, rounds=1, budget=PureDP(epsilon=Fraction(20)))
+    for seed in range(20):
+        result = plan.run(
+            Histogram(universe=schema.universe, counts=counts), rng=StreamRandomness(seed.to_bytes(4, "big"))
+        )
+        assert result.notes["tables chosen, in order"] == ["c0 × c1"]
+
+
+def test_updates_bring_what_is_known_nearer_to_each_noisy_table():
+    schema = schema_of(4, 5)
+    workload = workload_of(schema, {"marginals": 1})
+    (part,) = connected_parts(workload_of(schema, {"marginal": ["c0", "c1"]}, *({"marginals": 1},)))
+    assert len(connected_parts(workload)) == 2
+    known = Known(part, 100, spread=1e-6)
+    noisy = np.random.default_rng(0).integers(1, 20, size=(4, 5))
+    noisy = noisy * 100 // noisy.sum() + 1
+    known.rows = int(noisy.sum())
+    known.learn(0, noisy)
+    np.testing.assert_allclose(known.answer(0), noisy, atol=1)
+    assert known.weights.sum() == pytest.approx(noisy.sum())
+
+
+def test_the_larger_the_epsilon_the_nearer_the_answers():
+    schema = schema_of(6, 5, 4)
+    counts = skewed(schema, 2_000)
+    truth = np.concatenate(workload_of(schema, {"marginals": 2}).answer(counts.marginal))
+    for name in ("pmw", "marginal-fit"):
+        errors = []
+        for epsilon in (Fraction(1, 20), Fraction(1), Fraction(30)):
+            plan = planned(name, schema, {"marginals": 2}, budget=PureDP(epsilon=epsilon))
+            runs = [plan.run(counts, rng=StreamRandomness(bytes([i]))) for i in range(5)]
+            errors.append(np.mean([np.abs(np.concatenate(run.estimates) - truth).mean() for run in runs]))
+        assert errors[0] > errors[1] > errors[2]
+        assert errors[2] < 2
+
+
+def test_marginal_fit_takes_the_noise_that_leaves_less():
+    schema = schema_of(*(4,) * 8)
+    many = planned("marginal-fit", schema, {"marginals": 3}, budget=APPROX)
+    few = planned("marginal-fit", schema, {"marginals": 1, "columns": ["c0"]}, budget=APPROX)
+    assert isinstance(many, MarginalFitPlan)
+    assert many.parameters["noise"] == "discrete Gaussian"
+    assert few.parameters["noise"] == "discrete Laplace"
+
+
+def test_at_a_large_epsilon_the_universe_itself_is_measured_and_nothing_is_fitted():
+    schema = schema_of(6, 5, 4)
+    plan = planned("marginal-fit", schema, {"marginals": 2}, budget=PureDP(epsilon=Fraction(12)))
+    assert plan.parameters["tables measured"] == "1"
+    counts = skewed(schema, 2_000)
+    result = plan.run(counts, rng=StreamRandomness(b"whole"))
+    (component,) = result.distribution.components
+    assert np.abs(component.weights - counts.counts).sum() <= 10
+
+
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
+def test_a_budget_too_small_for_any_noise_is_refused_in_one_sentence(name):
+    for budget in (
+        PureDP(epsilon=Fraction(1, 10**18)),
+        PureDP(epsilon=Fraction(1, 10**100)),
+    ):
+        assert "64-bit" in planned(name, schema_of(3, 4), {"marginals": 2}, budget=budget).infeasible
+    no_rho = ApproxDP(epsilon=Fraction(1, 10**9), delta=Fraction(1, 10**9))
+    assert "no rho" in planned(name, schema_of(3, 4), {"marginals": 2}, budget=no_rho).infeasible
+
+
+def test_the_expectation_says_that_it_is_no_promise_and_lies_near_what_happens():
+    schema = schema_of(6, 5, 4)
+    counts = skewed(schema, 2_000)
+    for name in ("pmw", "marginal-fit"):
+        plan = planned(name, schema, {"marginals": 2})
+        assert plan.bound is None
+        assert plan.expectation.proof is Proof.EXPECTED
+        proved = [plan.run(counts, rng=StreamRandomness(bytes([i]))).bound.alpha for i in range(10)]
+        assert plan.expectation.alpha / 5 < float(np.median(proved)) < plan.expectation.alpha * 2
+
+
+def test_prefixes_too_give_synthetic_rows_to_noisy_answers():
+    schema = schema_of(20)
+    plan = planned("laplace-queries", schema, {"prefix": "c0"}, budget=PureDP(epsilon=Fraction(20)))
+    counts = skewed(schema, 5_000)
+    result = plan.run(counts, rng=StreamRandomness(b"prefix"))
+    assert abs(result.total - 5_000) < 5 * sqrt(plan.noise.variance) + 50
+    assert np.abs(result.distribution.marginal(("c0",)) * 5_000 - counts.counts).max() < 100
