@@ -235,6 +235,24 @@ def test_pmw_measures_what_is_worst_first():
         assert result.notes["tables chosen, in order"] == ["c0 × c1"]
 
 
+def test_no_table_is_measured_twice_and_there_are_no_more_rounds_than_tables():
+    schema = schema_of(3, 4, 2)
+    plan = planned("pmw", schema, {"marginals": 2}, rounds=50, budget=PureDP(epsilon=Fraction(1, 10)))
+    result = plan.run(skewed(schema, 300), rng=StreamRandomness(b"every table"))
+    assert sorted(result.notes["tables chosen, in order"]) == ["c0 × c1", "c0 × c2", "c1 × c2"]
+
+
+def test_more_rows_and_more_epsilon_make_more_rounds():
+    schema = schema_of(*(8,) * 8)
+
+    def rounds(population, epsilon):
+        plan = planned("pmw", schema, {"marginals": 2}, population=population, budget=PureDP(epsilon=Fraction(epsilon)))
+        return plan.rounds.number
+
+    assert rounds(100, 1) < rounds(10_000, 1) < rounds(1_000_000, 1) == 28
+    assert rounds(10_000, "0.1") < rounds(10_000, 1) < rounds(10_000, 10)
+
+
 def test_updates_bring_what_is_known_nearer_to_each_noisy_table():
     schema = schema_of(4, 5)
     workload = workload_of(schema, {"marginals": 1})

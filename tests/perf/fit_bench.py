@@ -34,6 +34,9 @@ from releases.engine.workload import Workload
 #: Where the benchmark's tables lie beside a checkout.
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
+#: The public guess of the number of rows that `pmw` chooses its number of rounds by.
+ASSUMED_ROWS = 50_000
+
 #: (mechanism, epsilon, delta, to reach): the mean total-variation distance over all three-way marginals.
 TARGETS = (
     ("marginal-fit", "0.1", "1e-9", 0.096),
@@ -83,7 +86,7 @@ def synthetic_error(histogram: NDArray[np.int64], *, name: str, epsilon: str, de
         workload,
         budget=privacy_budget(epsilon=epsilon, delta=delta),
         beta=Fraction(1, 20),
-        options={"rows": int(histogram.sum())},
+        options={"rows": int(histogram.sum()), **({"population": ASSUMED_ROWS} if name == "pmw" else {})},
     )
     made = run_release(plan, Histogram(universe=schema.universe, counts=histogram), rng=OperatingSystemRandomness())
     seconds = time.perf_counter() - start

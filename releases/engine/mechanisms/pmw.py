@@ -1,9 +1,10 @@
 """Private multiplicative weights offline (MWEM): measure, one after the other, the marginals that are worst answered.
 
-Each of T rounds chooses a marginal by the exponential mechanism, the score being the sum over its cells of the absolute
-error of what is known so far, less what noise of a measurement would add; measures the whole marginal with noise; and
-updates a distribution over the universe by multiplicative weights over all measurements so far. What is released at the
-end is the distribution fitted to all measurements (`fit`), which is post-processing, and its certified largest error.
+Each of T rounds chooses a marginal that is not measured yet by the exponential mechanism, the score being the sum over
+its cells of the absolute error of what is known so far, less what noise of a measurement would add; measures the whole
+marginal with noise; and updates a distribution over the universe by multiplicative weights over all measurements so
+far. What is released at the end is the distribution fitted to all measurements (`fit`), which is post-processing, and
+its certified largest error.
 
     p  <-  p exp(ln((y_S + s) / (n p_S + s))) / normaliser       for each measured marginal S with noisy counts y_S >= 0
 
@@ -53,7 +54,7 @@ from releases.engine.mechanisms.fitted_tables import (
 )
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.parts import Part
-from releases.engine.privacy import decimal_text
+from releases.engine.privacy import PureDP, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.selection import exponential_mechanism
@@ -61,16 +62,24 @@ from releases.engine.workload import Sensitivity
 
 ROUNDS = Option(
     name="rounds",
-    help="How many marginals are chosen and measured; left empty, about one and a half for each attribute, more where "
-    "epsilon is large. Never more than there are.",
+    help="How many tables are chosen and measured; left empty, more the larger epsilon and the assumed number of rows "
+    "are against the tables' cells. Never more than there are.",
     lowest=1,
     highest=1_000,
 )
+POPULATION = Option(
+    name="population",
+    help="How many rows the table is assumed to have, to choose the number of rounds; public, never checked.",
+    lowest=1,
+    highest=10**12,
+    default=10_000,
+)
 #: Share of the rounds' budget for the choices.
 CHOICE_SHARE = Fraction(1, 10)
-#: Rounds for each attribute at epsilon 1; they grow with the fourth root of epsilon. On Adult (7 attributes, 48,842
-#: rows) this is within a tenth of the best number at epsilon 0.1, 1 and 10.
-_ROUNDS_EACH = 1.5
+#: Rounds are √(ε N / c) with Laplace noise, with N rows and c cells in a table on average; with Gaussian noise, which
+#: grows with the root of the rounds only, four times the square of that. On Adult (35 tables of 427 cells, 48,842 rows)
+#: this is within a tenth of the best number at epsilon 0.1, 1 and 10.
+_GAUSSIAN_ROUNDS = 4
 #: In each round every measurement is worked in so often.
 _CYCLES = 2
 #: Seconds a cell for one update that answers all marginals anew.
@@ -111,7 +120,7 @@ class PrivateMultiplicativeWeights(Mechanism):
     source = (
         "Hardt, Ligett and McSherry, A Simple and Practical Algorithm for Differentially Private Data Release (2012)"
     )
-    options = (ROWS, ROUNDS, MEASURE)
+    options = (ROWS, ROUNDS, POPULATION, MEASURE)
 
     def _plan(self, request: Request) -> Plan:
         parts = usable_parts(request)
@@ -120,13 +129,14 @@ class PrivateMultiplicativeWeights(Mechanism):
         allowance = Allowance.of(request.budget)
         measured = Fraction(request.options["measure"], 100)
         certificate = Certificate.of(allowance.share(measured), schema=request.schema, beta=request.beta)
-        candidates = [(part, axes) for part in parts for axes in part.largest]
+        cells = sorted(
+            (prod(part.universe.shape[axis] for axis in axes) for part in parts for axes in part.largest), reverse=True
+        )
         total_noise, left = split_total(allowance.share(1 - measured), request.schema)
-        rounds = _rounds(left, histogram_sensitivity(request.schema), _how_many(request, len(candidates)))
+        rounds = _rounds(left, histogram_sensitivity(request.schema), _how_many(request, cells))
         noises = [*([total_noise] if total_noise else []), rounds.table, certificate.noise]
         if (refusal := refused_noise(request, noises)) is not None:
             return refusal
-        cells = sorted((prod(part.universe.shape[axis] for axis in axes) for part, axes in candidates), reverse=True)
         width = rounds.table.largest(count=sum(cells[: rounds.number]), beta=float(request.beta))
         return PMWPlan(
             **request.inputs(),
@@ -135,7 +145,7 @@ class PrivateMultiplicativeWeights(Mechanism):
             certificate=certificate,
             total_noise=total_noise,
             events=(*([total_noise.event] if total_noise else []), *rounds.events(), certificate.noise.event),
-            parameters=_parameters(parts, rounds, allowance, certificate, len(candidates)),
+            parameters=_parameters(parts, rounds, allowance, certificate, len(cells)),
             expectation=expected_bound(
                 request,
                 (width,) * len(request.counts_asked.families),
@@ -147,13 +157,15 @@ class PrivateMultiplicativeWeights(Mechanism):
         )
 
 
-def _how_many(request: Request, candidates: int) -> int:
-    """The number of rounds asked for, else a number that suits the questions and epsilon; never more than tables."""
+def _how_many(request: Request, cells: Sequence[int]) -> int:
+    """The number of rounds asked for, else one that suits the tables and epsilon; never more than there are tables."""
     asked = request.options["rounds"]
     if asked is None:
-        attributes = len({name for names in request.counts_asked.marginals for name in names})
-        asked = max(2, round(_ROUNDS_EACH * attributes * float(request.budget.epsilon) ** 0.25))
-    return min(int(asked), candidates)
+        rows = request.options["population"] / request.schema.unit.max_rows
+        signal = float(request.budget.epsilon) * rows * len(cells) / sum(cells)
+        pure = isinstance(request.budget, PureDP)
+        asked = max(1, round(sqrt(signal) if pure else _GAUSSIAN_ROUNDS * signal))
+    return min(int(asked), len(cells))
 
 
 def _rounds(allowance: Allowance, moved: Sensitivity, number: int) -> Rounds:
@@ -213,14 +225,20 @@ class PMWPlan(FittedTablesPlan):
             known[position].learn(table, truth + self.rounds.table.draw(truth.shape, rng))
             chosen.append(" × ".join(names_of(self.parts[position], known[position].tree.sets[table])))
         measured = [each.measurements(self.rounds.table.variance) for each in known]
+        del known, truths  # their weights, before the fit makes its own
         weights, rows = self._fitted(measured, total, within(progress, "Fitting", 0.5, 0.95))
         return self._certified(weights, rows, exact, rng, {"tables chosen, in order": chosen})
 
     def _choose(
         self, known: Sequence[Known], truths: Sequence[Sequence[NDArray[np.int64]]], rng: Randomness
     ) -> tuple[int, int]:
-        """The part and table of a marginal that is answered badly, by the exponential mechanism."""
-        places = [(part, table) for part, tables in enumerate(truths) for table in range(len(tables))]
+        """The part and table of an unmeasured marginal that is answered badly, by the exponential mechanism."""
+        places = [
+            (part, table)
+            for part, tables in enumerate(truths)
+            for table in range(len(tables))
+            if table not in known[part].measured
+        ]
         mean = sqrt(self.rounds.table.variance * (0.5 if self._is_pure else 2 / pi))  # of the noise's size
         scores = [
             int(np.abs(truths[part][table] - known[part].answer(table)).sum()) - round(mean * truths[part][table].size)
@@ -252,8 +270,8 @@ class Known:
         self.tree: MarginalTree = marginal_tree(part.universe.shape, part.largest)
         self.rows, self.spread = rows, spread
         self.weights = np.full(part.universe.shape, rows / part.universe.size)
+        self.measured: dict[int, NDArray[np.int64]] = {}
         self._answers = self.tree.answer_vector(self.weights)
-        self._tables: dict[int, list[NDArray[np.int64]]] = {}
 
     def answer(self, table: int) -> NDArray[np.int64]:
         """The present answers of a marginal, in whole counts."""
@@ -261,17 +279,15 @@ class Known:
 
     def learn(self, table: int, noisy: NDArray[np.int64]) -> None:
         """Take in a measurement: it first, then all so far by turns."""
-        self._tables.setdefault(table, []).append(noisy)
+        self.measured[table] = noisy
         self._update(table)
         for _ in range(_CYCLES - 1):
-            for each in self._tables:
+            for each in self.measured:
                 self._update(each)
 
     def _update(self, table: int) -> None:
-        measured = self._tables[table]
-        spread = self.spread / sqrt(len(measured))
-        target = np.maximum(np.mean(measured, axis=0), 0.0)
-        step = np.log((target + spread) / (self.tree.tables(self._answers)[table] + spread))
+        target = np.maximum(self.measured[table], 0)
+        step = np.log((target + self.spread) / (self.tree.tables(self._answers)[table] + self.spread))
         scaled = self.tree.scale_by_exp(self.weights, {table: step})
         back = self.rows / scaled.total
         self.weights *= back
@@ -281,6 +297,5 @@ class Known:
         """Everything measured."""
         return [
             Measurement(axes=self.tree.sets[table], table=noisy.astype(np.float64), variance=variance)
-            for table, tables in self._tables.items()
-            for noisy in tables
+            for table, noisy in self.measured.items()
         ]
