@@ -45,6 +45,9 @@ _DROP = 0.55
 #: A row may move to a cell that expects at least this many rows.
 _POSSIBLE = 0.02
 
+#: Cells sampled at a time.
+_CHUNK = 1 << 20
+
 #: Rows times marginals visited in all sweeps together, about four seconds of work: fewer sweeps are made beyond.
 _MOST_WORK = 4e8
 
@@ -67,7 +70,7 @@ def controlled_counts(
     kept = list(sets) or _triples(weights.ndim)
     kernels = compiled_kernels()
     if rows and kernels:
-        _anneal(counts, weights * (rows / weights.sum()), kept, second | 1, kernels)
+        _anneal(counts, weights, kept, second | 1, kernels)
     return counts
 
 
@@ -78,13 +81,17 @@ def systematic_counts(weights: NDArray[np.float64], rows: int, start: float) -> 
     """
     if not (weights >= 0).all() or not 0 < float(weights.sum()) < math.inf:
         raise InvalidInput("weights", weights.shape, "must hold non-negative finite numbers, not all 0")
-    sums = np.cumsum(weights.reshape(-1))
-    sums *= rows / sums[-1]
-    sums += start
-    reached = np.floor(sums, out=sums).astype(np.int64)
-    np.minimum(reached, rows, out=reached)  # rows + start may round up to rows + 1
-    reached[-1] = rows
-    counts = np.diff(reached, prepend=np.int64(0))
+    flat, counts = weights.reshape(-1), np.empty(weights.size, dtype=np.int64)
+    scale, before, reached_before = rows / float(weights.sum()), 0.0, 0
+    for first in range(0, flat.size, _CHUNK):
+        sums = np.cumsum(flat[first : first + _CHUNK])
+        sums += before
+        reached = np.floor(sums * scale + start).astype(np.int64)
+        np.minimum(reached, rows, out=reached)  # rows + start may round up to rows + 1
+        if first + _CHUNK >= flat.size:
+            reached[-1] = rows
+        counts[first : first + _CHUNK] = np.diff(reached, prepend=np.int64(reached_before))
+        before, reached_before = float(sums[-1]), int(reached[-1])
     return counts.reshape(weights.shape)
 
 
@@ -93,7 +100,7 @@ def _triples(axes: int) -> list[Axes]:
 
 
 def _anneal(
-    counts: NDArray[np.int64], expected: NDArray[np.float64], sets: Sequence[Axes], seed: int, kernels: ModuleType
+    counts: NDArray[np.int64], weights: NDArray[np.float64], sets: Sequence[Axes], seed: int, kernels: ModuleType
 ) -> None:
     """Move rows of `counts`, in place: at most one of each occupied cell, for none needs to move further than that."""
     shape = counts.shape
@@ -101,7 +108,8 @@ def _anneal(
     cells = np.flatnonzero(flat)
     rows = np.stack(np.unravel_index(cells, shape), axis=1).astype(np.int32)
     tree = marginal_tree(shape, tuple(tuple(sorted(axes)) for axes in sets))
-    residual = tree.answer_vector(counts) - tree.answer_vector(expected)
+    each = float(counts.sum()) / float(weights.sum())
+    residual = tree.answer_vector(counts) - tree.answer_vector(weights) * each
     sweeps = min(_SWEEPS, max(1, int(_MOST_WORK / (len(rows) * len(sets)))))
     tables = _tables(shape, tree.sets, tree.offsets)
     unit = int(tables[-1].max())
@@ -109,7 +117,7 @@ def _anneal(
     for temperature in np.geomspace(_HOTTEST * unit, _COLDEST * unit, sweeps):
         state = np.uint64(
             kernels.anneal_rows(
-                rows, residual, expected.reshape(-1), *tables, temperature, _DROP * unit, _POSSIBLE, state
+                rows, residual, weights.reshape(-1), *tables, temperature, _DROP * unit, _POSSIBLE / each, state
             )
         )
     flat[cells] -= 1

@@ -64,6 +64,16 @@ def test_a_systematic_sample_has_its_expectation_on_average():
     np.testing.assert_allclose(mean, weights * 30 / weights.sum(), atol=1e-3)
 
 
+def test_sampling_a_few_cells_at_a_time_gives_the_same_kind_of_sample(monkeypatch):
+    weights = np.random.default_rng(4).random((5, 7, 3))
+    whole = systematic_counts(weights, 40, 0.3)
+    monkeypatch.setattr(rounding, "_CHUNK", 8)
+    counts = systematic_counts(weights, 40, 0.3)
+    assert counts.sum() == 40
+    assert np.abs(counts - weights * 40 / weights.sum()).max() < 1
+    assert np.abs(np.cumsum(counts) - np.cumsum(whole)).max() <= 1
+
+
 def test_whole_weights_come_back_as_they_are():
     table = np.random.default_rng(2).poisson(3, size=SHAPE)
     counts = controlled_counts(table.astype(float), int(table.sum()), StreamRandomness(b"whole"))
