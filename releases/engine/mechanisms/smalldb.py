@@ -146,6 +146,13 @@ class SmallDB(Mechanism):
                 f"{shape.most_rows:,} rows can."
             )
             return infeasible(request, reason)
+        assumed = setting_of(
+            request.schema,
+            size,
+            split,
+            rows=options["population"],
+            off=total_tail(request.schema, split),
+        )
         return SmallDBPlan(
             **request.inputs(),
             shape=shape,
@@ -156,8 +163,8 @@ class SmallDB(Mechanism):
             expectation=self._expectation(request, shape, size, split),
             work=Work(
                 cells=sum(part.kind_of_cell.size for part in shape.parts),
-                seconds=shape.seconds(size),
-                bytes=shape.bytes(size),
+                seconds=shape.seconds(assumed),
+                bytes=shape.bytes(assumed),
             ),
         )
 
@@ -196,7 +203,7 @@ class SmallDB(Mechanism):
         return Bound(
             beta=request.beta,
             half_widths=(alpha,) * len(request.counts_asked.families),
-            proof=Proof.SIMULATED,
+            proof=Proof.ASSUMED,
             formula=formula(shape, n=f"n = {population}"),
             source=self.source,
         )
@@ -225,6 +232,10 @@ def total_tail(schema: Schema, split: Split) -> int:
         return 0
     scale = schema.unit.max_rows / split.total
     return max(1, laplace_max_quantile(scale=scale, count=1, beta=float(split.beta_total)))
+
+
+def setting_of(schema: Schema, size: int, split: Split, *, rows: int, off: int) -> Setting:
+    return Setting(size=size, rows=rows, epsilon=split.choice, unit=schema.unit.max_rows, off=off)
 
 
 def theorem(shape: Shape, size: int, split: Split, *, rows: float, off: float, schema: Schema) -> float:
@@ -268,20 +279,14 @@ class SmallDBPlan(Plan):
         exact = self._answers(tables)
         true_total = int(tables[0].sum())
         total = released_total(true_total, self.schema, self.split, rng)
-        setting = Setting(
-            size=self.size,
-            rows=total,
-            epsilon=self.split.choice,
-            unit=self.schema.unit.max_rows,
-            off=abs(total - true_total),
-        )
+        # Where the total is public, so is whether it was 0 and had to be cut to 1.
+        off = total_tail(self.schema, self.split) if self.split.total else abs(total - true_total)
+        setting = setting_of(self.schema, self.size, self.split, rows=total, off=off)
         kinds = [part.of_kinds(table) for part, table in zip(self.shape.parts, tables, strict=True)]
         # The same words and share at every pause: they are there so that the run can be stopped, and tell nothing.
         drawn = self.shape.draw(kinds, setting, rng, lambda: progress("Weighing all small databases", 0.1))
         progress("Answering", 0.9)
         answers = self._answers([part.gathered(each) for part, each in zip(self.shape.parts, drawn, strict=True)])
-        # Where the total is public, so is whether it was 0 and had to be cut to 1.
-        off = total_tail(self.schema, self.split) if self.split.total else abs(total - true_total)
         bound = self._bound(total, off, self._measured(answers, exact, total, rng))
         spread = [part.spread(each) for part, each in zip(self.shape.parts, drawn, strict=True)]
         return Result(

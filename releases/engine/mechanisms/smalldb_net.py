@@ -49,7 +49,7 @@ from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.selection import exponential_mechanism
 from releases.engine.smalldb.laminar import attributes_asked
-from releases.engine.smalldb.net import Net
+from releases.engine.smalldb.net import BATCH, Net
 from releases.engine.universe import Universe
 from releases.engine.workload import Workload
 
@@ -136,12 +136,15 @@ class SmallDBNet(Mechanism):
         }
 
     def _work(self, request: Request, asked: Universe, count: int) -> Work:
-        answers, size = request.counts_asked.size, request.options["size"]
-        drawn = count * (1e-4 + 3e-8 * len(asked.shape) * (size + sum(asked.shape)))
+        """Candidates are drawn, and each of their rows is looked at once for each family, a batch at a time."""
+        workload, size, columns = request.counts_asked, request.options["size"], len(asked.shape)
+        drawn = count * (1e-4 + 3e-8 * columns * (size + sum(asked.shape)))
+        looked_at = count * size * len(workload.families) * 1.5e-8
+        batch = min(count, max(1, BATCH // workload.size))
         return Work(
-            cells=count * answers,
-            seconds=0.1 + drawn + count * answers * 6e-9,
-            bytes=(96 << 20) + 16 * asked.size + 32 * answers,
+            cells=count * workload.size,
+            seconds=0.1 + drawn + looked_at + count * workload.size * 6e-9,
+            bytes=16 * asked.size + 24 * batch * workload.size + batch * size * (16 * columns + 24),
         )
 
 

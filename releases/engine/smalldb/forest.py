@@ -52,7 +52,7 @@ from releases.engine.smalldb.laminar import Forest
 from releases.engine.smalldb.tables import Builder, Chain, Floats, Level, Tables, Whole
 
 #: Memory for tables of levels that may be asked for again.
-_KEPT_BYTES = 64 << 20
+KEPT_BYTES = 64 << 20
 _MOST_KEPT = 512
 
 
@@ -150,7 +150,7 @@ class ForestCounter:
         made = self._make(level)
         self._levels[level] = made
         held = sum(each.bytes for each in self._levels.values() if each)
-        while len(self._levels) > 1 and (held > _KEPT_BYTES or len(self._levels) > _MOST_KEPT):
+        while len(self._levels) > 1 and (held > KEPT_BYTES or len(self._levels) > _MOST_KEPT):
             _, oldest = self._levels.popitem(last=False)
             held -= oldest.bytes if oldest else 0
         return made
@@ -171,13 +171,14 @@ class ForestCounter:
     def _window(
         self, base: NDArray[np.int64], rest: NDArray[np.int64], level: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The j with |W j - goal| <= level, goal = W base + rest: from and to, cut to 0 ... m."""
+        """The j with |W j - goal| <= level, goal = W base + rest: from and to, cut to 0 ... m; none if from > to."""
         steps, part = divmod(level, self.rows)
         # So many steps reach over every count; more might pass 64 bits.
         steps = min(steps, self.size + int(base.max(initial=0)) + 2)
         low = base - steps + (rest > part)
         high = base + steps + (rest + part >= self.rows)
-        return np.maximum(low, 0), np.minimum(high, self.size)
+        # A count in the data may be far above W; m + 1 says as well that there is no such j, and fits 32 bits.
+        return np.clip(low, 0, self.size + 1), np.minimum(high, self.size)
 
     def _windows(self, level: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """The counts each slot may have: what its parts allow together, and what is left for it from above."""

@@ -16,9 +16,9 @@ from releases.engine.selection import exponential_mechanism
 from releases.engine.smalldb.databases import Candidate, Databases, whole_ways
 from releases.engine.smalldb.laminar import Indices, labels_of, mask_of
 from releases.engine.universe import Universe
-from releases.engine.workload import Count, Family, Marginal
+from releases.engine.workload import Count, Family, Prefix
 
-#: Queries times cells that are looked at to find the kinds.
+#: Families times cells, and queries times kinds, that are looked at.
 _MOST_ENTRIES = 40_000_000
 
 
@@ -42,29 +42,41 @@ class Signatures:
 
 
 def read_signatures(families: Sequence[Family], universe: Universe) -> Signatures | None:
-    """The kinds of cells by the queries that count them; None where that is too much to look at."""
-    queries = sum(family.cells(universe) for family in families)
-    if queries * universe.size > _MOST_ENTRIES:
+    """The kinds of cells by the queries that count them; None where that is too much to look at.
+
+    A family tells two cells apart where it labels them differently: a predicate as counted or not, a marginal and the
+    prefixes of an attribute by bins. One family after another divides the kinds that those before it left together.
+    """
+    if len(families) * universe.size > _MOST_ENTRIES:
         return None
-    rows = np.concatenate([_rows(family, universe) for family in families])
-    rows = np.unique(rows[~rows.all(axis=1)], axis=0)
-    _, first, which, count = np.unique(
-        np.packbits(rows, axis=0), axis=1, return_index=True, return_inverse=True, return_counts=True
-    )
+    kind_of_cell = np.zeros(universe.size, dtype=np.int64)
+    for family in families:
+        labels = _labels_by(family, universe)
+        _, kind_of_cell = np.unique(kind_of_cell * (int(labels.max()) + 1) + labels, return_inverse=True)
+    _, first, which, count = np.unique(kind_of_cell, return_index=True, return_inverse=True, return_counts=True)
+    if sum(family.cells(universe) for family in families) * count.size > _MOST_ENTRIES:
+        return None
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
+    rows = np.concatenate([_rows(family, universe, first[order]) for family in families])
     return Signatures(
-        kind_of_cell=place[which.reshape(-1)], cells_of_kind=count[order], incidence=rows[:, first[order]]
+        kind_of_cell=place[which], cells_of_kind=count[order], incidence=np.unique(rows[~rows.all(axis=1)], axis=0)
     )
 
 
-def _rows(family: Family, universe: Universe) -> NDArray[np.bool_]:
+def _labels_by(family: Family, universe: Universe) -> Indices:
+    """For each cell the answer of the family that counts it; of prefixes the first that does."""
     if isinstance(family, Count):
-        return mask_of(family, universe).reshape(1, -1)
-    labels = labels_of(family.attributes, universe)
+        return (~mask_of(family, universe)).astype(np.int64)
+    return labels_of(family.attributes, universe)
+
+
+def _rows(family: Family, universe: Universe, cells: Indices) -> NDArray[np.bool_]:
+    """Which of some cells each query of the family counts."""
+    labels = _labels_by(family, universe)[cells]
     answers = np.arange(family.cells(universe)).reshape(-1, 1)
-    rows: NDArray[np.bool_] = labels == answers if isinstance(family, Marginal) else labels <= answers
+    rows: NDArray[np.bool_] = labels <= answers if isinstance(family, Prefix) else labels == answers
     return rows
 
 

@@ -3,7 +3,7 @@
 Numbers of databases pass the range of a double by thousands of digits, so a number is a pair: f * 2**(512 e), with f in
 [2**-256, 2**256). Such a number is never 0. Only positive numbers are added and multiplied, so that the relative error
 of a sum of n products is at most (n + 3) u with u = 2**-53, in whatever order it is taken; what is left out of a sum
-for its exponent is below 2**-500 of the sum. `_up` then multiplies by 1 + 2 (n + 8) u: what is stored is at least the
+for its exponent is below 2**-490 of the sum. `_up` then multiplies by 1 + 2 (n + 8) u: what is stored is at least the
 exact sum of what was stored before, and at most 1 + 4 (n + 8) u times it.
 
 A table holds one number for each count from `low` to `low + size - 1`, flat in `f` and `e` from `start`; `after[i]` is

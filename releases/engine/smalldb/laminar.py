@@ -55,8 +55,12 @@ class Forest:
 
     @property
     def answers(self) -> int:
-        """How many answers there are that differ from the total."""
-        return int(self.is_answer.sum()) + max(0, self.chain.size - 1)
+        """How many answers there are that differ from the total and from each other."""
+        asked = int(self.is_answer.sum())
+        if self.chain.size > 1:
+            # The first part is the first prefix too.
+            asked += self.chain.size - 1 - int(self.is_answer[self.chain[0]])
+        return asked
 
     @property
     def is_chain_alone(self) -> bool:

@@ -19,7 +19,7 @@ from releases.engine.universe import Universe
 from releases.engine.workload import Family, Marginal, Prefix, Workload
 
 #: Answers held at a time: candidates are weighed in batches of so many.
-_BATCH = 4_000_000
+BATCH = 4_000_000
 #: Answers of a whole net that are kept between runs of one plan.
 _KEPT = 4_000_000
 #: How uneven a candidate's one-way distributions are: weights are powers of exponential variables.
@@ -91,7 +91,7 @@ class Net:
 
     def errors(self, exact: NDArray[np.int64], *, rows: int) -> Iterator[NDArray[np.int64]]:
         """For each batch of candidates max over q of |W q(y) - m q(x)|, W being `rows`."""
-        step = max(1, _BATCH // self.workload.size)
+        step = max(1, BATCH // self.workload.size)
         for start in range(0, self.count, step):
             off = self._batch_at(start, min(start + step, self.count)) * rows
             off -= self.size * exact

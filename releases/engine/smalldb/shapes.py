@@ -21,7 +21,7 @@ from releases.engine.randomness import Randomness
 from releases.engine.smalldb import existence
 from releases.engine.smalldb.databases import Candidate, Databases, Scaled, log_share_of_worst
 from releases.engine.smalldb.existence import Rounding
-from releases.engine.smalldb.forest import ForestCounter
+from releases.engine.smalldb.forest import KEPT_BYTES, ForestCounter
 from releases.engine.smalldb.frontier import FrontierCounter, Step, most_work, read_steps
 from releases.engine.smalldb.general import Enumerated, Signatures, read_signatures, vectors
 from releases.engine.smalldb.laminar import Forest, Indices, attributes_asked, read_forest
@@ -77,7 +77,10 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One draw: m, W, epsilon of the choice, g, and |W - n| (which guides the search for levels, and nothing else)."""
+    """One draw: m, W, epsilon of the choice, g, and what |W - n| is believed to be at most.
+
+    All of it is public or paid for; for a plan W is what is assumed. `off` guides the search for levels alone.
+    """
 
     size: int
     rows: int
@@ -88,6 +91,15 @@ class Setting:
     @property
     def rate(self) -> Fraction:
         return self.epsilon / (2 * self.size * self.unit)
+
+    @property
+    def usual_error(self) -> float:
+        """About how far counts are off, in rows of the candidate. A guess, for predicting work.
+
+        To hold m steps within h of a path takes away about m / h^2 of ln F, so that d ln F / dh = 2 m / h^3 meets the
+        rate of W = epsilon W / (2 m g) about at the cube root of 4 m^2 g / (epsilon W), up to a constant.
+        """
+        return float(min(self.size, 1.4 * (4 * self.size**2 * self.unit / (self.epsilon * self.rows)) ** (1 / 3)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -145,11 +157,11 @@ class Shape(ABC):
         return ratios
 
     @abstractmethod
-    def seconds(self, size: int) -> float:
-        """About how long a draw takes."""
+    def seconds(self, setting: Setting) -> float:
+        """About how long a draw takes: half or twice that, and less on a table that is fitted easily."""
 
     @abstractmethod
-    def bytes(self, size: int) -> int:
+    def bytes(self, setting: Setting) -> int:
         """About how much memory a draw takes."""
 
     @abstractmethod
@@ -158,37 +170,60 @@ class Shape(ABC):
     ) -> list[Candidate]:
         """For each part the counts of its kinds in one small database, drawn exactly."""
 
-    def layers(self, counted: Counted, setting: Setting, pause: Callable[[], None]) -> Layers:
-        fit = float(self.fits(setting.size)[-1])
-        likely = float(self.log_ratios(setting.size)[-1]) + 30
-        far = setting.size * (fit * setting.rows + setting.off) + likely / float(setting.rate)
-        return Layers(counted, rate=setting.rate, far=ceil(far), pause=pause)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Forests(Shape):
-    """One forest, or several over separate attributes."""
+class Layered(Shape):
+    """Databases that are counted level by level."""
 
-    forests: tuple[Forest, ...]
-
-    def seconds(self, size: int) -> float:
-        """Some 55 levels of a chain, or 15 of a tree, are counted; tables of whole width convolve m by m numbers."""
-        chain = sum(forest.chain.size for forest in self.forests)
-        slots = sum(forest.is_answer.size for forest in self.forests)
-        trees = sum(forest.left.size > 0 for forest in self.forests)
-        return 0.2 + 55 * 1.2e-7 * chain + 15 * ((slots - chain) * 1.2e-7 + trees * size**2 * 7e-9)
-
-    def bytes(self, size: int) -> int:
-        slots = sum(forest.is_answer.size for forest in self.forests)
-        return (80 << 20) + 400 * slots + 2000 * size
+    @abstractmethod
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+        """The databases of all parts together, for the counts of the kinds of each."""
 
     def draw(
         self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
     ) -> list[Candidate]:
-        counters = [self.counter(index, each, setting) for index, each in enumerate(counts)]
-        counted = counters[0] if len(counters) == 1 else _Together(counters)
-        drawn = self.layers(counted, setting, pause).draw(rng)
+        drawn = self.layers(self.counted(counts, setting), setting, pause).draw(rng)
         return np.split(drawn, np.cumsum([part.cells_of_kind.size for part in self.parts])[:-1])
+
+    def far(self, setting: Setting) -> int:
+        """A level that is hardly ever passed: by the theorem, or because no count is off by more than all rows."""
+        fit = float(self.fits(setting.size)[-1])
+        likely = float(self.log_ratios(setting.size)[-1]) + 30
+        proved = setting.size * (fit * setting.rows + setting.off) + likely / float(setting.rate)
+        return min(ceil(proved), setting.size * (setting.rows + setting.off))
+
+    def layers(self, counted: Counted, setting: Setting, pause: Callable[[], None]) -> Layers:
+        return Layers(counted, rate=setting.rate, far=self.far(setting), pause=pause)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Forests(Layered):
+    """One forest, or several over separate attributes."""
+
+    forests: tuple[Forest, ...]
+
+    def seconds(self, setting: Setting) -> float:
+        """Some 45 levels of a chain and seven rounds of two levels each, or 20 levels of a tree.
+
+        Before the likely levels, wider and wider ones by halves: together twice the first. Tables of whole width
+        convolve m by m numbers.
+        """
+        chain = sum(forest.chain.size for forest in self.forests)
+        slots = sum(forest.is_answer.size for forest in self.forests)
+        trees = sum(forest.left.size > 0 for forest in self.forests)
+        size = setting.size
+        widest = min(size, 2 * self.far(setting) // setting.rows)
+        steps = 59 * (5e-8 + 9e-9 * setting.usual_error) + 9e-9 * widest
+        return 0.3 + chain * steps + 20 * ((slots - chain) * 4e-8 + trees * size**2 * 7e-9)
+
+    def bytes(self, setting: Setting) -> int:
+        """The compiler and its kernels, a few numbers a slot, and the levels that are kept."""
+        slots = sum(forest.is_answer.size for forest in self.forests)
+        return (120 << 20) + 100 * slots + min(KEPT_BYTES, 25 * (20 * slots + 400 * setting.size))
+
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+        counters = [self.counter(index, each, setting) for index, each in enumerate(counts)]
+        return counters[0] if len(counters) == 1 else _Together(counters)
 
     def counter(self, index: int, counts: NDArray[np.int64], setting: Setting) -> ForestCounter:
         return ForestCounter(
@@ -254,11 +289,11 @@ class Weighed(Shape):
             )
         )
 
-    def seconds(self, size: int) -> float:
-        return 0.1 + vectors(kinds=self.kinds, size=size) * (self.answers + self.kinds) * 1e-8
+    def seconds(self, setting: Setting) -> float:
+        return 0.02 + vectors(kinds=self.kinds, size=setting.size) * (self.answers + self.kinds) * 1e-8
 
-    def bytes(self, size: int) -> int:
-        return (1 << 20) + vectors(kinds=self.kinds, size=size) * 8 * (3 * self.answers + 2 * self.kinds + 8)
+    def bytes(self, setting: Setting) -> int:
+        return (1 << 20) + vectors(kinds=self.kinds, size=setting.size) * 8 * (3 * self.answers + 2 * self.kinds + 8)
 
     def draw(
         self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
@@ -274,7 +309,7 @@ def _enumerated(shape: Weighed, size: int) -> Enumerated:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Open(Shape):
+class Open(Layered):
     """Few queries open at a time."""
 
     signatures: Signatures
@@ -289,16 +324,15 @@ class Open(Shape):
             return 0
         return _largest(lambda size: most_work(self.steps, size=size) <= _MOST_STATES)
 
-    def seconds(self, size: int) -> float:
-        return 0.3 + 2e-7 * most_work(self.steps, size=size)
+    def seconds(self, setting: Setting) -> float:
+        """Between a hundredth of the most states and all of them are met."""
+        return 0.02 + 5e-8 * most_work(self.steps, size=setting.size)
 
-    def bytes(self, size: int) -> int:
-        return (8 << 20) + 400 * most_work(self.steps, size=size) // size
+    def bytes(self, setting: Setting) -> int:
+        return (8 << 20) + 100 * most_work(self.steps, size=setting.size) // setting.size
 
-    def draw(
-        self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
-    ) -> list[Candidate]:
-        counter = FrontierCounter(
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+        return FrontierCounter(
             self.signatures,
             steps=self.steps,
             databases=self.databases,
@@ -307,7 +341,6 @@ class Open(Shape):
             rows=setting.rows,
             counts=counts[0],
         )
-        return [self.layers(counter, setting, pause).draw(rng)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -367,7 +400,7 @@ def _general(workload: Workload, databases: Databases) -> Shape | Refusal:
     universe = workload.universe.project(attributes_asked(workload.families, workload.universe))
     signatures = read_signatures(workload.families, universe)
     if signatures is None:
-        return Refusal(reason=_no_recursion(workload, universe.size, databases))
+        return Refusal(reason=_no_recursion(workload, f"up to {universe.size:,}", databases))
     weighed = Weighed(
         title="every small database weighed",
         databases=databases,
@@ -382,7 +415,7 @@ def _general(workload: Workload, databases: Databases) -> Shape | Refusal:
     shape: Shape = followed if followed.most_rows >= 2 * weighed.usual_rows else weighed
     most = shape.usual_rows
     if most < 1 or shape.fits(most).min() >= 1:
-        return Refusal(reason=_no_recursion(workload, signatures.kinds, databases))
+        return Refusal(reason=_no_recursion(workload, f"{signatures.kinds:,}", databases))
     return shape
 
 
@@ -397,16 +430,17 @@ def _rounding(workload: Workload) -> Rounding:
     return Rounding.RANGES
 
 
-def _no_recursion(workload: Workload, kinds: int, databases: Databases) -> str:
-    """With the fewest rows that prove anything, how many kinds of cells could be done."""
+def _no_recursion(workload: Workload, kinds: str, databases: Databases) -> str:
+    """With rows enough to prove anything of any questions, how many kinds of cells could be done."""
     rows = int(log(2 * workload.size) / 2) + 1
     feasible = _largest(
         lambda kinds: comb(kinds + rows - 1, rows) <= min(_MOST_CANDIDATES, _FEW_WEIGHED // (workload.size + 1))
     )
     return (
-        f"The questions cross each other and tell {kinds:,} kinds of cells apart in a universe of "
-        f"{workload.universe.size:,}; every database of {rows} rows, the fewest that prove anything, can be weighed "
-        f"with at most {feasible:,} kinds for so many questions" + _hint(workload, databases)
+        f"The questions cross each other and tell {kinds} kinds of cells apart in a universe of "
+        f"{workload.universe.size:,}; all databases of {rows} rows, enough to prove something of so many questions, "
+        f"can be weighed for at most {feasible:,} kinds: ask fewer questions, or with wider bins"
+        + _hint(workload, databases)
     )
 
 

@@ -1,0 +1,524 @@
+"""SmallDB draws exactly the law it claims, is as private as it says, and its bounds are true.
+
+Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
+What the draw is made of is tested in `test_smalldb_counting`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from copy import copy
+from fractions import Fraction
+from math import ceil, comb, log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.accuracy import Proof
+from releases.engine.errors import Infeasible, InvalidInput
+from releases.engine.histogram import Histogram
+from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.mechanisms.smalldb import largest_error, setting_of
+from releases.engine.privacy import PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.smalldb import existence
+from releases.engine.smalldb.databases import Databases
+from releases.engine.smalldb.existence import Rounding
+from releases.engine.smalldb.shapes import MOST_CELLS, Layered
+from releases.engine.universe import Schema
+from releases.engine.workload import Workload
+from tests.engine.goodness import FALSE_ALARM, p_value
+from tests.engine.recording import record
+from tests.engine.small_databases import (
+    CASES,
+    CASES_AND_DATABASES,
+    A,
+    Everything,
+    columns_of,
+    flat,
+    kinds_of,
+    outcome,
+    predicate,
+    setting,
+    shape_for,
+    span,
+    tables_of,
+)
+
+RELATIONS = ["add_remove", "replace"]
+UNITS = [{"kind": "row"}, {"kind": "person", "id": "who", "max_rows": 3}]
+in_every_case = pytest.mark.parametrize(("name", "databases"), CASES_AND_DATABASES)
+
+
+def planned(sizes, queries, neighbours="replace", *, epsilon=1, beta="1/20", unit=UNITS[0], **options):
+    schema = Schema.from_json({"version": 1, "columns": columns_of(sizes), "neighbours": neighbours, "unit": unit})
+    workload = Workload.from_json({"version": 1, "queries": list(queries)}, schema.universe)
+    budget = PureDP(epsilon=Fraction(epsilon))
+    return mechanism("smalldb").plan(schema, workload, budget=budget, beta=Fraction(beta), options=options)
+
+
+def histogram(plan, cells):
+    universe = plan.schema.universe
+    return Histogram(universe=universe, counts=np.asarray(cells, dtype=np.int64).reshape(universe.shape))
+
+
+def uneven(size, rows, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(rows, rng.dirichlet(np.full(size, 0.5)))
+
+
+# The law
+
+
+@in_every_case
+def test_the_law_is_the_exponential_mechanism_over_all_databases_and_no_other(name, databases):
+    """Chi-square of 700 draws against enumeration; and against four laws that a slip would give."""
+    case, shape, rows = CASES[name], shape_for(CASES[name], databases), 40
+    everything = Everything.of(case, databases)
+    tables = tables_of(case.workload, shape, uneven(case.workload.universe.size, rows))
+    chosen = setting(case.size, rows=rows, epsilon=Fraction(1, 2))
+    kinds, rng = kinds_of(shape, tables), StreamRandomness(f"{name} {databases}".encode())
+    if isinstance(shape, Layered):
+        layers = shape.layers(shape.counted(kinds, chosen), chosen, lambda: None)
+        ends = np.cumsum([part.cells_of_kind.size for part in shape.parts])[:-1]
+        drawn = [outcome(shape, np.split(layers.draw(rng), ends)) for _ in range(700)]
+    else:
+        drawn = [outcome(shape, shape.draw(kinds, chosen, rng, lambda: None)) for _ in range(700)]
+    places = {each: index for index, each in enumerate(everything.outcomes)}
+    observed = np.bincount([places[each] for each in drawn], minlength=len(places))
+    rate = chosen.rate
+
+    def p(weights=everything.weights, *, rows=rows, rate=rate, tables=tables):
+        other = copy(everything)
+        other.weights = weights
+        law = other.law(flat(tables), rows=rows, rate=rate)
+        # Likely outcomes first, so that unlikely ones are pooled with each other.
+        order = np.argsort(-law)
+        return p_value(observed[order], law[order])
+
+    assert p() > FALSE_ALARM
+    assert p(rate=2 * rate) < FALSE_ALARM
+    assert p(rate=rate / 3) < FALSE_ALARM
+    assert p(tables=[np.roll(table, 1) for table in tables]) < FALSE_ALARM
+    if max(everything.weights) >= 6 * min(everything.weights):
+        assert p([1] * len(everything.weights)) < FALSE_ALARM
+
+
+def test_every_draw_that_begins_anew_has_the_law_too():
+    """Chi-square of 400 draws, the layers cut anew for each, from first to last as a run does it."""
+    name, databases = "ranges in ranges", Databases.MULTISETS
+    case, shape, rows = CASES[name], shape_for(CASES[name], databases), 40
+    everything = Everything.of(case, databases)
+    tables = tables_of(case.workload, shape, uneven(case.workload.universe.size, rows))
+    chosen = setting(case.size, rows=rows, epsilon=Fraction(1, 2), off=11)
+    kinds, rng = kinds_of(shape, tables), StreamRandomness(b"anew")
+    places = {each: index for index, each in enumerate(everything.outcomes)}
+    observed = np.bincount(
+        [places[outcome(shape, shape.draw(kinds, chosen, rng, lambda: None))] for _ in range(400)],
+        minlength=len(places),
+    )
+    law = everything.law(flat(tables), rows=rows, rate=chosen.rate)
+    assert p_value(observed, law) > FALSE_ALARM
+    assert p_value(observed, everything.law(flat(tables), rows=rows, rate=3 * chosen.rate)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_a_run_has_the_law_that_its_receipt_states(neighbours):
+    """The errors of 300 runs on prefixes against their mean under the law, given the number of rows each released."""
+    plan = planned((4,), [A], neighbours, epsilon=2, size=2, measure=0, population=30)
+    cells = np.array([9, 1, 14, 6])
+    everything = Everything(plan.workload, [("a",)], databases=Databases.MULTISETS, size=2)
+    counts, rng, rate, rows_seen = histogram(plan, cells), StreamRandomness(b"runs"), plan.split.choice / 4, set()
+    off, off_if_thrice, variance = 0.0, 0.0, 0.0
+    for _ in range(300):
+        result = plan.run(counts, rng=rng)
+        rows = round(result.total)
+        drawn = np.diff(np.rint(result.estimates[0] * 2 / rows), prepend=0).astype(int)
+        errors = np.array(everything.errors([cells], rows=rows)) / rows
+        error = errors[everything.outcomes.index((tuple(drawn.tolist()),))]
+        law, thrice = (everything.law([cells], rows=rows, rate=each) for each in (rate, 3 * rate))
+        off += error - law @ errors
+        off_if_thrice += error - thrice @ errors
+        variance += law @ errors**2 - (law @ errors) ** 2
+        rows_seen.add(rows)
+    assert abs(off) < 5 * sqrt(variance)
+    assert abs(off_if_thrice) > 5 * sqrt(variance)
+    assert (len(rows_seen) > 1) == (neighbours == "add_remove")
+
+
+# Privacy
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+def test_no_database_is_likelier_for_a_neighbour_than_epsilon_allows(neighbours, unit):
+    """Over all databases, from the plan's own rate, given the number of rows released; and it is used to the full."""
+    plan = planned((3,), [A], neighbours, unit=unit, size=3, measure=0)
+    rate = setting_of(plan.schema, 3, plan.split, rows=1, off=0).rate
+    everything = Everything(plan.workload, [("a",)], databases=Databases.MULTISETS, size=3)
+    most, worst = plan.schema.unit.max_rows, 0.0
+
+    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @given(
+        st.lists(st.integers(0, 12), min_size=3, max_size=3),
+        st.lists(st.integers(0, 2), min_size=most, max_size=most),
+        st.lists(st.integers(0, 2), max_size=most),
+        st.integers(1, 30),
+    )
+    def compared(common, one, other, rows):
+        nonlocal worst
+        first = np.array(common) + np.bincount(one, minlength=3)
+        if neighbours == "add_remove":
+            other = []
+        elif unit["kind"] == "row":
+            other = (other or [0])[:1]
+        second = np.array(common) + np.bincount(np.array(other, dtype=int), minlength=3)
+        laws = [everything.law([table], rows=rows, rate=rate) for table in (first, second)]
+        worst = max(worst, float(np.abs(np.log(laws[0]) - np.log(laws[1])).max()))
+
+    compared()
+    # A little above for the rounding of the laws here. Half of it at least is met: half the noise would be too little.
+    assert float(plan.split.choice) / 2 < worst <= float(plan.split.choice) * (1 + 1e-9)
+
+
+@given(st.integers(1, 10), st.integers(1, 50), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_error_that_is_measured_moves_no_further_than_a_unit(unit, rows, data):
+    """Given the database and the number of rows released, rounded up to a whole count."""
+    size = 3
+    cells = np.array(data.draw(st.lists(st.integers(0, 40), min_size=4, max_size=4)))
+    change = np.array(data.draw(st.lists(st.integers(0, unit), min_size=4, max_size=4)))
+    if change.sum() > unit:
+        change[:] = 0
+    answers = np.array(data.draw(st.lists(st.integers(0, size), min_size=4, max_size=4)))
+    one, other = (
+        largest_error([answers], [np.cumsum(table)], size=size, total=rows) for table in (cells, cells + change)
+    )
+    assert abs(one - other) <= unit
+    assert one == ceil(
+        max(abs(Fraction(rows * int(a), size) - int(q)) for a, q in zip(answers, np.cumsum(cells), strict=True))
+    )
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+@pytest.mark.parametrize("name", ["prefixes", "one marginal", "a sliding window", "all pairs of three"])
+def test_neighbours_with_the_same_randomness_get_the_same_noise(name, neighbours, unit):
+    """The noise on the total and on the measured error: in scale, number and order. What is shown is the same too."""
+    case = CASES[name]
+    plan = planned(case.sizes, case.queries, neighbours, unit=unit, size=case.size)
+    size, most = plan.schema.universe.size, plan.schema.unit.max_rows
+    scales = [most / part for part in (plan.split.total, plan.split.measure) if part]
+    assert (plan.split.total > 0) == (not plan.schema.total_is_public)
+
+    @settings(max_examples=6, deadline=None, database=None, derandomize=True)
+    @given(st.lists(st.integers(0, 9), min_size=size, max_size=size), st.integers(0, size - 1), st.binary(max_size=3))
+    def compared(cells, place, seed):
+        one, other = np.array(cells), np.array(cells)
+        one[place] += most
+        if neighbours == "replace":
+            other[(place + 1) % size] += most
+        seen = []
+        for table in (one, other):
+            steps = []
+            recording = record(
+                lambda rng, table=table, steps=steps: plan.run(
+                    histogram(plan, table), rng=rng, progress=lambda *step: steps.append(step)
+                ),
+                seed=seed,
+            )
+            noise = [dict(draw.parameters) for draw in recording.draws if draw.sampler == "discrete_laplace"]
+            assert noise == [{"scale": scale, "size": 1} for scale in scales]
+            seen.append((set(steps), recording.result.bound.proof, set(recording.result.notes)))
+        assert seen[0] == seen[1]
+
+    compared()
+
+
+# Existence
+
+
+EXISTENCE = [(name, databases) for name, databases in CASES_AND_DATABASES if databases is not Databases.SEQUENCES] + [
+    ("two columns apart", Databases.SEQUENCES)
+]
+
+
+@pytest.mark.parametrize(("name", "databases"), EXISTENCE)
+def test_some_small_database_fits_every_table_as_well_as_the_theorem_says(name, databases):
+    case, shape = CASES[name], shape_for(CASES[name], databases)
+    sizes = range(1, case.size + 1)
+    every = {size: Everything.of(case, databases, size=size) for size in sizes}
+    fits = shape.fits(case.size)
+
+    @settings(max_examples=12, deadline=None, database=None, derandomize=True)
+    @given(st.lists(st.integers(0, 6), min_size=case.workload.universe.size, max_size=case.workload.universe.size))
+    def fitted(cells):
+        rows = sum(cells)
+        if not rows:
+            return
+        tables = flat(tables_of(case.workload, shape, cells))
+        for size in sizes:
+            best = min(every[size].errors(tables, rows=rows)) / (rows * size)
+            assert best <= fits[size - 1] * (1 + 1e-12)
+
+    fitted()
+
+
+def test_the_fits_of_prefixes_and_of_partitions_can_be_no_better():
+    """One row in each of K cells, and a database of one row: prefixes miss by a half, cells by 1 - 1/K."""
+    one = Everything.of(CASES["prefixes"], Databases.KINDS, size=1)
+    # Two cells of one row each among five: the first prefix must be 0 or 1, and is a half.
+    assert min(one.errors([np.array([1, 1, 0, 0, 0])], rows=2)) == 2 * float(
+        existence.best_fit(Rounding.PREFIX, sizes=np.ones(1), kinds=5, answers=4)[0]
+    )
+    one = Everything.of(CASES["one marginal"], Databases.KINDS, size=1)
+    assert min(one.errors([np.ones(5, dtype=int)], rows=5)) == pytest.approx(
+        5 * existence.best_fit(Rounding.PARTITION, sizes=np.ones(1), kinds=5, answers=5)[0]
+    )
+
+
+# The bound
+
+
+@in_every_case
+def test_the_theorem_holds_for_the_exact_law(name, databases):
+    """Pr[an error above alpha] <= beta, summed over all databases, on tables that Hypothesis draws; W may be off."""
+    case, shape = CASES[name], shape_for(CASES[name], databases)
+    everything = Everything.of(case, databases)
+
+    @settings(max_examples=6, deadline=None, database=None, derandomize=True)
+    @given(
+        st.lists(st.integers(0, 300), min_size=case.workload.universe.size, max_size=case.workload.universe.size),
+        st.integers(-20, 20),
+        st.sampled_from([1, 3]),
+        st.sampled_from([0.5, 0.05]),
+    )
+    def holds(cells, off, unit, beta):
+        rows = max(1, sum(cells) + off)
+        tables = flat(tables_of(case.workload, shape, cells))
+        rate = setting(case.size, rows=rows, unit=unit).rate
+        alpha = existence.half_width(
+            fit=float(shape.fits(case.size)[-1]),
+            rows=rows,
+            off=abs(rows - sum(cells)),
+            log_ratio=float(shape.log_ratios(case.size)[-1]),
+            unit=unit,
+            epsilon=1.0,
+            beta=beta,
+        )
+        errors = np.array(everything.errors(tables, rows=rows)) / case.size
+        law = everything.law(tables, rows=rows, rate=rate)
+        assert law[errors > alpha].sum() <= beta
+        # It is the book's form, with what is proved of the best fit and of how many databases fit in place of all.
+        most = log(sum(everything.weights) / min(everything.weights))
+        assert float(shape.log_ratios(case.size)[-1]) >= most * (1 - 1e-9)
+
+    holds()
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_no_answer_leaves_the_bound_of_its_release_more_often_than_beta_allows(neighbours):
+    """People of up to three rows: 200 runs at beta 0.3; a true bound fails with probability below 1e-6."""
+    beta, runs = Fraction(3, 10), 200
+    plan = planned((6,), [A], neighbours, unit=UNITS[1], beta=beta, population=200, size=4)
+    counts = histogram(plan, [40, 3, 0, 90, 51, 16])
+    truth = np.cumsum(counts.counts)
+    rng, left, off, widths = StreamRandomness(b"coverage"), 0, 0, []
+    for _ in range(runs):
+        result = plan.run(counts, rng=rng)
+        assert result.bound.proof is Proof.AFTER
+        miss = float(np.abs(result.estimates[0] - truth).max())
+        widths.append(result.bound.alpha)
+        left += miss > result.bound.alpha
+        off += miss > 0.3 * result.bound.alpha
+    assert left <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+    # A bound of a third of the width would not do.
+    assert off > runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+    assert len(set(widths)) > 1
+
+
+def test_before_the_release_the_theorem_is_stated_for_the_assumed_population_and_says_so():
+    plan = planned((50,), [A], size=7, population=3000, measure=0, beta="1/10")
+    assert plan.bound is None
+    assert plan.expectation.proof is Proof.ASSUMED
+    assert "n = 3000" in plan.expectation.formula
+    assert plan.parameters["assumed population"] == "3,000"
+    expected = 3000 / 14 + 2 * (log(comb(56, 7)) + log(10))
+    assert plan.expectation.alpha == pytest.approx(expected, rel=1e-6)
+    private = planned((50,), [A], "add_remove", size=7, population=3000, measure=0, beta="1/10")
+    # The number of rows costs a twentieth of epsilon, half of beta and the tail of its noise.
+    tail = 20 * log(2 / (0.05 * (1 + np.exp(-1 / 20))))
+    expected = 3000 / 14 + ceil(tail - 1) + 2 / 0.95 * (log(comb(56, 7)) + log(20))
+    assert private.expectation.alpha == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("population", [100, 10_000, 10**5])
+def test_the_size_is_that_of_the_least_bound(population):
+    plan = planned((30,), [A], population=population, measure=0)
+
+    def alpha(size):
+        return population / (2 * size) + 2 * log(comb(30 + size - 1, size))
+
+    assert plan.size == min(range(1, 4000), key=alpha)
+    assert planned((30,), [A], population=population, size=plan.size + 1).expectation.alpha > plan.expectation.alpha
+    # The most rows are for the largest populations: more of them would fit better than is paid for.
+    assert plan.size < planned((30,), [A], population=100 * population, measure=0).size
+
+
+def test_what_is_spent_is_the_budget_and_what_fails_is_beta():
+    for neighbours, measure in (("replace", 0), ("replace", 10), ("add_remove", 0), ("add_remove", 50)):
+        plan = planned((5,), [A], neighbours, epsilon="0.7", measure=measure)
+        split = plan.split
+        assert split.choice + split.total + split.measure == Fraction(7, 10)
+        assert split.beta_choice + split.beta_total + split.beta_measure <= Fraction(1, 20)
+        assert min(split.choice, split.beta_choice) > 0
+        assert bool(split.total) == bool(split.beta_total) == (neighbours == "add_remove")
+        assert bool(split.measure) == bool(split.beta_measure) == (measure > 0)
+        assert len(plan.events) == 1 + bool(split.total) + bool(split.measure)
+
+
+# The plan
+
+
+def test_too_large_a_size_is_refused_with_the_largest_there_is():
+    queries = [{"marginals": 2}]
+    refused = planned((2, 2, 2), queries, size=500)
+    most = int(re.search(r"at most ([\d,]+) rows", refused.infeasible)[1].replace(",", ""))
+    assert planned((2, 2, 2), queries, size=most + 1).infeasible
+    plan = planned((2, 2, 2), queries, size=most)
+    assert not plan.infeasible
+    assert plan.size == most
+    with pytest.raises(Infeasible, match=r"cannot all be weighed"):
+        refused.run(histogram(refused, np.zeros(8)), rng=StreamRandomness(b"x"))
+
+
+def test_crossing_questions_are_refused_with_a_number_of_kinds_that_would_do():
+    refused = planned((30, 40), [{"marginals": 1}])
+    assert "1,200 kinds" in refused.infeasible
+    most = int(re.search(r"for at most ([\d,]+) kinds", refused.infeasible)[1].replace(",", ""))
+    # Six questions fewer than asked there, about as many kinds as it says.
+    sizes = max(
+        ((a, b) for a in range(2, 40) for b in range(2, 40) if a * b <= most and a + b <= 70),
+        key=lambda pair: pair[0] * pair[1],
+    )
+    assert not planned(sizes, [{"marginals": 1}]).infeasible
+    # It says what else would do, and that does.
+    assert refused.infeasible.endswith("or choose databases that are sequences of rows.")
+    assert not planned((30, 40), [{"marginals": 1}], databases="sequences").infeasible
+    joint = planned((30, 40), [{"marginals": 1}, predicate(a=(0, 2), b=(0, 2))])
+    assert joint.infeasible.endswith("wider bins.")
+
+
+def test_questions_about_too_many_cells_at_once_are_refused_with_the_most_there_may_be():
+    sizes = (200, 200, 200)
+    refused = planned(sizes, [{"marginal": ["a", "b", "c"]}])
+    assert "8,000,000 cells" in refused.infeasible
+    assert f"at most {MOST_CELLS:,}" in refused.infeasible
+    # Other columns may be as large as they like: cells that no question tells apart are counted, not listed.
+    assert not planned((20, 10_000, 10_000), [{"marginal": ["a"]}]).infeasible
+    assert not planned((200, 300, 200), [{"marginals": 1}], databases="sequences").infeasible
+
+
+def test_a_stored_plan_that_chose_its_size_comes_out_the_same():
+    plan = planned((40,), [A], "add_remove", population=5000, databases="kinds")
+    again = plan_from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan
+    assert again.size == plan.size
+    assert again.to_json() == plan.to_json()
+
+
+def test_options_out_of_range_are_refused_by_name():
+    for option, value in (("size", 0), ("size", 10_001), ("population", 0), ("measure", 51), ("databases", "sets")):
+        with pytest.raises(InvalidInput, match=f"options.{option}"):
+            planned((4,), [A], **{option: value})
+
+
+def test_an_epsilon_whose_noise_would_not_fit_is_refused():
+    plan = planned((4,), [A], "add_remove", epsilon=Fraction(1, 10**25))
+    assert "64-bit" in plan.infeasible
+    # Without noise there is nothing to overflow: a choice with next to no epsilon is nearly even.
+    plan = planned((4,), [A], epsilon=Fraction(1, 10**25), measure=0, size=5)
+    result = plan.run(histogram(plan, [5, 5, 5, 5]), rng=StreamRandomness(b"even"))
+    assert result.estimates[0][-1] == 20
+
+
+# The run
+
+
+def test_a_run_can_be_stopped_while_databases_are_counted():
+    class Stopped(Exception):
+        pass
+
+    def stop(step, share):
+        if step == "Weighing all small databases":
+            raise Stopped
+
+    plan = planned((50,), [A])
+    with pytest.raises(Stopped):
+        plan.run(histogram(plan, np.full(50, 7)), rng=StreamRandomness(b"x"), progress=stop)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", list(CASES))
+def test_empty_and_lopsided_tables_are_answered(name, neighbours):
+    case = CASES[name]
+    plan = planned(case.sizes, case.queries, neighbours, databases=case.databases[0].value, size=case.size)
+    size = plan.schema.universe.size
+    for cells in (np.zeros(size), np.eye(size)[0] * 10**9, np.eye(size)[-1]):
+        result = plan.run(histogram(plan, cells), rng=StreamRandomness(b"lopsided"))
+        assert result.total >= 1
+        for answers, family in zip(result.estimates, plan.workload.families, strict=True):
+            assert answers.size == family.cells(plan.schema.universe)
+            assert ((answers >= 0) & (answers <= result.total)).all()
+        assert sum(component.weights.sum() for component in result.distribution.components) > 0
+
+
+@pytest.mark.parametrize("name", ["prefixes", "one marginal", "a sliding window"])
+def test_a_total_further_off_than_its_tail_is_drawn_with_all_the_same(name, monkeypatch):
+    """The search for levels begins at what is likely; the likely level is 10^6 times as far here."""
+    monkeypatch.setattr("releases.engine.mechanisms.smalldb.released_total", lambda *given: 1)
+    case, steps = CASES[name], []
+    plan = planned(case.sizes, case.queries, "add_remove", size=case.size)
+    counts = histogram(plan, uneven(plan.schema.universe.size, 10**9))
+    result = plan.run(counts, rng=StreamRandomness(b"off"), progress=lambda *step: steps.append(step))
+    assert result.total == 1
+    assert len(steps) < 1000
+
+
+def test_answers_are_those_of_one_small_database_and_its_distribution():
+    plan = planned((3, 4), [{"marginal": ["a", "b"]}, {"marginal": ["b"]}], population=500, size=9)
+    result = plan.run(histogram(plan, uneven(12, 500)), rng=StreamRandomness(b"one"))
+    joint, coarse = (each * 9 / result.total for each in result.estimates)
+    np.testing.assert_allclose(joint, np.rint(joint), atol=1e-9)
+    np.testing.assert_allclose(joint.reshape(3, 4).sum(axis=0), coarse)
+    np.testing.assert_allclose(result.distribution.marginal(("b",)) * 9, coarse)
+
+
+def test_more_rows_follow_a_table_more_closely_though_less_is_proved():
+    """10^4 cells, 20,000 rows: the error measured falls while the theorem's bound grows."""
+    alphas, errors = [], []
+    for size in (20, 400):
+        plan = planned((10_000,), [A], size=size, population=20_000)
+        cells = uneven(10_000, 20_000)
+        result = plan.run(histogram(plan, cells), rng=StreamRandomness(b"larger"))
+        errors.append(float(np.abs(result.estimates[0] - np.cumsum(cells)).max()))
+        alphas.append(plan.expectation.alpha)
+        assert errors[-1] <= result.bound.alpha < alphas[-1]
+    assert errors[1] < errors[0] / 3
+    assert alphas[1] > alphas[0]
+
+
+def test_predicted_work_grows_with_what_is_asked_and_stays_on_the_page():
+    small, large = (planned((size,), [A], population=10**5).work for size in (1000, 100_000))
+    assert small.cells == 1000
+    assert large.cells == 100_000
+    assert small.seconds < large.seconds < 60
+    assert small.bytes < large.bytes < 2**30
+    assert planned((100_000,), [A], population=10**5, size=5000).work.seconds > large.seconds
+
+
+def test_ranges_that_a_person_types_are_ranges_here():
+    assert planned((9,), [span("a", 1, 6), span("a", 3, 8)]).shape.rounding is Rounding.RANGES

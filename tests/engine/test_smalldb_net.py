@@ -1,0 +1,333 @@
+"""The public net: its candidates are public, one is chosen with exactly the claimed law, and its bound is true.
+
+Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.accuracy import Proof
+from releases.engine.errors import Infeasible, InvalidInput
+from releases.engine.histogram import Histogram, marginal
+from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.privacy import PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.smalldb import net
+from releases.engine.smalldb.net import Net, candidate
+from releases.engine.universe import Schema
+from releases.engine.workload import Workload
+from tests.engine.goodness import FALSE_ALARM, p_value
+from tests.engine.recording import record
+from tests.engine.small_databases import columns_of, predicate, span
+
+RELATIONS = ["add_remove", "replace"]
+UNITS = [{"kind": "row"}, {"kind": "person", "id": "who", "max_rows": 3}]
+#: Questions of every kind, that cross each other.
+SIZES = (4, 3, 2)
+QUERIES = [{"marginals": 2}, {"prefix": "a"}, predicate(a=(1, 3), c=(0, 1)), span("b", 1, 3)]
+
+
+def planned(neighbours="replace", *, sizes=SIZES, queries=QUERIES, epsilon=1, beta="1/20", unit=UNITS[0], **options):
+    schema = Schema.from_json({"version": 1, "columns": columns_of(sizes), "neighbours": neighbours, "unit": unit})
+    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+    budget = PureDP(epsilon=Fraction(epsilon))
+    return mechanism("smalldb-net").plan(schema, workload, budget=budget, beta=Fraction(beta), options=options)
+
+
+def histogram(plan, cells):
+    universe = plan.schema.universe
+    return Histogram(universe=universe, counts=np.asarray(cells, dtype=np.int64).reshape(universe.shape))
+
+
+def uneven(size, rows, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(rows, rng.dirichlet(np.full(size, 0.5)))
+
+
+def tables_of_candidates(plan):
+    """The histogram of every candidate, row by row."""
+    universe, options = plan.asked, plan.options
+    tables = []
+    for index in range(plan.candidates):
+        rows = candidate(universe, seed=options["seed"], index=index, size=options["size"])
+        table = np.zeros(universe.shape, dtype=np.int64)
+        for cell in rows.T.tolist():
+            table[tuple(cell)] += 1
+        tables.append(table)
+    return tables
+
+
+def errors_of(plan, cells, *, rows):
+    """L of every candidate, by asking the workload about it."""
+    size, truth = plan.options["size"], histogram(plan, cells)
+    exact = np.concatenate(plan.workload.answer(truth.marginal))
+    return np.array([np.abs(rows * _answers(plan, table) - size * exact).max() for table in tables_of_candidates(plan)])
+
+
+def _answers(plan, table):
+    return np.concatenate(plan.workload.answer(lambda names: marginal(table, plan.asked.axes(names))))
+
+
+def law_of_net(plan, cells, *, rows, epsilon=None):
+    rate = (epsilon or plan.split.choice) / (2 * plan.options["size"] * plan.schema.unit.max_rows)
+    errors = errors_of(plan, cells, rows=rows)
+    masses = np.exp(-float(rate) * (errors - errors.min()))
+    return masses / masses.sum()
+
+
+# The candidates
+
+
+def test_a_candidate_is_a_function_of_public_numbers_alone():
+    universe = planned().asked
+    rows = candidate(universe, seed=3, index=7, size=50)
+    assert rows.shape == (3, 50)
+    for bins, column in zip(universe.shape, rows, strict=True):
+        assert column.min() >= 0
+        assert column.max() < bins
+    np.testing.assert_array_equal(rows, candidate(universe, seed=3, index=7, size=50))
+    for other in ({"seed": 4}, {"index": 8}):
+        assert (rows != candidate(universe, **{"seed": 3, "index": 7, "size": 50, **other})).any()
+
+
+def test_candidates_are_unlike_each_other_and_reach_every_cell():
+    plan = planned(candidates=300, size=40)
+    tables = tables_of_candidates(plan)
+    assert len({table.tobytes() for table in tables}) == 300
+    assert (sum(tables) > 0).all()
+    # Some are nearly even and some nearly all in one cell: a real table may be either.
+    largest = [table.max() for table in tables]
+    assert min(largest) <= 8
+    assert max(largest) >= 30
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 99), st.sampled_from([1, 70, 4_000_000]))
+@settings(max_examples=20, deadline=None)
+def test_errors_are_the_same_in_batches_of_any_size(count, size, rows, batch):
+    plan = planned(candidates=max(2, count), size=size)
+    cells = uneven(24, rows)
+    exact = np.concatenate(plan.workload.answer(histogram(plan, cells).marginal))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(net, "BATCH", batch)
+        weighed = Net(plan.workload, plan.asked, seed=1, count=plan.candidates, size=size)
+        errors = np.concatenate(list(weighed.errors(exact, rows=rows + 5)))
+        again = np.concatenate(list(weighed.errors(exact, rows=rows + 5)))
+    np.testing.assert_array_equal(errors, errors_of(plan, cells, rows=rows + 5))
+    np.testing.assert_array_equal(again, errors)
+
+
+def test_a_net_too_large_to_keep_is_weighed_anew_and_gives_the_same(monkeypatch):
+    plan = planned(candidates=30, size=10)
+    exact = np.concatenate(plan.workload.answer(histogram(plan, uneven(24, 50)).marginal))
+    kept = Net(plan.workload, plan.asked, seed=1, count=30, size=10)
+    monkeypatch.setattr(net, "_KEPT", 0)
+    anew = Net(plan.workload, plan.asked, seed=1, count=30, size=10)
+    for _ in range(2):
+        np.testing.assert_array_equal(
+            np.concatenate(list(anew.errors(exact, rows=50))), np.concatenate(list(kept.errors(exact, rows=50)))
+        )
+
+
+# The law
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+def test_a_candidate_is_chosen_with_exactly_the_claimed_law(unit):
+    """Chi-square of 800 runs on a table with a public number of rows, or given the noisy one."""
+    plan = planned(unit=unit, candidates=12, size=6, epsilon=2)
+    cells, counts = uneven(24, 30), histogram(plan, uneven(24, 30))
+    rng = StreamRandomness(f"law {unit}".encode())
+    chosen = []
+    for _ in range(800):
+        result = plan.run(counts, rng=rng)
+        if unit["kind"] == "row" or abs(result.total - 30) <= 200:
+            chosen.append((result.total, result.notes["candidate chosen"]))
+    expected, thrice, observed = np.zeros(12), np.zeros(12), np.zeros(12)
+    laws = {}
+    for total, index in chosen:
+        if total not in laws:
+            laws[total] = [
+                law_of_net(plan, cells, rows=round(total), epsilon=factor * plan.split.choice) for factor in (1, 3)
+            ]
+        expected, thrice = expected + laws[total][0], thrice + laws[total][1]
+        observed[index] += 1
+    assert p_value(observed, expected) > FALSE_ALARM
+    assert p_value(observed, thrice) < FALSE_ALARM
+    assert (len(laws) == 1) == (unit["kind"] == "row")
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
+def test_neighbours_with_the_same_randomness_draw_the_same_noise(neighbours, unit):
+    """All that is drawn, how many words it takes and what is shown meanwhile; errors differ by a unit at most."""
+    plan = planned(neighbours, unit=unit, candidates=20, size=5)
+    most = plan.schema.unit.max_rows
+
+    @settings(max_examples=15, deadline=None, database=None, derandomize=True)
+    @given(st.lists(st.integers(0, 9), min_size=24, max_size=24), st.integers(0, 23), st.binary(max_size=3))
+    def compared(cells, place, seed):
+        one, other = np.array(cells), np.array(cells)
+        one[place] += most
+        if neighbours == "replace":
+            other[(place + 7) % 24] += most
+        seen = []
+        for table in (one, other):
+            steps = []
+            recording = record(
+                lambda rng, table=table, steps=steps: plan.run(
+                    histogram(plan, table), rng=rng, progress=lambda *step: steps.append(step)
+                ),
+                seed=seed,
+            )
+            seen.append((recording, steps))
+        (first, steps), (second, steps_of_second) = seen
+        assert first.flow == second.flow
+        assert [each.sampler for each in first.draws] == [
+            *(["discrete_laplace"] if plan.split.total else []),
+            "exponential_mechanism",
+            "discrete_laplace",
+        ]
+        assert steps == steps_of_second
+        parameters = dict(first.draws[-2].parameters)
+        assert parameters["epsilon"] == plan.split.choice
+        for rows in (1, 50):
+            moved = np.abs(errors_of(plan, one, rows=rows) - errors_of(plan, other, rows=rows)).max()
+            assert moved <= parameters["sensitivity"] == 5 * most
+
+    compared()
+
+
+# The bound
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_no_answer_leaves_the_measured_bound_more_often_than_beta_allows(neighbours):
+    """300 runs at beta 0.3; a true bound fails with probability below 1e-6."""
+    beta, runs = Fraction(3, 10), 300
+    plan = planned(neighbours, unit=UNITS[1], beta=beta, candidates=30, size=20)
+    counts = histogram(plan, uneven(24, 60))
+    truth = np.concatenate(plan.workload.answer(counts.marginal))
+    rng, left, left_if_less = StreamRandomness(b"coverage"), 0, 0
+    for _ in range(runs):
+        result = plan.run(counts, rng=rng)
+        assert result.bound.proof is Proof.AFTER
+        assert result.bound.beta == beta
+        miss = float(np.abs(np.concatenate(result.estimates) - truth).max())
+        left += miss > result.bound.alpha
+        # What the noise on the measured error may hide is a scale of 30 people times ln(1 / (2 beta)).
+        left_if_less += miss > result.bound.alpha - 30
+    assert left <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+    assert left_if_less > runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+
+
+def test_the_best_candidate_is_missed_by_no_more_than_the_plan_says():
+    """Summed over the exact law, for tables and budgets of several kinds."""
+    for epsilon, beta, seed in ((1, "1/20", 1), (5, "1/2", 2), ("0.2", "1/5", 3)):
+        plan = planned(candidates=50, size=8, epsilon=epsilon, beta=beta)
+        cells = uneven(24, 400, seed)
+        beyond = 2 / float(plan.split.choice) * (log(50) - log(float(plan.beta)))
+        assert plan.parameters["beyond the best candidate"].startswith(f"at most {beyond:,.1f} counts")
+        errors = errors_of(plan, cells, rows=400) / 8
+        law = law_of_net(plan, cells, rows=400)
+        assert law[errors > errors.min() + beyond].sum() <= float(plan.beta)
+
+
+def test_nothing_is_claimed_before_the_release():
+    plan = planned()
+    assert plan.bound is None
+    assert plan.expectation is None
+
+
+# The plan
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("measure", [1, 10, 50])
+def test_what_is_spent_is_the_budget(neighbours, measure):
+    split = planned(neighbours, epsilon="0.3", measure=measure).split
+    assert split.choice + split.total + split.measure == Fraction(3, 10)
+    assert split.choice > 0
+    assert bool(split.total) == (neighbours == "add_remove")
+    assert split.beta_measure == Fraction(1, 20)
+
+
+def test_the_error_of_the_candidate_is_always_measured():
+    with pytest.raises(InvalidInput, match=r"options\.measure"):
+        planned(measure=0)
+    for option, value in (("candidates", 1), ("size", 0), ("seed", -1), ("seed", 10**9 + 1)):
+        with pytest.raises(InvalidInput, match=f"options.{option}"):
+            planned(**{option: value})
+
+
+def test_the_usual_net_shrinks_as_more_is_asked_and_a_larger_one_than_can_be_weighed_is_refused():
+    few = planned()
+    many = planned(sizes=(300, 300, 3), queries=[{"marginals": 2}])
+    assert few.candidates == 10_000
+    assert 2 <= many.candidates < 2000
+    refused = planned(sizes=(300, 300, 3), queries=[{"marginals": 2}], candidates=1_000_000)
+    assert "1,000,000 candidates" in refused.infeasible
+    assert "at most 10,000,000,000" in refused.infeasible
+    with pytest.raises(Infeasible):
+        refused.run(histogram(refused, np.zeros(270_000)), rng=StreamRandomness(b"x"))
+
+
+def test_only_the_columns_asked_about_have_to_fit():
+    assert not planned(sizes=(50, 10_000, 10_000), queries=[{"marginal": ["a"]}]).infeasible
+    assert "100,000,000" in planned(sizes=(2, 20_000, 10_000), queries=[{"marginals": 1}]).infeasible
+
+
+def test_an_epsilon_whose_noise_would_not_fit_is_refused():
+    assert "64-bit" in planned(epsilon=Fraction(1, 10**25)).infeasible
+
+
+def test_a_stored_plan_comes_out_the_same():
+    plan = planned("add_remove", seed=5, size=30)
+    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+# The run
+
+
+def test_what_is_released_is_the_candidate_chosen():
+    plan = planned(candidates=40, size=10)
+    result = plan.run(histogram(plan, uneven(24, 500)), rng=StreamRandomness(b"one"))
+    table = tables_of_candidates(plan)[result.notes["candidate chosen"]]
+    np.testing.assert_allclose(np.concatenate(result.estimates), _answers(plan, table) * 50.0)
+    np.testing.assert_allclose(result.distribution.marginal(("a", "b", "c")), table / 10)
+
+
+def test_another_seed_is_another_net():
+    cells = uneven(24, 500)
+    first, second = (planned(candidates=40, seed=seed) for seed in (1, 2))
+    assert (errors_of(first, cells, rows=500) != errors_of(second, cells, rows=500)).any()
+
+
+def test_at_a_very_small_epsilon_the_net_answers_where_noise_would_drown():
+    """2000 rows, 600 questions, epsilon 0.02: noise of scale 150 or more on each count, here a tenth of the rows."""
+    plan = planned(sizes=(20, 20, 2), queries=[{"marginals": 2}], epsilon="0.02", candidates=2000)
+    cells = np.full(800, 3)
+    result = plan.run(histogram(plan, cells), rng=StreamRandomness(b"small"))
+    truth = np.concatenate(plan.workload.answer(histogram(plan, cells).marginal))
+    noisy = mechanism("laplace-queries").plan(plan.schema, plan.workload, budget=plan.budget, beta=plan.beta)
+    assert np.abs(np.concatenate(result.estimates) - truth).max() < noisy.bound.alpha / 2
+
+
+def test_a_run_can_be_stopped_between_batches():
+    class Stopped(Exception):
+        pass
+
+    def stop(step, share):
+        if step == "Weighing the candidates":
+            raise Stopped
+
+    plan = planned(candidates=10)
+    with pytest.raises(Stopped):
+        plan.run(histogram(plan, uneven(24, 50)), rng=StreamRandomness(b"x"), progress=stop)
