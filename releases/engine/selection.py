@@ -16,7 +16,7 @@ random words, depend on the number of candidates and on the rate alone, both pub
 What remains: the processor's caches answer a little faster when all candidates look up the same entry. Among a
 million candidates the slowest of five very different profiles of scores took 1.1 times the fastest with the
 exponential mechanism and 1.04 times with the others. OpenDP 0.16 took 3 times, and among 100,000 candidates 6
-times, with the even cost of passing lists in and out included (`tests/perf/noise_bench.py` measures both).
+times, with the even cost of passing lists in and out included (`manage.py bench` measures ours).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.benchmarks.noise import profiles
 from releases.engine import selection
 from releases.engine.errors import InvalidInput
 from releases.engine.noise import OperatingSystemRandomness, StreamRandomness
@@ -25,7 +26,6 @@ from releases.engine.selection import (
     report_noisy_max,
 )
 from tests.engine.goodness import FALSE_ALARM, Words, laplace_law, law_of, p_value
-from tests.perf.noise_bench import profiles
 
 MECHANISMS = [exponential_mechanism, permute_and_flip, report_noisy_max]
 SCORES = [7, 5, 7, 1, 6]

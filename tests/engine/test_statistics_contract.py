@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, partial
 from math import sqrt
 
 import numpy as np
@@ -31,19 +30,13 @@ from releases.engine.randomness import StreamRandomness
 from releases.engine.result import Result
 from releases.engine.run import run_release
 from releases.engine.statistic import (
-    LargestCount,
-    Mean,
-    MostCommon,
-    Quantile,
-    SecondMoments,
     Statistic,
-    Sum,
     Survey,
-    Threshold,
-    Votes,
 )
 from releases.engine.universe import Schema
-from releases.engine.workload import Count, read_question
+from releases.engine.verification.cases import Remembered
+from releases.engine.verification.truths import HOLDS, TRUTHS
+from releases.engine.workload import read_question
 
 from .recording import record, with_noise_scaled
 
@@ -257,111 +250,6 @@ def test_rows_of_another_universe_are_refused(name, columns, query):
 
 # The bound
 
-Truth = Callable[[Statistic, Rows], list[np.ndarray]]
-
-
-def _numbers(rows, name):
-    return rows.columns[name] / 10.0 ** rows.universe[name].decimals
-
-
-def _sums(statistic, rows):
-    return [np.array([_numbers(rows, name).sum()]) for name in statistic.attributes]
-
-
-def _means(statistic, rows):
-    return [np.array([_numbers(rows, name).mean()]) for name in statistic.attributes]
-
-
-def _moments(statistic, rows):
-    return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
-
-
-def _votes(statistic, rows):
-    totals = np.zeros(len(statistic.attributes))
-    for row in zip(*(rows.columns[name] for name in statistic.attributes), strict=True):
-        given = [i for i, code in enumerate(row) if code == 0][: statistic.ballots]
-        totals[given] += 1
-    return [totals]
-
-
-def _survey(statistic, rows):
-    (name,) = statistic.attributes
-    return [np.bincount(rows.columns[name], minlength=rows.universe[name].size).astype(float)]
-
-
-#: What each measured statistic truly is.
-TRUTHS: dict[type[Statistic], Truth] = {
-    Sum: _sums,
-    Mean: _means,
-    SecondMoments: _moments,
-    Votes: _votes,
-    Survey: _survey,
-}
-
-
-def within_half_widths(plan, result, rows, *, truth):
-    """Whether every number is within its half width of the truth (a double's rounding aside)."""
-    parts = zip(result.estimates, truth(plan.workload.statistic, rows), result.bound.half_widths, strict=True)
-    return all((np.abs(estimate - true) <= width + 1e-9 * np.abs(true)).all() for estimate, true, width in parts)
-
-
-def each_place_is_near_the_best_left(plan, result, rows):
-    (name,), (width,) = plan.workload.statistic.attributes, result.bound.half_widths
-    counts = np.bincount(rows.columns[name], minlength=rows.universe[name].size)
-    left = dict(zip(rows.universe[name].labels, counts.tolist(), strict=True))
-    return all(left.pop(chosen) >= max([0, *left.values()]) - width for chosen in result.chosen)
-
-
-def predicates_met(plan, rows):
-    """How many rows meet each predicate, row by row."""
-    met = []
-    for names, bins in plan.workload.statistic.predicates:
-        codes = [_bins(rows, name) for name in names]
-        met.append(sum(np.all([np.isin(code, each) for code, each in zip(codes, bins, strict=True)], axis=0)))
-    return met
-
-
-def _bins(rows, name):
-    edges = [float(edge.scaleb(rows.universe[name].decimals)) for edge in rows.universe[name].edges]
-    if not edges:
-        return rows.columns[name]
-    return np.clip(np.searchsorted(edges, rows.columns[name], side="right") - 1, 0, len(edges) - 2)
-
-
-def the_predicate_is_near_the_best(plan, result, rows):
-    met, predicates = predicates_met(plan, rows), plan.workload.statistic.predicates
-    titles = [Count(attributes=names, bins=bins).title(rows.universe) for names, bins in predicates]
-    return met[titles.index(result.chosen[0])] >= max(met) - result.bound.alpha
-
-
-def no_comparison_is_far_off(plan, result, rows):
-    bar, width = plan.workload.statistic.above, result.bound.alpha
-    for count, said, value in zip(predicates_met(plan, rows), result.chosen, result.estimates[0], strict=True):
-        if (said == "above" and count < bar - width) or (said == "below" and count > bar + width):
-            return False
-        if value and abs(value - count) > width:
-            return False
-    return True
-
-
-def the_quantile_is_near(plan, result, rows):
-    """In rows where a value was chosen, otherwise on the column's own scale."""
-    quantile, width = plan.workload.statistic, result.bound.alpha
-    values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
-    wanted = float(quantile.at) * len(values)
-    if not result.chosen:
-        return abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9
-    return (values < answer - 1e-9).sum() <= wanted + width and (values < answer + 1e-9).sum() >= wanted - width
-
-
-#: For each statistic, whether what the bound of a result says is true of the rows.
-HOLDS = {kind: partial(within_half_widths, truth=truth) for kind, truth in TRUTHS.items()} | {
-    MostCommon: each_place_is_near_the_best_left,
-    LargestCount: the_predicate_is_near_the_best,
-    Quantile: the_quantile_is_near,
-    Threshold: no_comparison_is_far_off,
-}
-
 
 #: Mechanisms that answer after a test, or not at all: their own tests look at what they promise then.
 MAY_REFUSE = {"propose-test-release"}
@@ -464,6 +352,10 @@ def half_the_noise():
     return with_noise_scaled(Fraction(1, 2))
 
 
+def _numbers(rows, name):
+    return rows.columns[name] / 10.0 ** rows.universe[name].decimals
+
+
 def all_estimates(result):
     return np.concatenate(result.estimates).tolist()
 
@@ -524,14 +416,6 @@ ATTACKED = [
 VISIBLE = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(2, 5))]
 RUNS = 2_500
 FALSE_ALARM = 1e-6
-
-
-class Remembered:
-    """Counts that are taken once: thousands of runs on one table."""
-
-    def __init__(self, rows):
-        self.universe = rows.universe
-        self.marginal, self.tally = cache(rows.marginal), cache(rows.tally)
 
 
 def proved_excess(first, second, budget):

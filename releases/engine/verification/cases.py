@@ -1,0 +1,378 @@
+"""For every mechanism a small question, and two neighbouring tables on which it spends nearly all that it claims.
+
+A mechanism that answers counts and has no entry of its own is asked one table of two cells. Any other needs an entry in
+`CASES`: without one there is nothing to look at, and `case_for` refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.errors import InvalidInput
+from releases.engine.histogram import Counts, Rows, Tally
+from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
+from releases.engine.result import Result
+from releases.engine.universe import Schema, Universe
+from releases.engine.verification.truths import truths
+from releases.engine.workload import read_question
+
+#: Rows as tuples of codes (`Tally`), in the order of the columns.
+Table: TypeAlias = Sequence[tuple[int, ...]]
+#: What of a result tells two tables apart: a thing that comes often, or a number that grows from one to the other.
+Look: TypeAlias = Callable[[Result], Hashable]
+#: Makes the look, from the exact answers on the two tables.
+LookAt: TypeAlias = Callable[[Plan, Table, Table], Look]
+
+
+class Remembered:
+    """Counts that are taken once, for thousands of runs on one table."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.universe = rows.universe
+        self._rows = rows
+        self._marginal, self._tally = cache(rows.marginal), cache(rows.tally)
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        return self._marginal(names)
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        return self._tally(names)
+
+    def histogram(self) -> NDArray[np.int64]:
+        return self._marginal(self.universe.names)
+
+
+def rows_of(universe: Universe, table: Table) -> Rows:
+    stacked = np.array(list(table), dtype=np.int64).reshape(len(table), len(universe.names))
+    return Rows(universe=universe, columns=dict(zip(universe.names, stacked.T.copy(), strict=True)))
+
+
+def counts_of(universe: Universe, table: Table) -> Counts:
+    return Remembered(rows_of(universe, table))
+
+
+# What is looked at
+
+
+def chosen(*_: object) -> Look:
+    return lambda result: result.chosen
+
+
+def estimates(*_: object) -> Look:
+    return lambda result: tuple(float(value) for each in result.estimates for value in each)
+
+
+def note(name: str) -> LookAt:
+    def look_at(*_: object) -> Look:
+        return lambda result: str(result.notes[name])
+
+    return look_at
+
+
+def released_total(_plan: Plan, one: Table, other: Table) -> Look:
+    """The number of rows as released: all that the noise on it spends is in it."""
+    low, high = sorted((float(len(one)), float(len(other))))
+    return lambda result: min(max(result.total, low), high)
+
+
+def first_update(*_: object) -> Look:
+    """Of a session over counts that all start at half of the rows: which was the first not answered so."""
+
+    def look(result: Result) -> Hashable:
+        off = np.abs(np.concatenate(result.estimates) - result.total / 2)
+        return int(np.argmax(off > 1)) if (off > 1).any() else -1
+
+    return look
+
+
+def larger_count(*_: object) -> Look:
+    """Whether the first of two counts is released as the larger."""
+    return lambda result: bool(result.estimates[0][0] > result.estimates[0][1])
+
+
+def along(plan: Plan, one: Table, other: Table) -> Look:
+    """How far each number lies from its exact value on one table to that on the other, all together.
+
+    The likelihood ratio of noise on these numbers grows with it. Laplace noise tells nothing more beyond the two exact
+    values; Gaussian noise does.
+    """
+    first, second = (np.concatenate(truths(plan, rows_of(plan.schema.universe, each))) for each in (one, other))
+    moved = first != second
+    step = (second - first)[moved]
+    ends = (-10.0, 10.0) if plan.delta else (0.0, 1.0)
+
+    def look(result: Result) -> Hashable:
+        values = np.concatenate(result.estimates)[moved]
+        return round(float(np.clip((values - first[moved]) / step, *ends).sum()), 6)
+
+    return look
+
+
+def jump(lower: int, width: int) -> LookAt:
+    """Of propose, test, release: whether the distance was found above `lower`, and where in the range the answer is."""
+
+    def look_at(*_: object) -> Look:
+        def look(result: Result) -> Hashable:
+            distance = float(np.clip(result.notes["noisy distance"] - lower, 0, 1))
+            return round(distance + float(result.estimates[0][0]) / width, 3)
+
+        return look
+
+    return look_at
+
+
+# The cases
+
+PURE = PureDP(epsilon=Fraction(1))
+#: Choices and thresholds say one word in a run; at a larger epsilon fewer runs tell more.
+PURE_2 = PureDP(epsilon=Fraction(2))
+PURE_3 = PureDP(epsilon=Fraction(3))
+#: At a delta so large a thousand runs show what is spent.
+APPROXIMATE = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10))
+SMALL_DELTA = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 100))
+HALF, THIRD, QUARTER, TENTH, TWENTIETH = (Fraction(1, parts) for parts in (2, 3, 4, 10, 20))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two neighbouring tables to be told apart.
+
+    Attributes:
+        one, other: the tables.
+        look_at: what of a result tells them apart.
+        weakened: the factor on all noise at which a few thousand runs show more than is claimed.
+    """
+
+    one: Table
+    other: Table
+    look_at: LookAt
+    weakened: Fraction = THIRD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What one mechanism is asked, and two tables to tell apart.
+
+    Attributes:
+        columns, queries, options: as a curator would write them.
+        pairs: two neighbours for each relation.
+        budget: what it claims to spend at most.
+        share: of the runs asked for; less where one takes long.
+    """
+
+    columns: Sequence[Mapping[str, Any]]
+    queries: Sequence[Mapping[str, Any]]
+    pairs: Mapping[NeighbouringRelation, Pair]
+    budget: PrivacyBudget = PURE
+    options: Mapping[str, Any] = field(default_factory=dict)
+    share: Fraction = Fraction(1)
+
+    def plan(self, name: str, neighbours: NeighbouringRelation, *, beta: Fraction = Fraction(1, 20)) -> Plan:
+        schema = Schema.from_json({"version": 1, "columns": list(self.columns), "neighbours": neighbours.value})
+        question = read_question({"version": 1, "queries": list(self.queries)}, schema.universe)
+        return mechanism(name).plan(schema, question, budget=self.budget, beta=beta, options=self.options)
+
+
+def case_for(name: str) -> Case:
+    """The case of a registered mechanism.
+
+    Raises:
+        InvalidInput: none is known.
+    """
+    if name in CASES:
+        return CASES[name]
+    if mechanism(name).answers:
+        raise InvalidInput("mechanism", name, "must have a case to be looked at")
+    return _on_counts(PURE, weakened=TENTH, share=TWENTIETH)
+
+
+_Pairs: TypeAlias = dict[NeighbouringRelation, Pair]
+
+
+def _pairs(
+    *, add_remove: tuple[Table, Table], replace: tuple[Table, Table], look_at: LookAt, weakened: Fraction = THIRD
+) -> _Pairs:
+    """Pairs that are looked at in the same way."""
+    tables = {NeighbouringRelation.ADD_REMOVE: add_remove, NeighbouringRelation.REPLACE: replace}
+    return {
+        relation: Pair(one=one, other=other, look_at=look_at, weakened=weakened)
+        for relation, (one, other) in tables.items()
+    }
+
+
+def _numbers(highest: int) -> list[dict[str, Any]]:
+    return [{"name": "x", "type": "integer", "edges": [0, highest]}]
+
+
+def _yes_no(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "type": "categorical", "categories": ["no", "yes"], "outside": "no"} for name in names]
+
+
+#: A catch-all keeps every row, so that where rows are replaced their number is public.
+_TOWN = [{"name": "town", "type": "categorical", "categories": ["a", "b"], "outside": "b"}]
+_THREE = [{"name": "town", "type": "categorical", "categories": ["a", "b", "c"]}]
+_A, _B = (0,), (1,)
+_FORTY = [_A] * 20 + [_B] * 20
+
+
+def _on_counts(budget: PrivacyBudget, *, weakened: Fraction = THIRD, share: Fraction = Fraction(1)) -> Case:
+    return Case(
+        columns=_TOWN,
+        queries=[{"marginals": 1}],
+        pairs=_pairs(
+            add_remove=(_FORTY, [*_FORTY, _A]),
+            replace=(_FORTY, [*_FORTY[1:], _B]),
+            look_at=along,
+            weakened=weakened,
+        ),
+        budget=budget,
+        share=share,
+    )
+
+
+def _of_a_sum(budget: PrivacyBudget) -> Case:
+    return Case(
+        columns=_numbers(30),
+        queries=[{"sum": ["x"]}],
+        pairs=_pairs(add_remove=([], [(30,)]), replace=([(0,)], [(30,)]), look_at=along),
+        budget=budget,
+    )
+
+
+def _of_a_median(pairs: _Pairs) -> Case:
+    return Case(columns=_numbers(30), queries=[{"median": "x"}], pairs=pairs, budget=PURE_2)
+
+
+def _of_a_smooth_median(budget: PrivacyBudget, *, weakened: Fraction) -> Case:
+    """One row of the highest value against none: all scales are the range, the medians its ends.
+
+    Half of epsilon or so is kept for changes of scale, of which this pair has none.
+    """
+    return Case(
+        columns=_numbers(3),
+        queries=[{"median": "x"}],
+        pairs=_pairs(add_remove=([], [(3,)]), replace=([(0,)], [(3,)]), look_at=estimates, weakened=weakened),
+        budget=budget,
+        options={"bound": 0},
+        share=HALF,
+    )
+
+
+def _of_thresholds(**options: Any) -> Case:
+    """Two counts just below the threshold that rise to it, then one at it that stays or falls."""
+    asked = {"counts": [{"town": ["a"]}, {"town": ["a"]}, {"town": ["b"]}], "above": 5}
+    below = [_A] * 4 + [_B] * 5
+    return Case(
+        columns=_THREE,
+        queries=[{"threshold": asked}],
+        pairs=_pairs(add_remove=(below, [*below, _A]), replace=(below, [*below[:-1], _A]), look_at=chosen),
+        budget=PURE_3,
+        options=options,
+    )
+
+
+def _of_small_databases(**options: Any) -> Case:
+    """Databases of one row: whichever count is the larger is chosen the likelier."""
+    even = [_A] * 2 + [_B] * 2
+    return Case(
+        columns=_TOWN,
+        queries=[{"marginals": 1}],
+        pairs=_pairs(
+            add_remove=(even, [_A, *even]), replace=(even, [_A, *even[:-1]]), look_at=larger_count, weakened=TENTH
+        ),
+        options={"size": 1, **options},
+        share=HALF,
+    )
+
+
+_A_CHOICE = Case(
+    columns=_THREE,
+    queries=[{"most_common": "town"}],
+    pairs=_pairs(add_remove=([_B], [_B, _A]), replace=([_B, _B], [_B, _A]), look_at=chosen),
+    budget=PURE_2,
+)
+_LOW_AND_HIGH = [(0,)] * 40 + [(1000,)] * 40
+_ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
+
+#: By the mechanism's name.
+CASES: dict[str, Case] = {
+    "laplace-histogram": _on_counts(PURE, share=HALF),
+    "gaussian-queries": _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH),
+    "gaussian-histogram": _on_counts(APPROXIMATE, share=HALF),
+    "laplace-numbers": _of_a_sum(PURE),
+    "gaussian-numbers": _of_a_sum(APPROXIMATE),
+    "exponential-choice": _A_CHOICE,
+    "noisy-max-choice": _A_CHOICE,
+    "permute-and-flip-choice": _A_CHOICE,
+    "exponential-quantile": _of_a_median(
+        _pairs(
+            add_remove=([(15,), (30,)], [(30,)]),
+            replace=([(15,), (15,), (30,), (0,)], [(15,), (15,), (30,), (30,)]),
+            look_at=estimates,
+            weakened=TENTH,
+        )
+    ),
+    "exponential-metric": _of_a_median(
+        _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates)
+    ),
+    "smooth-median-cauchy": _of_a_smooth_median(PURE, weakened=TENTH),
+    "smooth-median-laplace": _of_a_smooth_median(SMALL_DELTA, weakened=TENTH),
+    "smooth-median-gaussian": _of_a_smooth_median(APPROXIMATE, weakened=TENTH),
+    # The median jumps by the whole range, which is the proposal, and the distance by one: all of epsilon is spent.
+    # A value outside the range is no row, so one row more or less is a neighbour under either relation.
+    "propose-test-release": Case(
+        columns=_numbers(1000),
+        queries=[{"median": "x"}],
+        pairs=_pairs(
+            add_remove=(_LOW_AND_HIGH, [*_LOW_AND_HIGH, (1000,)]),
+            replace=(_LOW_AND_HIGH, [*_LOW_AND_HIGH, (1000,)]),
+            look_at=jump(len(_LOW_AND_HIGH) + 1, 1000),
+            weakened=QUARTER,
+        ),
+        budget=ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6)),
+        options={"propose": "1000"},
+    ),
+    "above-threshold": _of_thresholds(),
+    "sparse-vector": _of_thresholds(),
+    "numeric-sparse-vector": _of_thresholds(values=1),
+    # Where rows come and go the made-up answers hide a row's own, and its noisy number is what shows the most.
+    "randomized-response": Case(
+        columns=_TOWN,
+        queries=[{"survey": "town"}],
+        pairs={
+            NeighbouringRelation.ADD_REMOVE: Pair(
+                one=_FORTY, other=[*_FORTY, _A], look_at=note("noisy number of rows"), weakened=Fraction(1, 40)
+            ),
+            NeighbouringRelation.REPLACE: Pair(one=[_A], other=[_B], look_at=note("reports")),
+        },
+        share=HALF,
+    ),
+    "smalldb": _of_small_databases(measure=0, population=4),
+    "smalldb-net": _of_small_databases(measure=1, candidates=8),
+    # Three counts just below the threshold that rise towards it, then one above it that falls.
+    "pmw-online": Case(
+        columns=_yes_no("p", "q", "r", "s"),
+        queries=[{"count": {name: ["yes"]}} for name in "pqrs"],
+        pairs={
+            NeighbouringRelation.ADD_REMOVE: Pair(
+                one=_ALL_BUT_TWO, other=[*_ALL_BUT_TWO, (1, 1, 1, 1)], look_at=released_total, weakened=Fraction(1, 100)
+            ),
+            NeighbouringRelation.REPLACE: Pair(
+                one=[*_ALL_BUT_TWO, (0, 0, 0, 0)],
+                other=[*_ALL_BUT_TWO, (1, 1, 1, 1)],
+                look_at=first_update,
+                weakened=TENTH,
+            ),
+        },
+        budget=PURE_3,
+        options={"population": 40, "updates": 1},
+    ),
+}

@@ -1,0 +1,173 @@
+"""Re:cord-play: what a mechanism draws, and with which parameters, on two tables with the same randomness.
+
+A mechanism whose noise has a scale, number or order that depends on the data is not private, however right its formula.
+`record` runs it and writes down every call of a sampler, so that two runs can be compared draw by draw;
+`with_noise_scaled` gives it too little noise, so that a check can show that it would have noticed.
+
+The idea is that of Re:cord-play (arXiv 2602.17454, PETS 2026). Both put wrapped samplers in the place of the right ones
+for as long as they run, in the whole process: for a process that releases nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine import noise, randomness, scaled_noise, selection
+from releases.engine.mechanisms import randomized_response
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.randomness import Randomness, StreamRandomness
+from releases.engine.smalldb import shapes
+
+#: What modules define, by name.
+Names: TypeAlias = dict[ModuleType, tuple[str, ...]]
+
+#: Everything that turns randomness into a draw, by the module that defines it.
+SAMPLERS: Names = {
+    noise: ("discrete_laplace", "discrete_gaussian"),
+    scaled_noise: ("rounded_noise",),
+    selection: ("exponential_mechanism", "permute_and_flip", "report_noisy_max"),
+    randomness: ("bernoulli", "choose", "random_bits", "random_below", "uniform_bits", "uniform_below"),
+}
+#: What else is given an epsilon that decides a law: the coins of a survey, and the layers of small databases.
+RATES: Names = {randomized_response: ("truth_interval",), shapes: ("Setting",)}
+#: Arguments that decide how much noise there is, and the power of its scale that each is.
+_POWERS = (("scale", 1), ("multiplier", 1), ("variance", 2), ("epsilon", -1))
+
+_Wrap: TypeAlias = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One call of a sampler.
+
+    Attributes:
+        sampler: its name.
+        parameters: every argument that is a plain number or a shape; arrays by their shape, functions left out.
+    """
+
+    sampler: str
+    parameters: tuple[tuple[str, Any], ...]
+
+
+@dataclass
+class Recording:
+    """What one run did.
+
+    Attributes:
+        result: what it returned.
+        draws: the calls of samplers, in order.
+        words: how many random words were asked for, call by call.
+        private: the arrays that samplers were given (scores, weights), in order.
+        drawn: what the samplers returned, in order.
+    """
+
+    result: Any = None
+    draws: list[Draw] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    private: list[NDArray[Any]] = field(default_factory=list)
+    drawn: list[Any] = field(default_factory=list)
+
+    @property
+    def flow(self) -> tuple[list[Draw], list[int]]:
+        """All that must be the same on neighbouring tables."""
+        return self.draws, self.words
+
+
+class MeteredRandomness:
+    """A fixed stream that notes how many words are asked for."""
+
+    def __init__(self, seed: bytes, asked: list[int]) -> None:
+        self._stream = StreamRandomness(seed)
+        self._asked = asked
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        self._asked.append(count)
+        return self._stream.words(count)
+
+
+def record(run: Callable[[Randomness], Any], *, seed: bytes) -> Recording:
+    """Call `run(rng)` on the stream of that seed and write down its draws."""
+    recording = Recording()
+
+    def noted(name: str, sampler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(sampler)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            recording.draws.append(Draw(name, tuple(_parameters(args, kwargs, recording.private))))
+            recording.drawn.append(sampler(*args, **kwargs))
+            return recording.drawn[-1]
+
+        return call
+
+    with _replaced(noted, SAMPLERS):
+        recording.result = run(MeteredRandomness(seed, recording.words))
+    return recording
+
+
+@contextmanager
+def with_noise_scaled(factor: Fraction, *, at_home: bool = False) -> Iterator[None]:
+    """Every scale times `factor`, every epsilon of a choice divided by it: too little noise for a factor below 1.
+
+    With `at_home`, in the samplers' own modules too, where their self-test calls them.
+    """
+
+    def wrong(name: str, sampler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(sampler)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if name == "truth_interval":
+                args = (args[0] / factor, *args[1:])
+            for argument, power in _POWERS:
+                if argument in kwargs:
+                    kwargs[argument] = kwargs[argument] * factor**power
+            return sampler(*args, **kwargs)
+
+        return call
+
+    with _replaced(wrong, SAMPLERS, at_home=at_home), _replaced(wrong, RATES, at_home=True):
+        yield
+
+
+@contextmanager
+def _replaced(wrap: _Wrap, defined: Names, *, at_home: bool = False) -> Iterator[None]:
+    """Put wrapped samplers where mechanisms imported them; in their own modules too only where `at_home`."""
+    mechanisms()  # imports every one of them
+    wrapped = {
+        id(getattr(home, name)): wrap(name, getattr(home, name)) for home, names in defined.items() for name in names
+    }
+    changed = []
+    for module_name, module in list(sys.modules.items()):
+        if not module_name.startswith("releases.engine.") or (module in defined and not at_home):
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in wrapped:
+                changed.append((module, name, value))
+                setattr(module, name, wrapped[id(value)])
+    try:
+        yield
+    finally:
+        for module, name, value in changed:
+            setattr(module, name, value)
+
+
+def _parameters(
+    args: tuple[Any, ...], kwargs: dict[str, Any], private: list[NDArray[Any]]
+) -> Iterator[tuple[str, Any]]:
+    named = [(str(position), value) for position, value in enumerate(args)] + sorted(kwargs.items())
+    for name, value in named:
+        if name == "rng" or hasattr(value, "words") or callable(value):
+            continue
+        if isinstance(value, (np.ndarray, list)):
+            array = np.asarray(value)
+            private.append(array)
+            yield name, ("array", array.shape)
+        else:
+            yield name, value

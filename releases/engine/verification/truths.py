@@ -1,0 +1,185 @@
+"""What answers truly are, straight from rows, and whether what the bound of a result says is true of them.
+
+Written apart from the mechanisms, which count in other ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.errors import InvalidInput
+from releases.engine.histogram import Rows
+from releases.engine.mechanisms.base import Plan
+from releases.engine.result import Result
+from releases.engine.statistic import (
+    LargestCount,
+    Mean,
+    MostCommon,
+    Quantile,
+    SecondMoments,
+    Statistic,
+    Sum,
+    Survey,
+    Threshold,
+    Votes,
+)
+from releases.engine.workload import Count, Inquiry
+
+Floats: TypeAlias = NDArray[np.float64]
+#: The exact numbers of each part of an answer.
+Truth: TypeAlias = Callable[[Any, Rows], list[Floats]]
+#: Whether what the bound of a result says is true of the rows.
+Holds: TypeAlias = Callable[[Plan, Result, Rows], bool]
+
+
+def truths(plan: Plan, rows: Rows) -> list[Floats]:
+    """The exact numbers that a plan asks for, part by part.
+
+    Raises:
+        InvalidInput: it asks for a choice, or for a statistic that is not known here.
+    """
+    if not isinstance(plan.workload, Inquiry):
+        return [each.astype(np.float64) for each in plan.counts_asked.answer(rows.marginal)]
+    kind = type(plan.workload.statistic)
+    if kind not in TRUTHS:
+        raise InvalidInput("statistic", kind.kind, "must be one whose exact numbers are known here")
+    return TRUTHS[kind](plan.workload.statistic, rows)
+
+
+def bound_holds(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether what the bound of the result says is true.
+
+    Raises:
+        InvalidInput: what it says is not known here.
+    """
+    if not isinstance(plan.workload, Inquiry):
+        return within_half_widths(plan, result, rows)
+    kind = type(plan.workload.statistic)
+    if kind not in HOLDS:
+        raise InvalidInput("statistic", kind.kind, "must be one whose bound is known here")
+    return HOLDS[kind](plan, result, rows)
+
+
+# What is measured
+
+
+def _numbers(rows: Rows, name: str) -> Floats:
+    numbers: Floats = rows.columns[name] / 10.0 ** rows.universe[name].decimals
+    return numbers
+
+
+def _sums(statistic: Sum, rows: Rows) -> list[Floats]:
+    return [np.array([_numbers(rows, name).sum()]) for name in statistic.attributes]
+
+
+def _means(statistic: Mean, rows: Rows) -> list[Floats]:
+    return [np.array([_numbers(rows, name).mean()]) for name in statistic.attributes]
+
+
+def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
+    return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
+
+
+def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
+    totals = np.zeros(len(statistic.attributes))
+    code = rows.universe[statistic.attributes[0]].categories.index(statistic.category)
+    for row in zip(*(rows.columns[name] for name in statistic.attributes), strict=True):
+        given = [position for position, told in enumerate(row) if told == code][: statistic.ballots]
+        totals[given] += 1
+    return [totals]
+
+
+def _survey(statistic: Survey, rows: Rows) -> list[Floats]:
+    (name,) = statistic.attributes
+    return [np.bincount(rows.columns[name], minlength=rows.universe[name].size).astype(np.float64)]
+
+
+#: What each measured statistic truly is.
+TRUTHS: dict[type[Statistic], Truth] = {
+    Sum: _sums,
+    Mean: _means,
+    SecondMoments: _moments,
+    Votes: _votes,
+    Survey: _survey,
+}
+
+
+def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether every number is within its half width of the truth (a double's rounding aside)."""
+    parts = zip(result.estimates, truths(plan, rows), result.bound.half_widths, strict=True)
+    return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)
+
+
+# What is chosen
+
+
+def each_place_is_near_the_best_left(plan: Plan, result: Result, rows: Rows) -> bool:
+    (name,), (width,) = _asked(plan).attributes, result.bound.half_widths
+    counts = np.bincount(rows.columns[name], minlength=rows.universe[name].size)
+    left = dict(zip(rows.universe[name].labels, counts.tolist(), strict=True))
+    return all(left.pop(chosen) >= max([0, *left.values()]) - width for chosen in result.chosen)
+
+
+def the_predicate_is_near_the_best(plan: Plan, result: Result, rows: Rows) -> bool:
+    met, predicates = predicates_met(plan, rows), _asked(plan).predicates
+    titles = [Count(attributes=names, bins=bins).title(rows.universe) for names, bins in predicates]
+    return bool(met[titles.index(result.chosen[0])] >= max(met) - result.bound.alpha)
+
+
+def no_comparison_is_far_off(plan: Plan, result: Result, rows: Rows) -> bool:
+    bar, width = _asked(plan).above, result.bound.alpha
+    for count, said, value in zip(predicates_met(plan, rows), result.chosen, result.estimates[0], strict=True):
+        if (said == "above" and count < bar - width) or (said == "below" and count > bar + width):
+            return False
+        if value and abs(value - count) > width:
+            return False
+    return True
+
+
+def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
+    """In rows where a value was chosen, otherwise on the column's own scale; an answer withheld breaks nothing."""
+    quantile, width = _asked(plan), result.bound.alpha
+    if not result.notes.get("answered", True):
+        return True
+    values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
+    wanted = float(quantile.at) * len(values)
+    if not result.chosen:
+        return bool(abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9)
+    below, up_to = (values < answer - 1e-9).sum(), (values < answer + 1e-9).sum()
+    return bool(below <= wanted + width and up_to >= wanted - width)
+
+
+def predicates_met(plan: Plan, rows: Rows) -> list[int]:
+    """How many rows meet each predicate, row by row."""
+    met = []
+    for names, bins in _asked(plan).predicates:
+        codes = [_bins(rows, name) for name in names]
+        kept = np.all([np.isin(code, each) for code, each in zip(codes, bins, strict=True)], axis=0)
+        met.append(int(kept.sum()))
+    return met
+
+
+def _bins(rows: Rows, name: str) -> NDArray[np.int64]:
+    edges = [float(edge.scaleb(rows.universe[name].decimals)) for edge in rows.universe[name].edges]
+    if not edges:
+        return rows.columns[name]
+    return np.clip(np.searchsorted(edges, rows.columns[name], side="right") - 1, 0, len(edges) - 2)
+
+
+def _asked(plan: Plan) -> Any:
+    assert isinstance(plan.workload, Inquiry)
+    return plan.workload.statistic
+
+
+#: For each statistic, whether what the bound of a result says is true of the rows.
+HOLDS: dict[type[Statistic], Holds] = {
+    **dict.fromkeys(TRUTHS, within_half_widths),
+    MostCommon: each_place_is_near_the_best_left,
+    LargestCount: the_predicate_is_near_the_best,
+    Quantile: the_quantile_is_near,
+    Threshold: no_comparison_is_far_off,
+}

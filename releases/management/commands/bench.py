@@ -1,0 +1,78 @@
+"""`manage.py bench`: what the software costs and reaches here, beside its targets and its peers."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from releases.benchmarks import beside_ours, fit, kernels, noise, session, smalldb
+from releases.benchmarks.tables import Table
+
+#: Where the measurements are written, in the folder given.
+FILE = "BENCHMARKS.md"
+
+
+class Command(BaseCommand):
+    help = "Measure noise, fits, kernels, sessions and small databases; prints tables with ratios and targets."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--only", help="one of noise, fit, kernels, session, smalldb")
+        parser.add_argument("--data", type=Path, help="the folder of adult_reduced.csv and its schema")
+        parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
+        parser.add_argument("--out", type=Path, help=f"a folder; the tables are written to {FILE} in it")
+
+    def handle(self, **options: Any) -> None:
+        made = []
+        for table in self._tables(options["only"], options["data"] or _usual_folder(), peers=options["peers"]):
+            self.stdout.write(f"{table.text()}\n")
+            self.stdout.flush()
+            made.append(table)
+        if options["out"]:
+            options["out"].mkdir(parents=True, exist_ok=True)
+            path = options["out"] / FILE
+            path.write_text(document(made))
+            self.stdout.write(f"Written to {path}.")
+
+    def _tables(self, only: str | None, folder: Path, *, peers: bool) -> Iterator[Table]:
+        benchmarks: dict[str, Callable[[], Iterator[Table]]] = {
+            "noise": noise.tables,
+            "kernels": kernels.tables,
+            "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
+            "session": session.tables,
+            "smalldb": smalldb.tables,
+        }
+        if only is not None and only not in benchmarks:
+            raise CommandError(f"--only: {only} must be one of {', '.join(benchmarks)}.")
+        for name in [only] if only else benchmarks:
+            yield from benchmarks[name]()
+
+
+def document(tables: list[Table]) -> str:
+    """The tables as one Markdown file."""
+    missed = sum(row.is_met is False for table in tables for row in table.rows)
+    met = sum(row.is_met is True for table in tables for row in table.rows)
+    head = (
+        "# Benchmarks\n\n"
+        f"`manage.py bench --out docs`, {timezone.now():%B %Y}, on {machine()}. Times are of the processor. "
+        f"{met} targets met, {missed} missed.\n"
+    )
+    return "\n\n".join([head.strip(), *(table.markdown() for table in tables)]) + "\n"
+
+
+def machine() -> str:
+    """The kind of machine, and how busy it was: nothing that says which one."""
+    cores = os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = os.getloadavg()[0]
+    return f"{cores} cores and {memory:.0f} GiB of memory (load {load:.1f} at the end)"
+
+
+def _usual_folder() -> Path:
+    return Path(settings.BASE_DIR).parent / "shared" / "data"

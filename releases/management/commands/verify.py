@@ -1,0 +1,230 @@
+"""`manage.py verify`: what a sceptic needs, on one page, from running the software as it is installed."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.randomness import OperatingSystemRandomness, Randomness
+from releases.engine.sparse_vector_loss import loss_checks
+from releases.engine.verification.coverage import BETA, bounds_seen
+from releases.engine.verification.oracles import figures_seen
+from releases.engine.verification.privacy_loss import losses_seen
+from releases.engine.verification.samplers import samplers_seen
+from releases.management.database import ensure_database
+
+#: Runs of every mechanism on each of two tables; under ten minutes in all, and about one.
+RUNS, QUICK_RUNS = 8_000, 1_500
+#: Runs for a bound, as a share of those; a rate is seen sooner than a ratio.
+_SHARE_FOR_BOUNDS = 8
+#: The probability that working software fails any of the checks of one part that rest on chance.
+FALSE_ALARM = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One check: what it is of, the cells of its row, and whether it passed."""
+
+    cells: tuple[str, ...]
+    passed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One part of the page.
+
+    Attributes:
+        name: as after --only.
+        title: of the table.
+        says: what passing means, for somebody who trusts nobody.
+        heads, widths: of the columns; a negative width is aligned to the right.
+        lines: makes the lines, one by one as they are found.
+    """
+
+    name: str
+    title: str
+    says: str
+    heads: tuple[str, ...]
+    widths: tuple[int, ...]
+    lines: Callable[[], Iterator[Line]]
+
+
+class Command(BaseCommand):
+    help = "Check samplers, thresholds, prices, privacy, bounds and the ledger by running them; status 1 if any fails."
+
+    #: Where the noise comes from; a test gives a stream.
+    randomness: Randomness = OperatingSystemRandomness()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--runs", type=int, help=f"of every mechanism on each table; {RUNS:,} where not given")
+        parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about a minute")
+        parser.add_argument(
+            "--only", help="one part (samplers, thresholds, prices, privacy, bounds, ledger) or mechanism"
+        )
+
+    def handle(self, **options: Any) -> None:
+        runs = options["runs"] or (QUICK_RUNS if options["quick"] else RUNS)
+        if runs < 1:
+            raise CommandError(f"--runs: {runs} must be a whole number from 1.")
+        started, passed, failed = time.monotonic(), 0, 0
+        for part in self._parts(runs, options["only"]):
+            for line in self._print(part):
+                passed, failed = passed + line.passed, failed + (not line.passed)
+        minutes = (time.monotonic() - started) / 60
+        if failed:
+            raise CommandError(f"{failed} of {passed + failed} checks FAILED.")
+        self.stdout.write(f"All {passed} checks passed in {minutes:.1f} minutes.")
+
+    def _parts(self, runs: int, only: str | None) -> list[Part]:
+        names = [only] if only in mechanisms() else None
+        parts = [*self._software(), *self._mechanisms(runs, names), self._ledger()]
+        if names:
+            return [part for part in parts if part.name in ("privacy", "bounds")]
+        known = [part.name for part in parts]
+        if only is not None and only not in known:
+            raise CommandError(f"--only: {only} must be one of {', '.join([*known, *mechanisms()])}.")
+        return [part for part in parts if only in (None, part.name)]
+
+    def _print(self, part: Part) -> Iterator[Line]:
+        self.stdout.write(f"{part.title}\n{part.says}\n")
+        self.stdout.write(_row("", part.heads, part.widths))
+        for line in part.lines():
+            self.stdout.write(_row("PASS" if line.passed else "FAIL", line.cells, part.widths))
+            self.stdout.flush()
+            yield line
+        self.stdout.write("")
+
+    def _software(self) -> list[Part]:
+        return [
+            Part(
+                name="samplers",
+                title="SAMPLERS",
+                says="200,000 draws at each of 12 scales against the exact laws, by chi-square. Scales that are a "
+                f"tenth off must be noticed.\nRight samplers fail with probability {FALSE_ALARM:g} at most.",
+                heads=("noise", "self-test"),
+                widths=(24, 60),
+                lines=self._sampler_lines,
+            ),
+            Part(
+                name="thresholds",
+                title="THRESHOLDS",
+                says="The exact privacy loss of sparse-vector mechanisms, summed over the threshold's noise. Ours must "
+                "lose what they claim and\nno more; wrong ones that were published with a proof must be seen to lose "
+                "more.",
+                heads=("variant", "claimed", "exact", "source"),
+                widths=(56, -8, -8, 40),
+                lines=_threshold_lines,
+            ),
+            Part(
+                name="prices",
+                title="PRICES",
+                says="Known plans at delta 10^-6 beside figures of other software. Ours are upper bounds: never below, "
+                "and above by rounding only.",
+                heads=("plan", "ours", "oracle", "by"),
+                widths=(46, -16, -16, 14),
+                lines=_price_lines,
+            ),
+        ]
+
+    def _mechanisms(self, runs: int, names: list[str] | None) -> list[Part]:
+        return [
+            Part(
+                name="privacy",
+                title="PRIVACY",
+                says=f"Every mechanism on two neighbouring tables, {runs:,} times each (fewer where one takes long): "
+                "the epsilon proved from what\ncame out must not pass the claim, and must pass it when all noise is "
+                "scaled by the factor shown. All these bounds are\ntrue at once with probability "
+                f"{1 - FALSE_ALARM:.1%} (Clopper and Pearson, on other runs than those that chose the event).",
+                heads=("mechanism", "neighbours", "delta", "claimed", "proved", "noise x", "proved then", "runs"),
+                widths=(24, 11, -7, -8, -8, -8, -11, -6),
+                lines=lambda: self._privacy_lines(runs, names),
+            ),
+            Part(
+                name="bounds",
+                title="BOUNDS",
+                says=f"How often any answer left its bound, which may happen with probability {float(BETA)} (chosen "
+                f"large to be seen). True bounds fail\nwith probability {FALSE_ALARM:g} at most, all together.",
+                heads=("mechanism", "neighbours", "allowed", "left", "runs", "true rate (99%)"),
+                widths=(24, 11, -8, -6, -6, -16),
+                lines=lambda: self._bound_lines(max(1, runs // _SHARE_FOR_BOUNDS), names),
+            ),
+        ]
+
+    def _ledger(self) -> Part:
+        return Part(
+            name="ledger",
+            title="LEDGER",
+            says="Every entry of every budget: the chain of hashes, the sums, each price made again, the caps, and "
+            "marks kept apart.",
+            heads=("audit",),
+            widths=(100,),
+            lines=_ledger_lines,
+        )
+
+    def _sampler_lines(self) -> Iterator[Line]:
+        for seen in samplers_seen(false_alarm=FALSE_ALARM, rng=self.randomness):
+            name = "as installed" if seen.factor == 1 else f"scales x {float(seen.factor):g}"
+            says = f"noticed: {seen.failure}" if seen.failure else "no difference found"
+            yield Line(cells=(name, says), passed=seen.is_as_it_should_be)
+
+    def _privacy_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
+        for seen in losses_seen(runs=runs, false_alarm=FALSE_ALARM, rng=self.randomness, names=names):
+            shown: tuple[str, ...] = (seen.infeasible,)
+            if not seen.infeasible:
+                shown = (
+                    f"{seen.delta:g}",
+                    f"{seen.epsilon:.3f}",
+                    f"{seen.proved:.3f}",
+                    str(seen.weakened),
+                    f"{seen.proved_weakened:.3f}",
+                    f"{seen.runs:,}",
+                )
+            cells = (seen.mechanism, seen.neighbours.value, *shown)
+            yield Line(cells=cells, passed=seen.is_as_it_should_be)
+
+    def _bound_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
+        for seen in bounds_seen(runs=runs, false_alarm=FALSE_ALARM, rng=self.randomness, names=names):
+            shown: tuple[str, ...] = (seen.infeasible,)
+            if not seen.infeasible:
+                low, high = seen.rate
+                shown = (f"{seen.beta:g}", f"{seen.left:,}", f"{seen.runs:,}", f"{low:.3f} to {high:.3f}")
+            yield Line(cells=(seen.mechanism, seen.neighbours.value, *shown), passed=seen.is_as_it_should_be)
+
+
+def _threshold_lines() -> Iterator[Line]:
+    for check in loss_checks():
+        cells = (check.variant, f"{check.claimed:.3f}", f"{check.exact:.3f}", check.source)
+        yield Line(cells=cells, passed=check.is_as_it_should_be)
+
+
+def _price_lines() -> Iterator[Line]:
+    for seen in figures_seen():
+        cells = (seen.figure, f"{seen.ours:.10f}", f"{seen.oracle:.10f}", seen.source)
+        yield Line(cells=cells, passed=seen.is_as_it_should_be)
+
+
+def _ledger_lines() -> Iterator[Line]:
+    """What `manage.py audit` says."""
+    ensure_database()
+    said, faults = StringIO(), StringIO()
+    try:
+        call_command("audit", stdout=said, stderr=faults)
+    except CommandError as failure:
+        for fault in faults.getvalue().splitlines():
+            yield Line(cells=(fault,), passed=False)
+        yield Line(cells=(str(failure),), passed=False)
+    else:
+        yield Line(cells=(said.getvalue().strip(),), passed=True)
+
+
+def _row(verdict: str, cells: tuple[str, ...], widths: tuple[int, ...]) -> str:
+    shown = (cell.rjust(-width) if width < 0 else cell.ljust(width) for cell, width in zip(cells, widths, strict=False))
+    return f"{verdict:4}  {'  '.join(shown)}".rstrip()

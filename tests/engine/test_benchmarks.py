@@ -1,0 +1,104 @@
+"""The benchmarks at a size that takes no time: each yields its table, says what is missing, and judges its targets."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from releases.benchmarks import fit, kernels, noise, session, smalldb
+from releases.benchmarks.tables import Row, Table
+from releases.management.commands import bench
+from releases.management.commands.bench import document
+
+ROWS = [Row(cells=("one", "1.5 s"), is_met=True), Row(cells=("another", "20.0 s"), is_met=False), Row(cells=("x", ""))]
+TABLE = Table(title="Times", says="Of things.", heads=("thing", "time"), rows=ROWS)
+
+
+def test_a_table_is_aligned_and_says_which_targets_are_met():
+    assert TABLE.text().splitlines() == [
+        "Times",
+        "Of things.",
+        "thing      time  met",
+        "one       1.5 s  yes",
+        "another  20.0 s   NO",
+        "x",
+    ]
+    assert not TABLE.is_met
+    assert "| another | 20.0 s | NO |" in TABLE.markdown()
+    assert TABLE.markdown().splitlines()[4:6] == ["| thing | time | met |", "|---|--:|--:|"]
+
+
+def test_the_document_counts_targets_and_names_the_machine_by_its_kind_alone():
+    text = document([TABLE])
+    assert "1 targets met, 1 missed" in text
+    assert "cores and" in text
+    import platform
+
+    assert platform.node() not in text
+    assert "/" not in text.split("##")[0]
+
+
+def test_noise_is_measured_and_its_targets_are_judged(monkeypatch):
+    monkeypatch.setattr(noise, "DRAWS", 1000)
+    table = noise.beside_opendp()
+    assert len(table.rows) == 6
+    assert [row.is_met is None for row in table.rows] == [True, False, True] * 2
+    monkeypatch.setattr(noise, "TARGETS", {("Laplace", 10): 10**9})
+    monkeypatch.setattr(noise, "find_spec", lambda name: None)
+    alone = noise.beside_opendp()
+    assert "OpenDP is not installed" in alone.says
+    assert all(row.is_met is None for row in alone.rows)
+    assert noise._row("Laplace", 10, 1.0, 2.0).is_met is False
+
+
+def test_choices_are_timed_on_every_profile():
+    table = noise.selection_times(candidates=50, repeats=2)
+    assert [row.cells[0] for row in table.rows] == ["exponential_mechanism", "permute_and_flip", "report_noisy_max"]
+    assert all(len(row.cells) == len(table.heads) for row in table.rows)
+
+
+def test_a_round_is_compared_with_a_pass():
+    (table,) = kernels.tables(shapes=((3, 4, 2, 3),))
+    (row,) = table.rows
+    assert row.cells[:3] == ("3 x 4 x 2 x 3", "72", "4")
+    assert row.is_met == (float(row.cells[5]) <= kernels.TARGET)
+
+
+def test_a_small_session_is_asked_to_its_end(monkeypatch):
+    for name, value in (("COLUMNS", 4), ("CATEGORIES", 3), ("PEOPLE", 20_000), ("QUESTIONS", 40)):
+        monkeypatch.setattr(session, name, value)
+    (table,) = session.tables()
+    (row,) = table.rows
+    assert row.cells[1] == "40"
+    assert row.is_met
+
+
+def test_small_databases_are_drawn_and_one_that_takes_too_long_misses_its_target(monkeypatch):
+    quick = smalldb.Goal(title="ten", bins=(10,), query={"prefix": "c0"}, rows=1000, most_seconds=60)
+    slow = smalldb.Goal(title="ten", bins=(10,), query={"prefix": "c0"}, rows=1000, most_seconds=0)
+    monkeypatch.setattr(smalldb, "GOALS", (quick, slow))
+    (table,) = smalldb.tables()
+    assert [row.is_met for row in table.rows] == [True, False]
+
+
+def test_what_is_not_there_is_said(monkeypatch, tmp_path):
+    (table,) = fit.tables(tmp_path)
+    assert "does not hold adult_reduced.csv" in table.says
+    monkeypatch.setattr(session, "mechanisms", dict)
+    monkeypatch.setattr(smalldb, "mechanisms", dict)
+    for module in (session, smalldb):
+        (table,) = module.tables()
+        assert "is not there" in table.says
+
+
+def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench.kernels, "tables", lambda: iter([TABLE]))
+    said = StringIO()
+    call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
+    assert TABLE.text() in said.getvalue()
+    assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
+    with pytest.raises(CommandError, match="--only: fast must be one of noise, kernels, fit, session, smalldb"):
+        call_command("bench", only="fast", stdout=said)

@@ -1,0 +1,219 @@
+"""What `manage.py verify` rests on: every mechanism is looked at, the looks are sound, and wrong figures are refused.
+
+The looks run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from math import exp, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from releases.engine.errors import InvalidInput
+from releases.engine.events import PureEvent
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.privacy import NeighbouringRelation
+from releases.engine.randomness import StreamRandomness
+from releases.engine.verification import cases, coverage, oracles, privacy_loss
+from releases.engine.verification.cases import case_for
+from releases.engine.verification.coverage import bound_seen, interval_of_rate
+from releases.engine.verification.oracles import FigureSeen
+from releases.engine.verification.privacy_loss import epsilon_of_outcomes, least_epsilon, loss_seen
+from releases.engine.verification.recording import with_noise_scaled
+from releases.engine.verification.samplers import samplers_seen
+
+FALSE_ALARM = 1e-6
+
+
+# Cases
+
+
+@pytest.mark.parametrize("neighbours", NeighbouringRelation)
+@pytest.mark.parametrize("name", mechanisms())
+def test_every_mechanism_has_two_neighbouring_tables_that_it_can_be_run_on(name, neighbours):
+    case = case_for(name)
+    plan = case.plan(name, neighbours)
+    assert plan.infeasible == ""
+    pair = case.pairs[neighbours]
+    more, fewer = Counter(pair.other) - Counter(pair.one), Counter(pair.one) - Counter(pair.other)
+    if neighbours is NeighbouringRelation.ADD_REMOVE or plan.schema.universe.may_drop:
+        assert more.total() + fewer.total() == 1 or more.total() == fewer.total() == 1
+    else:
+        assert more.total() == fewer.total() == 1
+    if neighbours is NeighbouringRelation.ADD_REMOVE:
+        assert more.total() + fewer.total() == 1
+    assert 0 < pair.weakened < 1
+
+
+def test_a_mechanism_that_answers_a_statistic_and_has_no_case_is_refused(monkeypatch):
+    monkeypatch.delitem(cases.CASES, "laplace-numbers")
+    with pytest.raises(InvalidInput, match="'laplace-numbers' must have a case"):
+        case_for("laplace-numbers")
+    relation, rng = NeighbouringRelation.REPLACE, StreamRandomness(b"x")
+    for seen in (
+        loss_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
+        bound_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
+    ):
+        assert "must have a case" in seen.infeasible
+        assert not seen.is_as_it_should_be
+
+
+# Lower bounds of epsilon
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.2), (0.9, 0.05), (0.02, 0.01)])
+@pytest.mark.parametrize("delta", [0.0, 0.01])
+def test_a_bound_passes_the_true_epsilon_no_more_often_than_the_false_alarm(p, q, delta):
+    """Over all outcomes of 25 runs, exactly; and a bound without its confidence would pass it far too often."""
+    runs, false_alarm, true = 25, 0.05, log((p - delta) / q)
+    chances = np.outer(binom.pmf(range(runs + 1), runs, p), binom.pmf(range(runs + 1), runs, q))
+
+    def passed(alarm):
+        return sum(
+            chances[often, seldom]
+            for often in range(runs + 1)
+            for seldom in range(runs + 1)
+            if least_epsilon(often, seldom, runs=runs, delta=delta, false_alarm=alarm) > true
+        )
+
+    assert passed(false_alarm) <= false_alarm
+    assert passed(1.0) > false_alarm
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.floats(0.1, 3), st.integers(0, 10**6))
+def test_randomized_response_is_seen_to_spend_its_epsilon_and_no_more(epsilon, seed):
+    draw = np.random.default_rng(seed)
+    truth = exp(epsilon) / (1 + exp(epsilon))
+    ones, others = ((draw.random(4000) < share).tolist() for share in (truth, 1 - truth))
+    proved = epsilon_of_outcomes(ones, others, delta=0.0, false_alarm=FALSE_ALARM)
+    assert epsilon - 1 <= proved <= epsilon
+    # With all of its excess forgiven nothing is left to prove.
+    assert epsilon_of_outcomes(ones, others, delta=1.0, false_alarm=FALSE_ALARM) == 0
+
+
+def test_events_that_never_come_prove_nothing():
+    assert least_epsilon(0, 0, runs=100, delta=0.0, false_alarm=0.01) == 0
+    assert least_epsilon(100, 100, runs=100, delta=0.0, false_alarm=0.01) == 0
+    assert least_epsilon(100, 0, runs=100, delta=0.0, false_alarm=0.01) > 2.5
+
+
+@pytest.mark.parametrize("neighbours", NeighbouringRelation)
+@pytest.mark.parametrize("name", ["laplace-numbers", "exponential-choice", "smalldb-net"])
+def test_a_mechanism_keeps_its_claim_and_with_too_little_noise_is_seen_to_pass_it(name, neighbours):
+    rng = StreamRandomness(f"{name} {neighbours}".encode())
+    seen = loss_seen(name, neighbours, runs=900, false_alarm=FALSE_ALARM, rng=rng)
+    assert seen.is_within_claim
+    assert seen.would_be_noticed
+    assert seen.proved < seen.epsilon < seen.proved_weakened
+    assert seen.is_as_it_should_be
+
+
+def test_a_mechanism_that_spends_twice_its_claim_is_called_wrong():
+    with with_noise_scaled(Fraction(1, 3)):
+        seen = loss_seen(
+            "laplace-numbers",
+            NeighbouringRelation.ADD_REMOVE,
+            runs=900,
+            false_alarm=FALSE_ALARM,
+            rng=StreamRandomness(b"wrong"),
+        )
+    assert not seen.is_within_claim
+    assert not seen.is_as_it_should_be
+
+
+def test_a_mechanism_that_cannot_be_run_on_its_case_is_no_pass(monkeypatch):
+    unasked = replace(
+        case_for("laplace-numbers"), columns=cases.CASES["pmw-online"].columns, queries=[{"marginals": 1}]
+    )
+    monkeypatch.setitem(cases.CASES, "laplace-numbers", unasked)
+    relation, rng = NeighbouringRelation.REPLACE, StreamRandomness(b"x")
+    for seen in (
+        loss_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
+        bound_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
+    ):
+        assert seen.infeasible
+        assert not seen.is_as_it_should_be
+
+
+def test_the_false_alarm_is_shared_among_all_that_is_looked_at(monkeypatch):
+    shares = []
+    monkeypatch.setattr(privacy_loss, "loss_seen", lambda *args, false_alarm, **kwargs: shares.append(false_alarm))
+    list(privacy_loss.losses_seen(runs=1, false_alarm=0.01, rng=StreamRandomness(b"x")))
+    assert len(shares) == 2 * len(mechanisms())
+    assert sum(shares) == pytest.approx(0.01)
+    shares.clear()
+    monkeypatch.setattr(coverage, "bound_seen", lambda *args, false_alarm, **kwargs: shares.append(false_alarm))
+    list(coverage.bounds_seen(runs=1, false_alarm=0.01, rng=StreamRandomness(b"x")))
+    assert sum(shares) * 2 == pytest.approx(0.01)  # two tables each
+
+
+# Bounds
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 80), st.floats(0.01, 0.99))
+def test_the_interval_of_a_rate_holds_it_with_the_confidence_stated(runs, rate):
+    caught = 0.0
+    for hits in range(runs + 1):
+        low, high = interval_of_rate(hits, runs)
+        caught += binom.pmf(hits, runs, rate) * (low <= rate <= high)
+    assert caught >= 0.99 - 1e-9
+
+
+@pytest.mark.parametrize("neighbours", NeighbouringRelation)
+def test_a_bound_holds_and_with_four_times_the_noise_it_does_not(neighbours):
+    def seen():
+        rng = StreamRandomness(b"bound")
+        return bound_seen("laplace-numbers", neighbours, runs=300, false_alarm=FALSE_ALARM, rng=rng)
+
+    right = seen()
+    assert right.is_as_it_should_be
+    assert right.rate[0] <= 0.2
+    with with_noise_scaled(Fraction(4)):
+        assert not seen().is_as_it_should_be
+
+
+# Prices
+
+
+def test_every_price_is_as_it_should_be_and_comes_from_several_oracles():
+    figures = list(oracles.figures_seen())
+    assert [figure for figure in figures if not figure.is_as_it_should_be] == []
+    assert {"mpmath", "dp-accounting"} <= {figure.source for figure in figures}
+    assert len(figures) >= 20
+
+
+def test_a_price_below_its_oracle_or_far_above_it_is_refused():
+    figure = FigureSeen(figure="x", ours=2.0, oracle=2.0, source="y", allowance=1e-9)
+    assert figure.is_as_it_should_be
+    assert not replace(figure, ours=2.0 - 1e-9).is_as_it_should_be
+    assert not replace(figure, ours=2.0 + 1e-8).is_as_it_should_be
+
+
+def test_a_price_that_forgets_half_of_what_was_spent_is_noticed(monkeypatch):
+    price = oracles.price
+    monkeypatch.setattr(
+        oracles, "price", lambda events, delta: price([PureEvent(epsilon=Fraction(1, 99))], delta=delta)
+    )
+    wrong = [figure for figure in oracles._beside_opendp() if not figure.is_as_it_should_be]
+    assert len(wrong) == 3
+
+
+# Samplers
+
+
+def test_the_self_test_passes_as_installed_and_notices_a_tenth():
+    seen = list(samplers_seen(false_alarm=FALSE_ALARM, rng=StreamRandomness(b"samplers")))
+    assert [each.factor for each in seen] == [1, Fraction(9, 10), Fraction(11, 10)]
+    assert [bool(each.failure) for each in seen] == [False, True, True]
+    assert all(each.is_as_it_should_be for each in seen)
+    assert not replace(seen[0], failure="a fault").is_as_it_should_be
+    assert not replace(seen[1], failure="").is_as_it_should_be

@@ -1,0 +1,346 @@
+"""Mistakes that must not go unnoticed: each is made in a copy of the code, and a named test must then fail.
+
+    python -m tests.mutations            # all of them, one after the other
+    python -m tests.mutations NAME ...   # some
+
+Prints for each whether it was killed, and ends with status 1 if one survived. Each names the fewest tests that have to
+notice it; the whole suite would only take longer. That each text still stands in its file, once, is checked by
+`test_mutations.py` in every run of the suite.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What a copy of the code consists of.
+COPIED = ("dpweb", "releases", "templates", "tests", "docs", "manage.py", "pyproject.toml", "README.md")
+#: A test that takes longer has not failed.
+_MOST_SECONDS = 600.0
+#: pytest's exit status where tests ran and some failed; any other says that nothing was shown.
+_TESTS_FAILED = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mutation:
+    """One mistake.
+
+    Attributes:
+        name: as on the command line.
+        file: where it is made.
+        text: stands there exactly once.
+        instead: what stands there then.
+        test: what must fail, as pytest names it.
+    """
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    test: str
+
+
+MUTATIONS = (
+    # Noise and choices
+    Mutation(
+        name="choice-without-factor-2",
+        file="releases/engine/selection.py",
+        text="return Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)",
+        instead="return Fraction(epsilon) / sensitivity",
+        test="tests/engine/test_selection.py::test_the_law_is_the_one_defined_and_not_that_of_another_epsilon",
+    ),
+    Mutation(
+        name="choice-monotone-under-replace",
+        file="releases/engine/mechanisms/choices.py",
+        text="return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE",
+        instead="return schema.unit.max_rows, True",
+        test="tests/engine/test_choices.py::test_the_noise_for_counts_that_move_one_way_is_too_little_for_replaced_rows",
+    ),
+    Mutation(
+        name="histogram-sensitivity-1-under-replace",
+        file="releases/engine/mechanisms/noisy_histogram.py",
+        text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
+        instead="moved = 1",
+        test="tests/engine/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
+    ),
+    Mutation(
+        name="workload-sensitivity-of-one-row-of-several",
+        file="releases/engine/workload.py",
+        text="return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)",
+        instead="return Sensitivity(l1=change, l2_squared=change)",
+        test="tests/engine/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds",
+    ),
+    Mutation(
+        name="laplace-scale-halved",
+        file="releases/engine/additive.py",
+        text="return discrete_laplace(scale=self.scale, size=size, rng=rng)",
+        instead="return discrete_laplace(scale=self.scale / 2, size=size, rng=rng)",
+        test="tests/engine/test_neighbouring_counts.py::test_laplace_noise_on_cells_is_not_seen_to_spend_more_than_it_claims",
+    ),
+    Mutation(
+        name="sum-sensitivity-of-the-range-alone",
+        file="releases/engine/sensitivity.py",
+        text="return max(abs(self.lowest), abs(self.highest))",
+        instead="return abs(self.highest)",
+        test="tests/engine/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
+    ),
+    Mutation(
+        name="noise-drawn-from-a-fixed-state",
+        file="releases/engine/randomness.py",
+        text="return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)",
+        instead='return StreamRandomness(b"state kept in the process").words(count)',
+        test="tests/engine/test_randomness.py::test_two_forked_workers_never_give_equal_noise",
+    ),
+    Mutation(
+        name="remainder-of-a-draw-dropped",
+        file="releases/engine/noise.py",
+        text="rest.append((max(0, lo), hi))",
+        instead="rest.append((0, 1 if x else hi))",
+        test="tests/engine/test_noise.py::test_floor_and_remainder_together_are_exactly_the_law",
+    ),
+    Mutation(
+        name="zero-counted-twice",
+        file="releases/engine/noise.py",
+        text="refused |= (size == 0) & (negative == 1)",
+        instead="",
+        test="tests/engine/test_noise.py::test_a_gaussian_law_of_blocks_is_the_law_of_one_table",
+    ),
+    # Thresholds
+    Mutation(
+        name="no-threshold-noise",
+        file="releases/engine/mechanisms/thresholds.py",
+        text="bar = stream.above + discrete_laplace(scale=self.comparisons.threshold_scale, size=1, rng=rng)",
+        instead="bar = np.array([stream.above])",
+        test="tests/engine/test_thresholds.py::test_runs_have_the_exact_law_and_not_that_of_another_epsilon",
+    ),
+    Mutation(
+        name="query-noise-that-does-not-grow-with-answers",
+        file="releases/engine/mechanisms/thresholds.py",
+        text="weight = answers if monotone else 2 * answers",
+        instead="weight = 1 if monotone else 2",
+        test="tests/engine/test_thresholds.py::test_ours_lose_what_they_claim_and_the_published_wrong_ones_lose_more",
+    ),
+    Mutation(
+        name="answers-after-the-last",
+        file="releases/engine/mechanisms/thresholds.py",
+        text="asked = np.cumsum(passes) - passes < stream.answers",
+        instead="asked = np.cumsum(passes) - passes < stream.answers + 1",
+        test="tests/engine/test_thresholds.py::test_it_says_above_and_below_and_stops_after_so_many",
+    ),
+    Mutation(
+        name="the-compared-value-is-told",
+        file="releases/engine/mechanisms/thresholds.py",
+        text="values = exact[above] + fresh[: int(above.sum())]",
+        instead="values = compared[above]",
+        test="tests/engine/test_thresholds.py::test_the_values_have_fresh_noise_whatever_the_comparison_was",
+    ),
+    Mutation(
+        name="a-session-that-never-ends",
+        file="releases/engine/online.py",
+        text="return self.rules.updates - self._used",
+        instead="return max(1, self.rules.updates - self._used)",
+        test="tests/engine/test_pmw_online.py::test_after_the_last_update_no_data_are_touched",
+    ),
+    # Prices
+    Mutation(
+        name="prices-rounded-down",
+        file="releases/engine/certified.py",
+        text="return -((-value.numerator * scale) // value.denominator)",
+        instead="return (value.numerator * scale) // value.denominator",
+        test="tests/engine/test_accountant.py::test_every_amount_is_rounded_up",
+    ),
+    Mutation(
+        name="parallel-parts-cost-one-under-replace",
+        file="releases/engine/accountant.py",
+        text="changed = 1 if event.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
+        instead="changed = 1",
+        test="tests/engine/test_accountant.py::test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost",
+    ),
+    Mutation(
+        name="group-rho-not-squared",
+        file="releases/engine/conversions.py",
+        text="return size * size * rho",
+        instead="return size * rho",
+        test="tests/engine/test_accountant.py::test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho",
+    ),
+    Mutation(
+        name="unknown-events-are-free",
+        file="releases/engine/accountant.py",
+        text='        raise Unpriceable(f"No price is known for events of kind {kind!r}.")',
+        instead="        return Forms(epsilon=Fraction(0), rho=Fraction(0))",
+        test="tests/engine/test_accountant.py::test_an_event_without_an_entry_here_is_refused",
+    ),
+    Mutation(
+        name="discrete-laplace-at-the-continuous-rho",
+        file="releases/engine/accountant.py",
+        text="    return _pure(1 / event.noise_multiplier)",
+        instead="    return _laplace(event)",
+        test="tests/engine/test_accountant.py::test_each_pure_kind_has_its_epsilon_and_its_least_proved_rho",
+    ),
+    # The ledger and the protocol
+    Mutation(
+        name="no-filter",
+        file="releases/ledger.py",
+        text="        _admits(budget.caps, amounts),",
+        instead="        Q(),",
+        test="tests/web/test_ledger.py::test_a_refusal_carries_both_numbers_and_charges_nothing",
+    ),
+    Mutation(
+        name="a-key-charges-twice",
+        file="releases/ledger.py",
+        text="    made = LedgerEntry.objects.filter(key=key).first()",
+        instead="    made, key = None, uuid.uuid4()",
+        test="tests/web/test_ledger.py::test_the_same_key_twice_is_one_charge",
+    ),
+    Mutation(
+        name="a-chain-of-one-link",
+        file="releases/ledger.py",
+        text="if entry.previous != previous or entry.hash != _hash(entry):",
+        instead="if entry.previous != previous:",
+        test="tests/web/test_ledger.py::test_the_audit_finds_a_forged_entry",
+    ),
+    Mutation(
+        name="an-old-backup-spends-again",
+        file="releases/ledger.py",
+        text="    _refuse_a_ledger_that_went_back(budget)\n    price",
+        instead="    price",
+        test="tests/web/test_ledger.py::test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts",
+    ),
+    Mutation(
+        name="run-before-charge",
+        file="releases/services/releases.py",
+        text="    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)",
+        instead=(
+            "    from releases.services.execution import execute_release\n\n"
+            "    execute_release(release_id=release.pk)\n"
+            "    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)"
+        ),
+        test="tests/web/test_execution.py::test_no_data_are_touched_before_the_charge_is_booked",
+    ),
+    Mutation(
+        name="a-run-that-was-not-charged",
+        file="releases/services/execution.py",
+        text='    if price.to_json() != charged.detail["price"]:',
+        instead="    if not charged:",
+        test="tests/web/test_execution.py::test_a_plan_that_costs_more_than_was_charged_is_not_run",
+    ),
+    Mutation(
+        name="refund-on-failure",
+        file="releases/services/execution.py",
+        text="            _record(AuditAction.FAIL, release_id)\n",
+        instead=(
+            "            _record(AuditAction.FAIL, release_id)\n"
+            "            failed = Release.objects.get(pk=release_id)\n"
+            "            ledger.give_back(release=failed, actor=failed.submitted_by)\n"
+        ),
+        test="tests/web/test_execution.py::test_a_release_that_fails_for_good_keeps_its_charge",
+    ),
+    Mutation(
+        name="claimed-twice",
+        file="releases/services/execution.py",
+        text="        Q(state=ReleaseState.QUEUED), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
+        instead="        Q(), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
+        test="tests/web/test_execution.py::test_a_release_runs_once_however_often_it_is_delivered",
+    ),
+    Mutation(
+        name="a-late-worker-publishes",
+        file="releases/services/execution.py",
+        text=(
+            "        published = Release.objects"
+            ".filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update("
+        ),
+        instead="        published = Release.objects.filter(pk=release_id).update(",
+        test="tests/web/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
+    ),
+    Mutation(
+        name="an-error-tells-its-values",
+        file="releases/services/execution.py",
+        text='    logger.error("release %s failed: %s at %s", release_id, type(error).__name__, places)',
+        instead='    logger.error("release %s failed: %s at %s", release_id, error, places)',
+        test="tests/web/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What became of one mutation: killed by its test, or not, and what pytest said last."""
+
+    mutation: Mutation
+    status: int
+    said: str
+    seconds: float
+
+    @property
+    def is_killed(self) -> bool:
+        return self.status == _TESTS_FAILED
+
+
+def outcomes(mutations: Sequence[Mutation]) -> Iterator[Outcome]:
+    """Make each mistake in one copy of the tree, run its test, and take the mistake back.
+
+    Raises:
+        ValueError: the text of one does not stand in its file exactly once.
+    """
+    for mutation in mutations:
+        mutated((ROOT / mutation.file).read_text(), mutation)
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        copy = Path(folder) / "code"
+        copy.mkdir()
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.exists():
+                shutil.copy2(source, copy / name)
+        for mutation in mutations:
+            path = copy / mutation.file
+            right = path.read_text()
+            path.write_text(mutated(right, mutation))
+            try:
+                yield _run(mutation, copy)
+            finally:
+                path.write_text(right)
+
+
+def mutated(text: str, mutation: Mutation) -> str:
+    if text.count(mutation.text) != 1:
+        raise ValueError(f"{mutation.name}: its text stands in {mutation.file} {text.count(mutation.text)} times")
+    return text.replace(mutation.text, mutation.instead)
+
+
+def _run(mutation: Mutation, copy: Path) -> Outcome:
+    started = time.monotonic()
+    command = [sys.executable, "-B", "-m", "pytest", mutation.test, "-q", "-x", "--tb=no", "--no-header"]
+    try:
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False)
+        status, said = done.returncode, (done.stdout.strip() or done.stderr.strip()).splitlines()[-1]
+    except subprocess.TimeoutExpired:
+        status, said = -1, f"not done after {_MOST_SECONDS:.0f} seconds"
+    return Outcome(mutation=mutation, status=status, said=said, seconds=time.monotonic() - started)
+
+
+def main(names: Sequence[str]) -> int:
+    known = {mutation.name: mutation for mutation in MUTATIONS}
+    if unknown := set(names) - set(known):
+        sys.stderr.write(f"{', '.join(sorted(unknown))} must be one of {', '.join(known)}.\n")
+        return 2
+    survived = 0
+    for outcome in outcomes([known[name] for name in names] or MUTATIONS):
+        survived += not outcome.is_killed
+        verdict = "killed  " if outcome.is_killed else "SURVIVED"
+        sys.stdout.write(f"{verdict}  {outcome.mutation.name:45}  {outcome.seconds:5.0f} s  {outcome.said}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{survived} survived.\n" if survived else "All were killed.\n")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
