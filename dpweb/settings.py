@@ -82,6 +82,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "releases.views.access.reviewer",
             ],
         },
     }
@@ -99,6 +100,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         # FULL: a charge that was acknowledged survives a power cut.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
+#: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own.
+CACHES = {"default": env.cache_url("CACHE_URL", default="locmemcache://")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- people ---------------------------------------------------------------------------------------------------------
@@ -114,6 +117,9 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = False
+#: Attempts are counted by address. Behind the proxy that speaks HTTPS every visitor would have the proxy's, and be
+#: locked out together, so there the one that it reports counts.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", default=1 if HTTPS else 0)
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
@@ -122,6 +128,8 @@ LOGIN_REDIRECT_URL = "home"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
+#: A mail server that does not answer must not hold up a page.
+EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT", default=10)
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="dpweb@localhost")
 
 # --- transport ------------------------------------------------------------------------------------------------------
@@ -175,6 +183,11 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 #: What the command line gives a table it has not seen, when nobody says --budget.
 DEFAULT_BUDGET_EPSILON = env.str("DEFAULT_BUDGET_EPSILON", default="10")
 DEFAULT_BUDGET_DELTA = env.str("DEFAULT_BUDGET_DELTA", default="0.000001")
+#: Until the organisation's page says otherwise: the epsilon above which a release needs a review (empty for none),
+#: whether two reviewers must agree, and who hears when much of a budget is spent.
+REVIEW_ABOVE_EPSILON = env.str("REVIEW_ABOVE_EPSILON", default="")
+TWO_PERSON_RULE = env.bool("TWO_PERSON_RULE", default=False)
+ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
 
 # --- worker ---------------------------------------------------------------------------------------------------------
 #: The longest a release may run. The broker's and the lease's times below follow from it.

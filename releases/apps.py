@@ -6,4 +6,9 @@ class ReleasesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from releases import checks  # noqa: F401  registers the system checks
+        from releases import (
+            audit_log,
+            checks,  # noqa: F401  registers the system checks
+        )
+
+        audit_log.listen()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -21,7 +22,64 @@ class BoundPoint:
     alpha: float
 
 
-def bound_curves(points: Sequence[BoundPoint], *, chosen: float) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepPoint:
+    """How much of a budget was used, in per cent, from a time on."""
+
+    budget: str
+    at: datetime
+    used: float
+
+
+def spending_steps(points: Sequence[StepPoint], *, until: datetime) -> dict[str, Any]:
+    """Share of each budget used over time, a step for every charge; each holds until the end."""
+    values = [{"budget": each.budget, "at": each.at.isoformat(), "used": each.used} for each in points]
+    last = {each.budget: each.used for each in points}
+    ends = [{"budget": budget, "at": until.isoformat(), "used": used} for budget, used in last.items()]
+    # Charges of one minute need no axis of milliseconds.
+    since = min(min(each.at for each in points), until - timedelta(minutes=10))
+    colour = {"field": "budget", "type": "nominal", "title": None, "sort": list(last)}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 260,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "encoding": {
+            "x": {
+                "field": "at",
+                "type": "temporal",
+                "title": None,
+                "scale": {"domain": [since.isoformat(), until.isoformat()]},
+                "axis": {"grid": False, "labelOverlap": True, "tickCount": 6},
+            },
+            "y": {
+                "field": "used",
+                "type": "quantitative",
+                "title": "% of the budget used",
+                "scale": {"domain": [0, 100]},
+                "axis": {"values": [0, 25, 50, 75, 100]},
+            },
+            "color": colour,
+        },
+        "layer": [
+            {"data": {"values": values + ends}, "mark": {"type": "line", "interpolate": "step-after"}},
+            {
+                "data": {"values": values},
+                "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
+                "encoding": {
+                    "color": colour,
+                    "tooltip": [
+                        {"field": "budget", "type": "nominal"},
+                        {"field": "at", "type": "temporal", "title": "from", "format": "%e %B %Y, %H:%M"},
+                        {"field": "used", "type": "quantitative", "title": "% used", "format": ".1f"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def bound_curves(points: Sequence[BoundPoint], *, chosen: float, unit: str = "rows") -> dict[str, Any]:
     """Bound against epsilon, one curve a mechanism, logarithmic axes, the chosen epsilon marked."""
     return {
         "$schema": _SCHEMA,
@@ -48,8 +106,12 @@ def bound_curves(points: Sequence[BoundPoint], *, chosen: float) -> dict[str, An
                         "field": "alpha",
                         "type": "quantitative",
                         "scale": {"type": "log"},
-                        "title": "rows that any answer can be off by",
-                        "axis": {"format": "~s", "tickCount": 4},
+                        "title": f"{unit} that any answer can be off by",
+                        # "~s" writes a tenth as 100m.
+                        "axis": {
+                            "format": "~s" if all(each.alpha >= 1 for each in points) else ",~g",
+                            "tickCount": 4,
+                        },
                     },
                     "color": {"field": "mechanism", "type": "nominal", "title": None, "sort": None},
                     "tooltip": [
@@ -120,6 +182,53 @@ def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str) -> dict[str, An
         "data": {"values": list(rows)},
         "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None}},
         "layer": layer,
+    }
+
+
+def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[str, Any]:
+    """A table of two columns: a square for every cell, the darker the larger the released count.
+
+    Args:
+        rows: each with `labels` (of both columns), `estimate`, `lower`, `upper`, in declared order.
+        heads: the two columns.
+    """
+    values = [
+        {"down": row["labels"][0], "across": row["labels"][1]}
+        | {name: row[name] for name in ("estimate", "lower", "upper")}
+        for row in rows
+    ]
+    down, across = heads
+    said = (("estimate", "released count"), ("lower", "at least"), ("upper", "at most"))
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": max(120, _ROW_HEIGHT * len({row["down"] for row in values})),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": values},
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {
+                "field": "across",
+                "type": "nominal",
+                "sort": None,
+                "title": across,
+                "axis": {"labelAngle": -40, "labelOverlap": True, "labelLimit": 110},
+            },
+            "y": {"field": "down", "type": "nominal", "sort": None, "title": down},
+            "color": {
+                "field": "estimate",
+                "type": "quantitative",
+                "title": "rows",
+                # Straight from one colour to the other: a path through other hues would show steps that are not there.
+                "scale": {"interpolate": "rgb", "zero": True},
+                "legend": {"orient": "bottom", "direction": "horizontal", "format": ",.0f", "gradientLength": 180},
+            },
+            "tooltip": [
+                {"field": "down", "type": "nominal", "title": down},
+                {"field": "across", "type": "nominal", "title": across},
+                *({"field": name, "type": "quantitative", "format": ",.0f", "title": says} for name, says in said),
+            ],
+        },
     }
 
 

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
+from releases.engine.statistic import Survey, Votes
 from releases.engine.synthetic import Records
 from releases.engine.tables import NUMBER_GRAMMAR
 from releases.engine.universe import Universe
@@ -53,7 +54,7 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
 def answers_table(workload: Question, result: Result) -> pa.Table:
     """One row an answer: the query, its columns with their labels, estimate, lower, upper.
 
-    A choice has the column `answer` in place of the numbers.
+    A choice has the column `answer` in place of the numbers, and `value` beside it where counts were paid for too.
     """
     universe = workload.universe
     asked = {name for family in workload.families for name in family.attributes}
@@ -61,16 +62,19 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
-    lowest = 0.0 if isinstance(workload, Workload) else -np.inf
-    for family, (estimate, lower, upper) in zip(workload.families, result.intervals(lowest=lowest), strict=True):
+    are_counts = isinstance(workload, Workload) or isinstance(workload.statistic, (Survey, Votes))
+    lowest = 0.0 if are_counts else -np.inf
+    intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
+    for family, half_width, (estimate, lower, upper) in intervals:
         cells = family.cells(universe)
         query.append(pa.repeat(pa.scalar(_guarded(family.title(universe))), cells))
         columns = zip(*family.labels(universe), strict=True)
         filled = {name: list(map(_guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
         for name in used:
             labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
-        scale = 10**_DECIMALS
-        numbers["estimate"].append(np.round(estimate, _DECIMALS))
+        places = _DECIMALS if isinstance(workload, Workload) else _places(half_width)
+        scale = 10**places
+        numbers["estimate"].append(np.round(estimate, places))
         numbers["lower"].append(np.floor(lower * scale) / scale)
         numbers["upper"].append(np.ceil(upper * scale) / scale)
     table: dict[str, Any] = {"query": pa.chunked_array(query)}
@@ -78,10 +82,19 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
         table[_apart(name)] = pa.chunked_array(labels[name])
     if result.chosen:
         table["answer"] = pa.array(map(_guarded, result.chosen), pa.string())
+        if values := result.notes.get("values"):
+            table["value"] = pa.array(values, pa.int64())
         return pa.table(table)
     for name, parts in numbers.items():
         table[name] = np.concatenate(parts)
     return pa.table(table)
+
+
+def _places(half_width: float) -> int:
+    """Decimals that show two digits of a half width."""
+    if not 0 < half_width < 1:
+        return _DECIMALS
+    return max(_DECIMALS, min(1 - math.floor(math.log10(half_width)), 12))
 
 
 def synthetic_table(universe: Universe, records: Records) -> pa.Table:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 
+from releases.codebook import categories_from_text, codebook_from_csv, edges_from_text, is_csv_codebook
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
+from releases.engine.four_ways import Numbers
 from releases.engine.privacy import LARGEST_EPSILON, NeighbouringRelation, PrivacyUnit, exact, privacy_budget
-from releases.engine.universe import Attribute, AttributeKind, Schema, number, plain
+from releases.engine.universe import Attribute, AttributeKind, Schema, plain
 from releases.models import POLICY_MEANING, Dataset
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
@@ -27,6 +28,16 @@ POLICY_TITLES = {Policy.PURE: "Pure", Policy.APPROX: "Approximate", Policy.ZCDP:
 def missing(what: str) -> dict[str, str]:
     """The message for a field left empty, in place of one that does not say which."""
     return {"required": what}
+
+
+def whole_number(what: str, *, least: int, most: int, example: int) -> dict[str, str]:
+    """The messages of a field for a whole number."""
+    return {
+        "required": f"{what}: nothing was typed; must be a whole number, such as {example:,}.",
+        "invalid": f"{what}: must be a whole number, such as {example}.",
+        "min_value": f"{what}: must be at least {least:,}.",
+        "max_value": f"{what}: must be at most {most:,}.",
+    }
 
 
 class UploadForm(forms.Form):
@@ -45,7 +56,7 @@ class UploadForm(forms.Form):
 
 
 class CodebookForm(forms.Form):
-    """The codebook pasted as JSON, in the schema format."""
+    """The codebook pasted, in the schema format or as CSV."""
 
     codebook = forms.CharField(
         label="Codebook",
@@ -54,7 +65,13 @@ class CodebookForm(forms.Form):
     )
 
     def clean_codebook(self) -> dict[str, Any]:
-        return read_json(self.cleaned_data["codebook"], what="codebook")
+        text = self.cleaned_data["codebook"]
+        if not is_csv_codebook(text):
+            return read_json(text, what="codebook")
+        try:
+            return codebook_from_csv(text)
+        except InvalidInput as error:
+            raise ValidationError(str(error)) from None
 
 
 class ColumnForm(forms.Form):
@@ -119,6 +136,24 @@ def column_initials(dataset: Dataset) -> list[dict[str, str]]:
         values = "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
         initials.append({"name": name, "kind": attribute.kind.value, "values": values, "outside": attribute.outside})
     return initials
+
+
+class PopulationForm(forms.Form):
+    """Whose people a table is about, where another table is about the same ones."""
+
+    other = forms.ModelChoiceField(
+        label="The other table",
+        queryset=Dataset.objects.none(),
+        empty_label="choose a table",
+        error_messages={
+            **missing("The other table: nothing was chosen."),
+            "invalid_choice": "The other table: is not one of yours that has said whom it protects.",
+        },
+    )
+
+    def __init__(self, *args: Any, others: QuerySet[Dataset], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["other"].queryset = others  # type: ignore[attr-defined]
 
 
 class ProtectionForm(forms.Form):
@@ -273,6 +308,64 @@ class ChoiceForm(forms.Form):
         return given
 
 
+class SessionForm(ChoiceForm):
+    """What a live session may spend, and what it is planned for."""
+
+    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "updates")
+    title = forms.CharField(
+        label="Title of the session",
+        max_length=200,
+        required=False,
+        help_text="Whoever may ask finds it by this. Empty: Live session.",
+    )
+    questions = forms.IntegerField(
+        label="Questions",
+        min_value=1,
+        max_value=10_000_000,
+        initial=1000,
+        help_text="How many different ones can be asked; the bound holds for all at once.",
+        error_messages=whole_number("Questions", least=1, most=10_000_000, example=1000),
+    )
+    population = forms.IntegerField(
+        label="About how many rows",
+        min_value=1,
+        max_value=10_000_000_000,
+        initial=10_000,
+        help_text="A public guess, such as the size of the survey. Never look it up in the table.",
+        error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
+    )
+    updates = forms.IntegerField(
+        label="Paid updates",
+        required=False,
+        min_value=1,
+        max_value=4000,
+        help_text="Left empty: the number with the best bound.",
+        error_messages=whole_number("Paid updates", least=1, most=4000, example=40),
+    )
+
+    @property
+    def options(self) -> dict[str, int | None]:
+        """What was typed as the mechanism's options."""
+        return {name: self.cleaned_data[name] for name in ("questions", "population", "updates")}
+
+
+class AskForm(forms.Form):
+    """A session's question as text."""
+
+    query = forms.CharField(
+        label="The question as JSON",
+        widget=forms.Textarea(attrs={"class": "code short", "rows": 3, "spellcheck": "false"}),
+        error_messages=missing("Question: nothing was typed; must be a JSON object from columns to ranges or lists"),
+    )
+
+    def clean_query(self) -> dict[str, Any]:
+        """The predicate; the workload format's own `{"count": ...}` around it is understood too."""
+        read = read_json(self.cleaned_data["query"], what="question")
+        if set(read) == {"count"} and isinstance(read["count"], dict):
+            return dict(read["count"])
+        return read
+
+
 class TitleForm(forms.Form):
     """What a release is called."""
 
@@ -295,6 +388,72 @@ class WorkloadForm(forms.Form):
 
     def clean_workload(self) -> dict[str, Any]:
         return read_json(self.cleaned_data["workload"], what="workload")
+
+
+class PlanFileForm(forms.Form):
+    """A plan saved before, as a file."""
+
+    MOST_BYTES = 10 * 2**20
+    plan = forms.FileField(
+        label="Plan file",
+        allow_empty_file=True,
+        widget=forms.FileInput(attrs={"accept": ".json,application/json"}),
+        error_messages=missing("Plan file: no file was chosen. Choose a JSON file."),
+    )
+
+    def clean_plan(self) -> dict[str, Any]:
+        file = self.cleaned_data["plan"]
+        if file.size > self.MOST_BYTES:
+            raise ValidationError(f"Plan file: {file.name} must be at most {self.MOST_BYTES // 2**20} MB.")
+        try:
+            text = file.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValidationError(f"Plan file: {file.name} is not text in UTF-8.") from None
+        return read_json(text, what="plan file")
+
+
+class WaysForm(forms.Form):
+    """The public numbers of the comparison of four ways."""
+
+    rows = forms.CharField(max_length=120, label="n, rows in the table", help_text="Public here; a guess will do.")
+    cells = forms.CharField(max_length=120, label="|X|, cells of the universe")
+    queries = forms.CharField(max_length=120, label="k, answers asked for")
+    changed = forms.CharField(
+        max_length=120,
+        label="s, answers one row changes",
+        required=False,
+        help_text="At most; empty for k, the worst case.",
+    )
+    epsilon = forms.CharField(max_length=120, label="Epsilon", help_text="Privacy that may be spent.")
+    delta = forms.CharField(max_length=120, label="Delta", required=False, help_text="0 leaves the pure forms alone.")
+    beta = forms.CharField(
+        max_length=120, label="Beta", help_text="How surely a bound may fail: 0.05 for 95% confidence."
+    )
+    numbers: Numbers | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.error_messages |= missing(f"{name}: nothing was typed; must be a number")
+            is_whole = name in ("rows", "cells", "queries", "changed")
+            field.widget.attrs = {"inputmode": "numeric" if is_whole else "decimal"}
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        read: dict[str, Any] = {
+            name: int(given[name]) if given[name].isascii() and given[name].isdecimal() else given[name]
+            for name in ("rows", "cells", "queries", "changed")
+        }
+        read["changed"] = read["changed"] or read["queries"]
+        try:
+            for name in ("epsilon", "delta", "beta"):
+                read[name] = exact(given[name] or "0", field=name)
+            self.numbers = Numbers(**read)
+        except InvalidInput as error:
+            self.add_error(error.field if error.field in self.fields else "epsilon", str(error))
+        return given
 
 
 class DecisionForm(forms.Form):
@@ -379,26 +538,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _NamedTwice(name)
         read[name] = value
     return read
-
-
-def categories_from_text(text: str) -> list[str]:
-    """One category a line; or, on a single line, between commas."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) == 1 and "," in lines[0]:
-        return [part.strip() for part in lines[0].split(",") if part.strip()]
-    return lines
-
-
-def edges_from_text(text: str) -> list[Decimal]:
-    """Edges between commas or spaces, or `18 to 65 by 5` for bins of equal width."""
-    match = re.fullmatch(r"\s*(\S+)\s+to\s+(\S+)\s+by\s+(\S+)\s*", text)
-    if match is None:
-        return [number(part, field="edges") for part in re.split(r"[,;\s]+", text.strip()) if part]
-    low, high, step = (number(part, field="edges") for part in match.groups())
-    if step <= 0 or high <= low or (high - low) / step > 1_000_000:
-        raise InvalidInput("edges", text.strip(), "must go up from the first number to the second, in steps")
-    edges = [low + step * index for index in range(int((high - low) / step) + 1)]
-    return edges if edges[-1] == high else [*edges, high]
 
 
 def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool]:

@@ -27,6 +27,7 @@ from django.utils import timezone
 
 from releases import marks
 from releases.engine import accountant, filters
+from releases.engine.errors import EngineError
 from releases.engine.events import Event, event_from_json
 from releases.engine.privacy import decimal_text
 from releases.models import Budget, EntryKind, LedgerEntry, Release
@@ -267,18 +268,27 @@ def verify(budget: Budget) -> Iterator[Fault]:
         yield _fault(budget, None, "the database is older than the mark beside it: a backup was restored")
 
 
+def is_whole(entry: LedgerEntry) -> bool:
+    """Whether an entry's hash follows from its content; `verify` also asks whether the chain does."""
+    return entry.hash == _hash(entry)
+
+
 def epsilon_text(units: int | None) -> str:
     return "none" if units is None else decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES))
 
 
 def _verify_price(budget: Budget, entry: LedgerEntry) -> Iterator[Fault]:
     detail = entry.detail
-    price = accountant.price(
-        [event_from_json(event) for event in detail["events"]],
-        delta=Fraction(detail["delta"]),
-        neighbours=budget.relation,
-    )
-    amounts = filters.amounts(price, policy=filters.Policy(detail["policy"]))
+    try:
+        price = accountant.price(
+            [event_from_json(event) for event in detail["events"]],
+            delta=Fraction(detail["delta"]),
+            neighbours=budget.relation,
+        )
+        amounts = filters.amounts(price, policy=filters.Policy(detail["policy"]))
+    except (EngineError, KeyError, TypeError, ValueError):
+        yield _fault(budget, entry, "what it says was run cannot be priced")
+        return
     # A later accountant may prove less; it must never find that too little was charged.
     if any(found > booked for found, booked in zip(_columns(amounts), _signed(entry), strict=True)):
         yield _fault(budget, entry, f"its events cost more than was charged: {price.in_words()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -11,9 +12,12 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.functional import cached_property
 
-from releases.engine.filters import Caps, Policy, Totals
+from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.engine.universe import Schema, Universe
+from releases.review_models import AuditAction, AuditEvent, BudgetAlert, Organisation
+
+__all__ = ["AuditAction", "AuditEvent", "BudgetAlert", "Organisation"]
 
 Person = AbstractBaseUser | AnonymousUser
 
@@ -57,6 +61,7 @@ class Budget(models.Model):
     sequence = models.PositiveIntegerField(default=0)
     head = models.CharField(max_length=64, default="", blank=True)
     is_frozen = models.BooleanField(default=False)
+    frozen_reason = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -102,16 +107,47 @@ class Budget(models.Model):
     def totals(self) -> Totals:
         return Totals(**{column: getattr(self, column) for column in Totals().columns()})
 
+    @property
+    def share_used(self) -> Fraction:
+        """How much of the budget is used, from 0 to 1."""
+        return share_of(self.totals, self.caps) if self.is_granted else Fraction(0)
+
+
+def share_of(spent: Totals, caps: Caps) -> Fraction:
+    """How much of the caps these sums use up, from 0 to 1, in the branch that has most left.
+
+    A branch's epsilon or rho is what runs down. Its delta is a condition: once passed, the branch is shut; a release
+    that needs no delta still fits where it is just used up.
+    """
+    return min(_branch_share(branch, spent) for branch in caps.branches)
+
+
+def _branch_share(branch: Branch, spent: Totals) -> Fraction:
+    if not branch.holds(spent):
+        return Fraction(1)
+    limit = next(limit for limit in branch.limits if not limit.column.endswith("delta"))
+    return Fraction(getattr(spent, limit.column), limit.cap) if limit.cap else Fraction(1)
+
+
+def groups_of(person: Person) -> models.QuerySet[Group, Any]:
+    """As a subquery: a join would need a DISTINCT over whole rows, and releases are large."""
+    return Group.objects.filter(user=person.pk).values("pk")
+
 
 class DatasetQuerySet(models.QuerySet["Dataset"]):
     def visible_to(self, person: Person) -> DatasetQuerySet:
         """Those a person owns or shares a group with. Nobody else learns that a dataset exists."""
         if not person.is_authenticated:
             return self.none()
-        return self.filter(Q(owner=person) | Q(group__user=person)).distinct()
+        return self.filter(Q(owner=person.pk) | Q(group__in=groups_of(person)))
 
     def for_list(self, person: Person) -> DatasetQuerySet:
-        return self.visible_to(person).select_related("budget", "owner", "group").order_by("-created_at")
+        return (
+            self.visible_to(person)
+            .select_related("budget", "owner", "group")
+            .defer("declared", "columns", "description")
+            .order_by("-created_at")
+        )
 
 
 class Dataset(models.Model):
@@ -132,6 +168,9 @@ class Dataset(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = DatasetQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["-created_at"], name="datasets_by_time")]
 
     def __str__(self) -> str:
         return self.title
@@ -156,36 +195,59 @@ class RequestState(models.TextChoices):
     APPROVED = "approved", "approved"
     DENIED = "denied", "denied"
     ASKED_BACK = "asked back", "asked back"
+    TAKEN_BACK = "taken back", "taken back"
 
 
-class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
-    def for_review(self) -> BudgetRequestQuerySet:
-        return (
-            self.filter(state=RequestState.WAITING)
-            .select_related("budget", "requested_by")
-            .prefetch_related("budget__datasets")
-            .order_by("requested_at")
-        )
-
-
-class BudgetRequest(models.Model):
-    """A curator's request for a budget, or for a larger one, and what a reviewer made of it."""
+class Request(models.Model):
+    """What a curator asks a reviewer, and what was made of it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="requests")
     epsilon = models.CharField(max_length=40)
     delta = models.CharField(max_length=40, default="0")
     reason = models.TextField(blank=True)
     state = models.CharField(max_length=12, choices=RequestState, default=RequestState.WAITING)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     requested_at = models.DateTimeField(auto_now_add=True)
+    #: The first of two reviewers, and the amounts that the second may not exceed, where the two-person rule is on.
+    first_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    first_at = models.DateTimeField(null=True)
+    first_epsilon = models.CharField(max_length=40, blank=True)
+    first_delta = models.CharField(max_length=40, blank=True)
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     decided_at = models.DateTimeField(null=True)
     granted_epsilon = models.CharField(max_length=40, blank=True)
     granted_delta = models.CharField(max_length=40, blank=True)
     note = models.TextField(blank=True)
 
+    class Meta:
+        abstract = True
+
+
+class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
+    def for_review(self) -> BudgetRequestQuerySet:
+        return (
+            self.filter(state=RequestState.WAITING)
+            .select_related("budget", "requested_by", "first_by")
+            .order_by("requested_at")
+        )
+
+    def for_history(self) -> BudgetRequestQuerySet:
+        return (
+            self.exclude(state=RequestState.WAITING)
+            .select_related("budget", "requested_by", "decided_by")
+            .order_by("-decided_at")
+        )
+
+
+class BudgetRequest(Request):
+    """A curator's request for a budget, or for a larger one."""
+
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="requests")
+
     objects = BudgetRequestQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="budgets_to_decide")]
 
     def __str__(self) -> str:
         return f"epsilon {self.epsilon} for {self.budget}"
@@ -214,7 +276,7 @@ class ReleaseState(models.TextChoices):
             ReleaseState.OPEN: "Questions can be asked. All that they can ever cost is charged already.",
             ReleaseState.PUBLISHED: "The result is there and will not change.",
             ReleaseState.FAILED: "It failed three times. The data may have been touched, so the charge stays.",
-            ReleaseState.CANCELLED: "Cancelled before any data were touched. The charge was given back.",
+            ReleaseState.CANCELLED: "Cancelled or denied before any data were touched. Nothing is charged for it.",
             ReleaseState.WITHDRAWN: "No longer shown. The budget stays spent.",
         }[self]
 
@@ -230,19 +292,19 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         public = Q(is_public=True, state=ReleaseState.PUBLISHED)
         if not person.is_authenticated:
             return self.filter(public)
-        return self.filter(public | Q(dataset__owner=person) | Q(dataset__group__user=person)).distinct()
+        return self.filter(public | Q(dataset__in=Dataset.objects.visible_to(person)))
 
     def editable_by(self, person: Person) -> ReleaseQuerySet:
         """Those whose dataset a person may work on."""
         if not person.is_authenticated:
             return self.none()
-        return self.filter(Q(dataset__owner=person) | Q(dataset__group__user=person)).distinct()
+        return self.filter(dataset__in=Dataset.objects.visible_to(person))
 
     def for_catalogue(self) -> ReleaseQuerySet:
         return (
             self.filter(is_public=True, state=ReleaseState.PUBLISHED)
             .select_related("dataset", "submitted_by")
-            .defer("plan", "result")
+            .defer("plan", "result", "workload", "options", "dataset__declared", "dataset__columns")
             .order_by("-published_at")
         )
 
@@ -250,7 +312,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         return (
             self.editable_by(person)
             .select_related("dataset", "submitted_by")
-            .defer("plan", "result")
+            .defer("plan", "result", "workload", "options", "dataset__declared", "dataset__columns")
             .order_by("-created_at")
         )
 
@@ -301,6 +363,7 @@ class Release(models.Model):
     class Meta:
         indexes: ClassVar = [
             models.Index(fields=["is_public", "state", "-published_at"], name="catalogue"),
+            models.Index(fields=["-created_at"], name="releases_by_time"),
             models.Index(fields=["state", "lease_until"], name="lapsed_leases"),
         ]
         constraints: ClassVar = [
@@ -317,6 +380,49 @@ class Release(models.Model):
     def status(self) -> ReleaseState:
         return ReleaseState(self.state)
 
+    @property
+    def last_review(self) -> ReleaseRequest | None:
+        return self.reviews.select_related("decided_by").order_by("-requested_at").first()
+
+
+class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
+    def for_review(self) -> ReleaseRequestQuerySet:
+        return (
+            self.filter(state=RequestState.WAITING)
+            .select_related("release__dataset", "requested_by", "first_by")
+            .defer("release__plan", "release__result", "release__workload")
+            .order_by("requested_at")
+        )
+
+    def for_history(self) -> ReleaseRequestQuerySet:
+        return (
+            self.exclude(state=RequestState.WAITING)
+            .select_related("release__dataset", "requested_by", "decided_by")
+            .defer("release__plan", "release__result", "release__workload")
+            .order_by("-decided_at")
+        )
+
+
+class ReleaseRequest(Request):
+    """A release that costs more than the organisation lets pass unseen, and what a reviewer made of it."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="reviews")
+    #: Of the submission that asked; the charge after the approval has it.
+    key = models.UUIDField(unique=True)
+    #: Digest of the one plan that was approved; any other has to be reviewed anew.
+    approved_plan = models.CharField(max_length=64, blank=True)
+
+    objects = ReleaseRequestQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="releases_to_decide")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["release"], condition=Q(state="waiting"), name="one_review_at_a_time")
+        ]
+
+    def __str__(self) -> str:
+        return f"review of {self.release}"
+
 
 class Audience(models.TextChoices):
     """Who may ask in a session."""
@@ -330,12 +436,19 @@ class SessionQuerySet(models.QuerySet["Session"]):
         """Sessions in which a person may ask, or read what was answered."""
         if not person.is_authenticated:
             return self.none()
-        own = Q(release__dataset__owner=person) | Q(release__dataset__group__user=person)
+        own = Q(release__dataset__in=Dataset.objects.visible_to(person))
         return (
             self.filter(own | Q(audience=Audience.EVERYBODY))
             .exclude(release__state=ReleaseState.WITHDRAWN)
             .select_related("release__dataset__budget")
-            .distinct()
+        )
+
+    def for_list(self, person: Person) -> SessionQuerySet:
+        """Open ones first, then those closed last."""
+        return (
+            self.for_asking(person)
+            .defer("release__plan", "release__result")
+            .order_by(F("closed_at").desc(nulls_first=True), "-opened_at")
         )
 
 
@@ -393,7 +506,11 @@ class EntryKind(models.TextChoices):
 
 class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
     def for_ledger_page(self) -> LedgerEntryQuerySet:
-        return self.select_related("budget", "release", "actor").order_by("-made_at", "-sequence")
+        return (
+            self.select_related("budget", "release", "actor")
+            .defer("release__plan", "release__result", "release__workload", "release__options")
+            .order_by("-made_at", "-sequence")
+        )
 
 
 class LedgerEntry(models.Model):
@@ -423,6 +540,10 @@ class LedgerEntry(models.Model):
     objects = LedgerEntryQuerySet.as_manager()
 
     class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["-made_at", "-sequence"], name="entries_by_time"),
+            models.Index(fields=["kind", "release"], name="entries_by_kind"),
+        ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["budget", "sequence"], name="one_entry_a_number"),
             models.UniqueConstraint(fields=["release"], condition=Q(kind="charge"), name="one_charge_a_release"),
@@ -451,3 +572,16 @@ class LedgerEntry(models.Model):
             "made_at": self.made_at.isoformat(),
             "previous": self.previous,
         }
+
+
+class ApiToken(models.Model):
+    """A program's way in, in its owner's name. Only a hash of the token is kept; it is shown once, when it is made."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name

@@ -12,13 +12,14 @@ from typing import Any
 import latex2mathml.converter
 from django.utils.safestring import SafeString, mark_safe
 
-from releases import ledger
+from releases import charts, ledger
 from releases.charts import BoundPoint
 from releases.engine import accountant, filters
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
 from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
+from releases.engine.statistic import Mean, Quantile, SecondMoments, Sum
 from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question
 from releases.files import readable_size
@@ -27,6 +28,8 @@ from releases.receipt import accuracy_sentence, percent, rows_text
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
 _CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+#: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
+_BOUNDS_RANKS = "exponential-quantile"
 #: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
 LARGE_EPSILON = 5
 
@@ -68,12 +71,16 @@ class ComparedPlan:
 
     @property
     def bound(self) -> Bound | None:
-        """What is known before the release: a proved bound, or else a simulated one, labelled by its proof."""
+        """What is known before the release: a proved bound, or else one labelled as none by its proof."""
         return self.plan.bound or self.plan.expectation
 
     @property
-    def is_simulated(self) -> bool:
-        return self.bound is not None and self.bound.proof is Proof.SIMULATED
+    def unit(self) -> str:
+        return bound_unit(self.plan)
+
+    @property
+    def is_unproved(self) -> bool:
+        return self.bound is not None and not self.bound.proof.is_proved
 
     @property
     def margin(self) -> str:
@@ -84,7 +91,13 @@ class ComparedPlan:
     def sentence(self) -> str:
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
-        if self.is_simulated:
+        if self.bound.proof is Proof.EXPECTED:
+            return (
+                f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
+                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
+                f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
+            )
+        if self.is_unproved:
             return (
                 f"In simulations on public assumptions, {percent(1 - self.bound.beta)} of the runs had every one of "
                 f"the {self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth. This is "
@@ -178,7 +191,23 @@ def compared(
                 refusal = str(error)
         fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
         rows.append(ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields))
-    return sorted(rows, key=lambda row: (bool(row.plan.infeasible), row.is_simulated, _alpha(row.plan)))
+    return sorted(rows, key=lambda row: (bool(row.plan.infeasible), row.is_unproved, row.unit, _alpha(row.plan)))
+
+
+def bound_unit(plan: Plan) -> str:
+    """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
+    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
+    if isinstance(statistic, SecondMoments):
+        return "units of the products"
+    if isinstance(statistic, (Sum, Mean)) or (isinstance(statistic, Quantile) and plan.mechanism != _BOUNDS_RANKS):
+        return f"units of {', '.join(statistic.attributes)}"
+    return "rows"
+
+
+def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
+    """The mechanisms that answer another kind of question."""
+    described = [(mechanism(plan.mechanism), plan) for plan in plans]
+    return [each for each, plan in described if not each.can_answer(plan.workload)]
 
 
 def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
@@ -207,10 +236,28 @@ def _curve(
     return tuple(points)
 
 
+def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[dict[str, Any]]:
+    """For each unit of bounds: the curves as a table, and as a chart."""
+    drawn = []
+    for number, unit in enumerate(dict.fromkeys(row.unit for row in rows)):
+        points = bound_points([row.plan for row in rows if row.unit == unit])
+        if points:
+            drawn.append(
+                {
+                    "id": f"bounds-data-{number}" if number else "bounds-data",
+                    "unit": unit,
+                    **bound_table(points),
+                    "chart": charts.bound_curves(points, chosen=float(chosen), unit=unit),
+                }
+            )
+    return drawn
+
+
 def bound_table(points: Sequence[BoundPoint]) -> dict[str, Any]:
     """The curves as a table: a row for every epsilon, a column for every mechanism."""
     heads = list(dict.fromkeys(point.mechanism for point in points))
-    found = {(point.epsilon, point.mechanism): f"{point.alpha:,.0f}" for point in points}
+    places = 0 if all(point.alpha >= 10 for point in points) else 1
+    found = {(point.epsilon, point.mechanism): f"{point.alpha:,.{places}f}" for point in points}
     epsilons = sorted({point.epsilon for point in points})
     rows = [(f"{epsilon:.3g}", [found.get((epsilon, head), "–") for head in heads]) for epsilon in epsilons]
     return {"heads": heads, "rows": rows}

@@ -40,11 +40,13 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 
 def _reconcile() -> None:
+    from releases.alerts import send_waiting
     from releases.services import reconcile
 
     close_old_connections()
     try:
         reconcile()
+        send_waiting()
     except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again
         logger.warning("reconciling failed (%s)", type(error).__name__)
     finally:

@@ -8,6 +8,8 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 
+from releases.models import Organisation
+
 #: How much of a refused upload is still read. A browser that is cut off in mid-upload shows a broken connection
 #: instead of the page that says why; beyond this much it is cut off.
 _READ_ON = 4 * 2**30
@@ -15,7 +17,7 @@ _CHUNK = 2**20
 
 
 class CappedUploadHandler(FileUploadHandler):
-    """Counts bytes and refuses what is beyond `UPLOAD_CAP_BYTES`.
+    """Counts bytes and refuses what is beyond the organisation's cap.
 
     Neither Django nor gunicorn limits files. Raising `RequestDataTooBig` gives a clean 400, where `StopUpload` leaves
     the browser with a broken connection.
@@ -25,7 +27,7 @@ class CappedUploadHandler(FileUploadHandler):
         self, input_data: Any, META: dict[str, Any], content_length: int, boundary: str, encoding: str | None = None
     ) -> None:
         self._input = input_data
-        self._room = settings.UPLOAD_CAP_BYTES
+        self._room = Organisation.current().upload_cap_bytes
         # The form's other fields take some room too.
         if content_length > self._room + settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             self._refuse()

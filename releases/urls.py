@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from releases.views import budgets, catalogue, datasets, releases, review
+from releases.api import api_urls
+from releases.views import (
+    audit,
+    board,
+    budgets,
+    catalogue,
+    compare_releases,
+    datasets,
+    organisation,
+    plan_files,
+    queue,
+    releases,
+    sessions,
+    tokens,
+    ways,
+)
 
 #: Data -> Protection -> Budget
 dataset_urls = [
@@ -15,6 +30,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/protection/", datasets.protection, name="protection"),
     path("<uuid:dataset_id>/budget/", budgets.budget, name="budget"),
     path("<uuid:dataset_id>/releases/new/", releases.new_release, name="new_release"),
+    path("<uuid:dataset_id>/sessions/new/", sessions.new_session, name="new_session"),
 ]
 
 #: Questions -> Compare -> Confirm -> Result
@@ -24,27 +40,51 @@ release_urls = [
     path("<uuid:release_id>/questions/", releases.questions, name="questions"),
     path("<uuid:release_id>/compare/", releases.compare, name="compare"),
     path("<uuid:release_id>/confirm/", releases.confirm, name="confirm"),
+    path("<uuid:release_id>/plan.json", plan_files.plan_file, name="plan_file"),
+    path("<uuid:release_id>/plan/", plan_files.load_plan, name="load_plan"),
     path("<uuid:release_id>/status/", releases.status, name="release_status"),
     path("<uuid:release_id>/cancel/", releases.cancel, name="cancel_release"),
     path("<uuid:release_id>/visibility/", releases.visibility, name="visibility"),
     path("<uuid:release_id>/withdraw/", releases.withdraw, name="withdraw"),
     path("<uuid:release_id>/answers/", releases.answers, name="answers"),
     path("<uuid:release_id>/receipt/", releases.receipt, name="receipt"),
+    path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
     path("<uuid:release_id>/files/<str:name>", releases.download, name="download"),
 ]
 
+#: Open -> Ask -> Close; a session shares its release's identifier
+session_urls = [
+    path("", sessions.session_list, name="session_list"),
+    path("<uuid:release_id>/", sessions.session_detail, name="session"),
+    path("<uuid:release_id>/audience/", sessions.session_audience, name="session_audience"),
+    path("<uuid:release_id>/close/", sessions.session_close, name="session_close"),
+    path("<uuid:release_id>/transcript.csv", sessions.transcript, {"form": "csv"}, name="transcript_csv"),
+    path("<uuid:release_id>/transcript.json", sessions.transcript, {"form": "json"}, name="transcript_json"),
+]
+
 review_urls = [
-    path("", review.review_queue, name="review_queue"),
-    path("requests/<uuid:request_id>/", review.budget_request, name="budget_request"),
-    path("budgets/", review.budget_board, name="budget_board"),
-    path("budgets/<uuid:budget_id>/", review.budget_detail, name="budget_detail"),
-    path("ledger.csv", review.ledger_csv, name="ledger_csv"),
+    path("", queue.review_queue, name="review_queue"),
+    path("requests/<uuid:request_id>/", queue.budget_request, name="budget_request"),
+    path("releases/<uuid:request_id>/", queue.release_request, name="release_request"),
+    path("budgets/", board.budget_board, name="budget_board"),
+    path("budgets.csv", board.board_csv, name="board_csv"),
+    path("budgets/<uuid:budget_id>/", board.budget_detail, name="budget_detail"),
+    path("ledger/", audit.ledger_page, name="ledger"),
+    path("ledger.csv", audit.ledger_csv, name="ledger_csv"),
+    path("log/", audit.audit_log, name="audit_log"),
+    path("log.csv", audit.audit_csv, name="audit_csv"),
+    path("organisation/", organisation.organisation, name="organisation"),
 ]
 
 urlpatterns = [
     path("", catalogue.home, name="home"),
     path("catalogue/", catalogue.catalogue, name="catalogue"),
+    path("ways/", ways.four_ways, name="ways"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<int:token_id>/revoke/", tokens.revoke_token, name="revoke_token"),
+    path("api/", api_urls),
     path("datasets/", include(dataset_urls)),
     path("releases/", include(release_urls)),
+    path("sessions/", include(session_urls)),
     path("review/", include(review_urls)),
 ]

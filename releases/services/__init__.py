@@ -1,15 +1,19 @@
 """Everything that writes, one function a verb. Views, tasks, commands and the API call these and nothing deeper.
 
-datasets    ingest_dataset, declare_universe, declare_protection, share_dataset
-budgets     request_budget, approve_request, deny_request, freeze_budget, unfreeze_budget
+datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, discard_dataset
+budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
 releases    draft_release, name_release, set_questions, set_choice, compare, submit_release, cancel_release,
             make_public, make_private, withdraw_release
+reviews     approve_release, deny_release, ask_back_release
 execution   execute_release, reconcile
-sessions    draft_session, ask_session, let_ask, close_session
+sessions    draft_session, change_session, ask_session, let_ask, close_session, standing
+organisation change_settings, verify_ledgers
+tokens      make_token, revoke_token, owner_of_token
 """
 
 from releases.services.budgets import (
     approve_request,
+    ask_back_request,
     deny_request,
     freeze_budget,
     request_budget,
@@ -21,9 +25,11 @@ from releases.services.datasets import (
     declare_universe,
     discard_dataset,
     ingest_dataset,
+    join_population,
     share_dataset,
 )
 from releases.services.execution import execute_release, reconcile
+from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
 from releases.services.releases import (
     Refusal,
     cancel_release,
@@ -32,6 +38,7 @@ from releases.services.releases import (
     make_private,
     make_public,
     name_release,
+    needs_review,
     plan_of,
     read_beta,
     set_choice,
@@ -39,18 +46,38 @@ from releases.services.releases import (
     submit_release,
     withdraw_release,
 )
-from releases.services.sessions import Answered, ask_session, close_session, draft_session, let_ask
+from releases.services.reviews import approve_release, ask_back_release, deny_release
+from releases.services.sessions import (
+    Answered,
+    Standing,
+    ask_session,
+    change_session,
+    close_session,
+    draft_session,
+    let_ask,
+    plan_of_session,
+    standing,
+)
+from releases.services.tokens import make_token, owner_of_token, revoke_token
 
 __all__ = [
+    "NO_FAULT",
     "Answered",
     "Refusal",
+    "Standing",
+    "approve_release",
     "approve_request",
+    "ask_back_release",
+    "ask_back_request",
     "ask_session",
     "cancel_release",
+    "change_session",
+    "change_settings",
     "close_session",
     "compare",
     "declare_protection",
     "declare_universe",
+    "deny_release",
     "deny_request",
     "discard_dataset",
     "draft_release",
@@ -58,19 +85,27 @@ __all__ = [
     "execute_release",
     "freeze_budget",
     "ingest_dataset",
+    "join_population",
     "let_ask",
     "make_private",
     "make_public",
+    "make_token",
     "name_release",
+    "needs_review",
+    "owner_of_token",
     "plan_of",
+    "plan_of_session",
     "read_beta",
     "reconcile",
     "request_budget",
     "restore_ledger",
+    "revoke_token",
     "set_choice",
     "set_questions",
     "share_dataset",
+    "standing",
     "submit_release",
     "unfreeze_budget",
+    "verify_ledgers",
     "withdraw_release",
 ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.db import transaction
-from django.utils import timezone
 
-from releases import ledger
+from releases import audit_log, ledger
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Caps, Policy
 from releases.engine.privacy import exact
-from releases.models import Budget, BudgetRequest, Dataset, RequestState
+from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
+from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -35,29 +35,30 @@ def request_budget(
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
     Budget.objects.filter(pk=budget.pk).update(policy=policy.value)
-    return BudgetRequest.objects.create(
+    request = BudgetRequest.objects.create(
         budget=budget, epsilon=epsilon.strip(), delta=(delta or "0").strip(), reason=reason.strip(), requested_by=by
     )
+    audit_log.record(AuditAction.REQUEST, actor=by, on=request, detail=reason)
+    return request
 
 
 @transaction.atomic
 def approve_request(
     *, request: BudgetRequest, by: User, epsilon: str = "", delta: str = "", note: str = ""
 ) -> BudgetRequest:
-    """Grant what was asked for, or less.
+    """Grant what was asked for, or less. Under the two-person rule the first approval only waits for the second.
 
     Raises:
-        InvalidInput: it was decided before, or the amounts are no budget or more than was asked for.
+        InvalidInput: it was decided before, somebody else has to decide, or the amounts are no budget or more than
+            was asked for.
         LedgerRefusal: less than what is spent already.
     """
-    granted_epsilon, granted_delta = epsilon.strip() or request.epsilon, delta.strip() or request.delta
-    for field, granted, asked in (
-        ("epsilon", granted_epsilon, request.epsilon),
-        ("delta", granted_delta, request.delta),
-    ):
-        if exact(granted, field=field) > exact(asked, field=field):
-            raise InvalidInput(field, granted, f"must be at most the {asked} that was asked for")
-    _decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
+    granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
+    granted_delta = delta.strip() or request.first_delta or request.delta
+    check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
+    if not is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta):
+        return request
+    decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
     return request
 
@@ -69,38 +70,38 @@ def deny_request(*, request: BudgetRequest, by: User, note: str) -> BudgetReques
     Raises:
         InvalidInput: it was decided before, or no reason is given.
     """
-    if not note.strip():
-        raise InvalidInput("note", note, "must say why the request is denied")
-    _decide(request, RequestState.DENIED, by=by, note=note)
+    check_note(note, "must say why the request is denied")
+    decide(request, RequestState.DENIED, by=by, note=note)
     return request
 
 
-def freeze_budget(*, budget: Budget) -> None:
+@transaction.atomic
+def ask_back_request(*, request: BudgetRequest, by: User, note: str) -> BudgetRequest:
+    """Hand a request back with a question; the curator asks again.
+
+    Raises:
+        InvalidInput: it was decided before, or nothing is asked.
+    """
+    check_note(note, "must say what you want to know")
+    decide(request, RequestState.ASKED_BACK, by=by, note=note)
+    return request
+
+
+@transaction.atomic
+def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> None:
     """Stop all further charges to a budget."""
-    Budget.objects.filter(pk=budget.pk).update(is_frozen=True)
+    if Budget.objects.filter(pk=budget.pk, is_frozen=False).update(is_frozen=True, frozen_reason=reason.strip()):
+        audit_log.record(AuditAction.FREEZE, actor=by, on=budget, detail=reason)
 
 
-def unfreeze_budget(*, budget: Budget) -> None:
-    Budget.objects.filter(pk=budget.pk).update(is_frozen=False)
+@transaction.atomic
+def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> None:
+    if Budget.objects.filter(pk=budget.pk, is_frozen=True).update(is_frozen=False, frozen_reason=""):
+        audit_log.record(AuditAction.UNFREEZE, actor=by, on=budget, detail=reason)
 
 
+@transaction.atomic
 def restore_ledger(*, budget: Budget, by: User) -> None:
     """After a restored backup: book what the mark knows beyond the database, and let spending go on."""
     ledger.restore(budget=budget, actor=by)
-
-
-def _decide(
-    request: BudgetRequest, state: RequestState, *, by: User, note: str, epsilon: str = "", delta: str = ""
-) -> None:
-    """Move a waiting request to its end, once."""
-    moved = BudgetRequest.objects.filter(pk=request.pk, state=RequestState.WAITING).update(
-        state=state,
-        decided_by=by,
-        decided_at=timezone.now(),
-        note=note.strip(),
-        granted_epsilon=epsilon,
-        granted_delta=delta,
-    )
-    if moved != 1:
-        raise InvalidInput("request", request.get_state_display(), "was decided before")
-    request.refresh_from_db()
+    audit_log.record(AuditAction.RESTORE, actor=by, on=budget)

@@ -11,11 +11,12 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
 
+from releases import audit_log
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.universe import Schema, Universe
-from releases.models import Budget, Dataset
+from releases.models import AuditAction, Budget, Dataset
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -53,7 +54,7 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
             .order_by("created_at")
             .first()
         )
-        return Dataset.objects.create(
+        dataset = Dataset.objects.create(
             id=number,
             title=title.strip(),
             owner=owner,
@@ -63,6 +64,8 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
             location=location,
             budget=seen.budget if seen else None,
         )
+        audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)
+        return dataset
 
 
 def table_path(dataset: Dataset) -> str:
@@ -142,15 +145,51 @@ def declare_protection(*, dataset: Dataset, unit: PrivacyUnit, neighbours: Neigh
     return budget
 
 
-def share_dataset(*, dataset: Dataset, group: Group | None) -> None:
+@transaction.atomic
+def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None) -> Budget:
+    """Register that a table is about the people of another: one population, one protection, one budget.
+
+    Two tables that share people must spend from one budget, for what is published of the one adds to what is known
+    of the other. Copies of the same content move along.
+
+    Raises:
+        InvalidInput: a budget was already asked for on this table, the other has none, or its protection does not go
+            with this table.
+    """
+    joined = other.budget
+    if joined is None:
+        raise InvalidInput("population", other.title, "has not said whom it protects yet")
+    left = dataset.budget
+    if left == joined:
+        return joined
+    if left is not None and (left.is_granted or left.requests.exists()):
+        raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
+    if joined.privacy_unit.id_column is not None:
+        _check_present(dataset, [joined.privacy_unit.id_column], field="population")
+    if dataset.universe is not None:
+        Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation)
+    copies = Dataset.objects.filter(digest=dataset.digest, budget=left)
+    copies.update(budget=joined)
+    if left is not None and not left.datasets.exists():
+        left.delete()
+    dataset.budget = joined
+    audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
+    return joined
+
+
+@transaction.atomic
+def share_dataset(*, dataset: Dataset, group: Group | None, by: User | None = None) -> None:
     """Let a group work on the dataset, or nobody but its owner."""
     dataset.group = group
     dataset.save(update_fields=["group"])
+    audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")
 
 
-def discard_dataset(*, dataset: Dataset) -> None:
+def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
     """Forget a table that nothing was released from. Its population's budget stays as it is."""
-    dataset.delete()
+    with transaction.atomic():
+        audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
+        dataset.delete()
     (Path(settings.TABLES_DIR) / dataset.location).unlink(missing_ok=True)
 
 

@@ -28,11 +28,11 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from releases import ledger
+from releases import audit_log, ledger
 from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
-from releases.models import EntryKind, LedgerEntry, Release, ReleaseState
+from releases.models import AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
 from releases.services.datasets import table_path
 from releases.services.releases import enqueue
 
@@ -158,16 +158,24 @@ def _charged_plan(release: Release) -> Plan:
 
 def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -> bool:
     """Result and status in one compare-and-set."""
-    published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
-        state=ReleaseState.PUBLISHED,
-        result=outcome,
-        folder=f"{release_id}/{token}",
-        published_at=timezone.now(),
-        lease_until=None,
-        step="",
-        share_done=1.0,
-    )
+    with transaction.atomic():
+        published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
+            state=ReleaseState.PUBLISHED,
+            result=outcome,
+            folder=f"{release_id}/{token}",
+            published_at=timezone.now(),
+            lease_until=None,
+            step="",
+            share_done=1.0,
+        )
+        if published == 1:
+            _record(AuditAction.PUBLISH, release_id)
     return published == 1
+
+
+def _record(action: AuditAction, release_id: uuid.UUID) -> None:
+    release = Release.objects.only("title").get(pk=release_id)
+    audit_log.record(action, actor=None, on=release, detail=audit_log.BY_A_WORKER)
 
 
 def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any = None) -> bool:
@@ -179,6 +187,7 @@ def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any 
         if ours.filter(attempts__gte=settings.MOST_ATTEMPTS).update(
             state=ReleaseState.FAILED, run_token=None, lease_until=None, step=""
         ):
+            _record(AuditAction.FAIL, release_id)
             return True
         again = timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS)
         if ours.update(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import uuid
 from collections.abc import Mapping
@@ -14,12 +16,23 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from releases import ledger
+from releases import alerts, audit_log, ledger
+from releases.engine import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
+from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.workload import Question, read_question
-from releases.models import Dataset, LedgerEntry, Release, ReleaseState
+from releases.models import (
+    AuditAction,
+    Dataset,
+    LedgerEntry,
+    Organisation,
+    Release,
+    ReleaseRequest,
+    ReleaseState,
+    RequestState,
+)
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -146,13 +159,17 @@ def plan_of(*, release: Release) -> Plan:
 
 
 @transaction.atomic
-def submit_release(*, release: Release, key: uuid.UUID, by: User, send: bool = True) -> LedgerEntry:
+def submit_release(
+    *, release: Release, key: uuid.UUID, by: User, send: bool = True, reason: str = ""
+) -> LedgerEntry | None:
     """Charge a draft and queue it: charge, release row and the message to a worker are one transaction.
 
-    Submitting twice with the same key is one submission.
+    Where the organisation wants it reviewed first, it waits for a reviewer instead, nothing is charged, and None is
+    returned; the approval charges and queues it. Submitting twice with the same key is one submission.
 
     Args:
         send: False where the caller executes the release itself and no worker need hear of it.
+        reason: for the reviewer, where one is needed.
 
     Raises:
         Refusal: it is no draft, or its plan cannot be run.
@@ -161,10 +178,66 @@ def submit_release(*, release: Release, key: uuid.UUID, by: User, send: bool = T
     made = LedgerEntry.objects.filter(key=key, release=release).first()
     if made is not None:
         return made
+    if ReleaseRequest.objects.filter(key=key, release=release).exists():
+        return None
     plan = plan_of(release=release)
     if plan.infeasible:
         raise Refusal(plan.infeasible)
-    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).update(
+    if release.is_session and not isinstance(plan, OnlinePlan):
+        # A worker could not open it, and the charge would stay.
+        raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session anew.")
+    if needs_review(release=release, plan=plan):
+        _send_to_review(release, plan, key=key, by=by, reason=reason)
+        return None
+    entry = charge_and_queue(release=release, plan=plan, key=key, by=by, since=ReleaseState.DRAFT)
+    if send:
+        enqueue(release.pk)
+    return entry
+
+
+def needs_review(*, release: Release, plan: Plan) -> bool:
+    """Whether a reviewer must see a plan before it is charged: it costs more than the organisation lets pass, or has
+    no epsilon to compare; and it is not the very plan that was approved already."""
+    threshold = Organisation.current().review_above
+    if not threshold:
+        return False
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    epsilon = price.pure_epsilon if price.pure_epsilon is not None else price.epsilon
+    units = exact(threshold, field="review_above") * 10**accountant.EPSILON_PLACES
+    if epsilon is not None and epsilon <= units:
+        return False
+    approved = release.reviews.filter(state=RequestState.APPROVED, approved_plan=plan_digest(plan))
+    return not approved.exists()
+
+
+def plan_digest(plan: Plan) -> str:
+    """What tells one plan from every other."""
+    return hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
+    _move(release, ReleaseState.DRAFT, state=ReleaseState.REVIEW, plan=plan.to_json(), submitted_by=by)
+    ReleaseRequest.objects.create(
+        release=release, key=key, epsilon=release.epsilon, delta=release.delta, reason=reason.strip(), requested_by=by
+    )
+    detail = f"a review of epsilon {release.epsilon}; {reason}"
+    audit_log.record(AuditAction.REQUEST, actor=by, on=release, detail=detail.rstrip("; "))
+    release.refresh_from_db()
+
+
+def charge_and_queue(*, release: Release, plan: Plan, key: uuid.UUID, by: User, since: ReleaseState) -> LedgerEntry:
+    """Charge a plan and queue its release. Called inside a transaction.
+
+    Args:
+        since: the state it must still be in.
+
+    Raises:
+        Refusal: it is in another.
+        LedgerRefusal: the budget does not allow it; nothing is charged.
+    """
+    _move(
+        release,
+        since,
         state=ReleaseState.QUEUED,
         plan=plan.to_json(),
         submitted_by=by,
@@ -172,32 +245,44 @@ def submit_release(*, release: Release, key: uuid.UUID, by: User, send: bool = T
         lease_until=timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS),
         step="Waiting for a worker",
     )
-    if moved != 1:
-        raise Refusal(f"The release is {Release.objects.get(pk=release.pk).state}; only a draft can be submitted.")
     entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)
-    if send:
-        enqueue(release.pk)
+    alerts.raise_alerts(entry.budget)
+    audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=f"epsilon {release.epsilon}")
     release.refresh_from_db()
     return entry
+
+
+def _move(release: Release, since: ReleaseState, **values: Any) -> None:
+    if Release.objects.filter(pk=release.pk, state=since).update(**values) != 1:
+        raise Refusal(f"The release is {Release.objects.get(pk=release.pk).state}; only a draft can be submitted.")
 
 
 @transaction.atomic
 def cancel_release(*, release: Release, by: User) -> None:
     """Cancel a release that no worker ever claimed, and give its charge back by an opposite entry.
 
+    One that waits for a reviewer has no charge; it becomes a draft again.
+
     Raises:
         Refusal: a worker has claimed it: the data may have been touched, so the charge stays.
     """
+    if release.reviews.filter(state=RequestState.WAITING).update(state=RequestState.TAKEN_BACK):
+        _move(release, ReleaseState.REVIEW, state=ReleaseState.DRAFT, plan=None)
+        audit_log.record(AuditAction.TAKE_BACK, actor=by, on=release)
+        release.refresh_from_db()
+        return
     moved = Release.objects.filter(pk=release.pk, state=ReleaseState.QUEUED, attempts=0).update(
         state=ReleaseState.CANCELLED, step=""
     )
     if moved != 1:
         raise Refusal("A worker has already started it, so the charge stays and it runs to its end.")
     ledger.give_back(release=release, actor=by)
+    audit_log.record(AuditAction.CANCEL, actor=by, on=release)
     release.refresh_from_db()
 
 
-def make_public(*, release: Release) -> None:
+@transaction.atomic
+def make_public(*, release: Release, by: User | None = None) -> None:
     """Let everybody see a published release, signed in or not.
 
     Raises:
@@ -205,14 +290,18 @@ def make_public(*, release: Release) -> None:
     """
     if Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED).update(is_public=True) != 1:
         raise Refusal("Only a published release can be made public.")
+    audit_log.record(AuditAction.MAKE_PUBLIC, actor=by, on=release)
 
 
-def make_private(*, release: Release) -> None:
+@transaction.atomic
+def make_private(*, release: Release, by: User | None = None) -> None:
     """Show a release to its dataset's people only. Who has seen it has seen it; the budget stays spent."""
-    Release.objects.filter(pk=release.pk).update(is_public=False)
+    if Release.objects.filter(pk=release.pk, is_public=True).update(is_public=False):
+        audit_log.record(AuditAction.MAKE_PRIVATE, actor=by, on=release)
 
 
-def withdraw_release(*, release: Release) -> None:
+@transaction.atomic
+def withdraw_release(*, release: Release, by: User | None = None) -> None:
     """Show a published release no longer. The budget stays spent.
 
     Raises:
@@ -223,6 +312,7 @@ def withdraw_release(*, release: Release) -> None:
     )
     if moved != 1:
         raise Refusal("Only a published release can be withdrawn.")
+    audit_log.record(AuditAction.WITHDRAW, actor=by, on=release)
 
 
 def enqueue(release_id: uuid.UUID) -> None:

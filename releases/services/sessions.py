@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,15 +20,16 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from releases import audit_log
 from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan
-from releases.engine.online import AnswerKind, Exchange
+from releases.engine.online import AnswerKind, Exchange, most_updates
 from releases.engine.online import Session as LiveSession
 from releases.engine.result import Result, whole_universe
 from releases.engine.universe import Universe
 from releases.engine.workload import Count, Workload, read_count
-from releases.models import Audience, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.services.datasets import table_path
 from releases.services.releases import Refusal, draft_release, set_choice, set_questions
 
@@ -45,12 +47,31 @@ class Answered:
 
     Attributes:
         exchange: as published.
+        sequence: the number of the stored answer; of a question asked before, that of the first time.
         updates_left, questions_left: after it.
     """
 
     exchange: Exchange
+    sequence: int
     updates_left: int
     questions_left: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """Where a session stands. A function of the plan and the transcript, so it is public.
+
+    Attributes:
+        updates, questions: how many there are in all.
+        updates_left, questions_left: of them.
+        over: why it answers no new question; empty while it does.
+    """
+
+    updates: int
+    questions: int
+    updates_left: int
+    questions_left: int
+    over: str
 
 
 @transaction.atomic
@@ -70,12 +91,25 @@ def draft_session(
         InvalidInput: a value breaks its rule.
     """
     release = draft_release(dataset=dataset, by=by, title=title or "Live session")
-    # What the bound speaks of is the number of questions; the workload merely names the universe.
-    set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
-    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=options)
+    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options)
     Release.objects.filter(pk=release.pk).update(is_session=True)
     release.refresh_from_db()
     return release
+
+
+@transaction.atomic
+def change_session(
+    *, release: Release, epsilon: str, delta: str = "0", beta: str = "0.05", options: Mapping[str, Any] | None = None
+) -> None:
+    """Set what a draft of a session may spend, and its options.
+
+    Raises:
+        InvalidInput: a value breaks its rule.
+        Refusal: it is no draft any more.
+    """
+    # What the bound speaks of is the number of questions; the workload merely names the universe.
+    set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
+    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=options)
 
 
 def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts: Counts, rng: Any) -> bool:
@@ -134,15 +168,44 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
             asked_by=by,
         )
         Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
-    return Answered(exchange=exchange, updates_left=live.updates_left, questions_left=live.questions_left)
+        sequence = len(live.exchanges)
+    else:
+        sequence = locked.answers.get(key=key_of(exchange.query, plan.schema.universe)).sequence
+    return Answered(
+        exchange=exchange, sequence=sequence, updates_left=live.updates_left, questions_left=live.questions_left
+    )
 
 
-def let_ask(*, session: Session, audience: Audience) -> None:
+def standing(session: Session, plan: OnlinePlan) -> Standing:
+    """What is left of a session, without replaying it."""
+    asked = session.answers.count()
+    used = session.answers.filter(kind=AnswerKind.PAID.value).count()
+    rules = plan.rules
+    most = most_updates(plan.schema.universe.size, gap=rules.least_gap, rows=session.total + session.total_half_width)
+    over = ""
+    if session.release.status is not ReleaseState.OPEN:
+        over = "It was closed."
+    elif used >= rules.updates and rules.updates <= most:
+        over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
+    elif asked >= rules.questions:
+        over = "All the questions that its bound speaks of were asked."
+    return Standing(
+        updates=rules.updates,
+        questions=rules.questions,
+        updates_left=rules.updates - used,
+        questions_left=rules.questions - asked,
+        over=over,
+    )
+
+
+@transaction.atomic
+def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> None:
     """Say who may ask."""
     Session.objects.filter(pk=session.pk).update(audience=audience)
+    audit_log.record(AuditAction.SHARE, actor=by, on=session, detail=f"with {audience.label}")
 
 
-def close_session(*, session: Session) -> Release:
+def close_session(*, session: Session, by: User | None = None) -> Release:
     """End a session and publish what it has answered, with synthetic rows from its public state. Touches no data.
 
     Raises:
@@ -181,15 +244,29 @@ def close_session(*, session: Session) -> Release:
     outcome = files.write(
         folder, release=session.release, made=MadeRelease(plan=answered, result=result, records=records)
     )
-    with transaction.atomic():
-        closed = Release.objects.filter(pk=session.pk, state=ReleaseState.OPEN).update(
-            state=ReleaseState.PUBLISHED, result=outcome, folder=f"{session.pk}/{token}", published_at=timezone.now()
-        )
-        if closed != 1:
-            raise Refusal("The session is not open.")
-        Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
+    try:
+        _publish(session, outcome, answers=len(live.exchanges), folder=f"{session.pk}/{token}", by=by)
+    except Refusal:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     session.release.refresh_from_db()
     return session.release
+
+
+@transaction.atomic
+def _publish(session: Session, outcome: dict[str, Any], *, answers: int, folder: str, by: User | None) -> None:
+    """Move an open session to its published result, if that holds everything that was answered."""
+    # The same lock as an answer's.
+    locked = Session.objects.select_for_update().get(pk=session.pk)
+    if locked.answers.count() != answers:
+        raise Refusal("A question was answered while the session was being closed. Close it once more.")
+    closed = Release.objects.filter(pk=session.pk, state=ReleaseState.OPEN).update(
+        state=ReleaseState.PUBLISHED, result=outcome, folder=folder, published_at=timezone.now()
+    )
+    if closed != 1:
+        raise Refusal("The session is not open.")
+    Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
+    audit_log.record(AuditAction.PUBLISH, actor=by, on=session.release, detail="the session was closed")
 
 
 def plan_of_session(session: Session) -> OnlinePlan:

@@ -11,8 +11,9 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.utils.functional import SimpleLazyObject
 
-from releases.models import Dataset, Release, ReleaseState
+from releases.models import Dataset, Organisation, Person, Release, ReleaseState, Session
 
 View = Callable[..., HttpResponseBase]
 
@@ -52,8 +53,47 @@ def get_published_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
     )
 
 
-def staff_only(view: View) -> View:
+def get_session_for(request: HttpRequest, release_id: uuid.UUID) -> Session:
+    """A session one may ask in, or one may read what was answered."""
+    return get_object_or_404(Session.objects.for_asking(request.user), pk=release_id)
+
+
+def get_own_session_for(request: HttpRequest, release_id: uuid.UUID) -> Session:
+    """A session on a dataset one may work on."""
+    own = Release.objects.editable_by(request.user)
+    return get_object_or_404(Session.objects.for_asking(request.user).filter(release__in=own), pk=release_id)
+
+
+def is_reviewer(person: Person) -> bool:
+    """Whether somebody may look at the reviewers' pages: staff, and members of the group that decides."""
+    if not person.is_authenticated:
+        return False
+    return bool(getattr(person, "is_staff", False)) or Organisation.objects.filter(reviewers__user=person.pk).exists()
+
+
+def may_decide(request: HttpRequest) -> bool:
+    return Organisation.current().lets_decide(request.user)
+
+
+def reviewer(request: HttpRequest) -> dict[str, Any]:
+    """For the templates: whether the person sees the reviewers' pages."""
+    return {"is_reviewer": SimpleLazyObject(lambda: is_reviewer(request.user))}
+
+
+def reviewers_only(view: View) -> View:
     """For reviewers. Others get the 404 that every unknown page gives."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not is_reviewer(request.user):
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return wrapped
+
+
+def staff_only(view: View) -> View:
+    """For staff. Others get the 404 that every unknown page gives."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -12,7 +12,7 @@ from releases import planning, services
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
 from releases.forms import POLICY_TITLES, BudgetForm
-from releases.models import POLICY_MEANING
+from releases.models import POLICY_MEANING, Organisation
 from releases.views.access import get_dataset_for, signed_in
 from releases.views.wizard import frame
 
@@ -24,7 +24,8 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("protection", dataset_id=dataset.pk)
     held = dataset.budget
     policy = Policy(held.policy)
-    form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": held.epsilon or "3"})
+    suggested = held.epsilon or Organisation.current().default_epsilon or "3"
+    form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": suggested})
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:

@@ -8,8 +8,11 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases.models import BudgetRequest, Dataset, Release
-from releases.views.access import signed_in
+from releases.models import BudgetRequest, Dataset, Release, ReleaseRequest, Session
+from releases.views.access import is_reviewer, signed_in
+
+#: Open sessions shown beside the catalogue; all of them have a page of their own.
+MOST_SESSIONS = 5
 
 
 @login_not_required
@@ -24,9 +27,13 @@ def home(request: HttpRequest) -> HttpResponse:
         {
             "datasets": Dataset.objects.for_list(person)[:6],
             "releases": Release.objects.for_list(person)[:8],
-            "waiting": BudgetRequest.objects.for_review().count() if person.is_staff else 0,
+            "waiting": _waiting() if is_reviewer(person) else 0,
         },
     )
+
+
+def _waiting() -> int:
+    return BudgetRequest.objects.for_review().count() + ReleaseRequest.objects.for_review().count()
 
 
 @login_not_required
@@ -36,4 +43,5 @@ def catalogue(request: HttpRequest) -> HttpResponse:
     if wanted:
         found = found.filter(Q(title__icontains=wanted) | Q(dataset__title__icontains=wanted))
     page = Paginator(found, 20).get_page(request.GET.get("page"))
-    return render(request, "releases/catalogue.html", {"page": page, "wanted": wanted})
+    sessions = Session.objects.for_list(request.user).filter(closed_at=None)[:MOST_SESSIONS]
+    return render(request, "releases/catalogue.html", {"page": page, "wanted": wanted, "sessions": sessions})

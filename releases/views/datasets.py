@@ -6,10 +6,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
@@ -22,13 +22,14 @@ from releases.forms import (
     MOST_FORM_COLUMNS,
     CodebookForm,
     ColumnFormSet,
+    PopulationForm,
     ProtectionForm,
     UploadForm,
     codebook_of,
     column_initials,
     schema_from_codebook,
 )
-from releases.models import Dataset
+from releases.models import Dataset, Organisation
 from releases.views.access import get_dataset_for, signed_in
 from releases.views.wizard import budget_text, frame, protection_text
 
@@ -60,7 +61,7 @@ def upload(request: HttpRequest) -> HttpResponse:
                     "from the same rows adds up, whoever asks.",
                 )
             return redirect("columns", dataset_id=dataset.pk)
-    context = {"form": form, "cap": f"{settings.UPLOAD_CAP_BYTES / 2**20:,.0f} MB", **frame("data")}
+    context = {"form": form, "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB", **frame("data")}
     return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
 
 
@@ -185,8 +186,14 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "max_rows": unit.max_rows,
             "neighbours": budget.neighbours,
         }
-    form = ProtectionForm(request.POST or None, columns=dataset.columns, initial=initial)
-    if request.method == "POST" and form.is_valid():
+    joins = request.method == "POST" and "other" in request.POST
+    others = _other_populations(request, dataset)
+    population = PopulationForm(request.POST if joins else None, others=others)
+    if joins and population.is_valid() and _join(dataset, population, request):
+        return redirect("budget", dataset_id=dataset.pk)
+    typed = request.POST if request.method == "POST" and not joins else None
+    form = ProtectionForm(typed, columns=dataset.columns, initial=initial)
+    if typed is not None and form.is_valid():
         try:
             services.declare_protection(
                 dataset=dataset,
@@ -200,8 +207,26 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     is_fixed = budget is not None and (budget.is_granted or budget.requests.exists())
     context = {
         "form": form,
+        "population": population if others.exists() else None,
         "is_fixed": is_fixed,
         "fixed": protection_text(budget) if is_fixed and budget else "",
         **frame("protection", dataset),
     }
-    return render(request, "releases/protection.html", context, status=400 if form.errors else 200)
+    is_wrong = bool(form.errors or population.errors)
+    return render(request, "releases/protection.html", context, status=400 if is_wrong else 200)
+
+
+def _other_populations(request: HttpRequest, dataset: Dataset) -> QuerySet[Dataset]:
+    """Tables one may work on whose population this one could belong to."""
+    others = Dataset.objects.visible_to(request.user).filter(budget__isnull=False).exclude(pk=dataset.pk)
+    return others.exclude(budget=dataset.budget) if dataset.budget else others
+
+
+def _join(dataset: Dataset, form: PopulationForm, request: HttpRequest) -> bool:
+    try:
+        services.join_population(dataset=dataset, other=form.cleaned_data["other"], by=signed_in(request))
+    except InvalidInput as error:
+        form.add_error("other", str(error))
+        return False
+    messages.success(request, "Both tables now spend from one budget, and protect the same unit.")
+    return True

@@ -8,13 +8,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from releases.files import readable_size
+from releases.models import Organisation
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Status 400; too much data, and too many fields, have words of their own."""
     if isinstance(exception, RequestDataTooBig):
         context = {
-            "cap": f"{settings.UPLOAD_CAP_BYTES / 2**20:,.0f} MB",
+            "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
             "form_cap": readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
         }
         return render(request, "413.html", context, status=400)

@@ -1,19 +1,37 @@
-"""The workload builder: questions added and removed one at a time, with or without JavaScript."""
+"""The questions of a draft: counts added and removed one at a time, or one statistic, with or without JavaScript."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from math import comb
 from typing import Any
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 
 from releases import planning
 from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.statistic import STATISTIC_WORDS
 from releases.engine.universe import Attribute, Universe, plain
-from releases.engine.workload import MOST_FAMILIES, WORKLOAD_VERSION, Family, Inquiry, Marginal, Question
+from releases.engine.workload import (
+    MOST_FAMILIES,
+    WORKLOAD_VERSION,
+    Family,
+    Inquiry,
+    Marginal,
+    Question,
+    read_count,
+)
 from releases.models import Release
+from releases.statistic_forms import STATISTIC_FORMS, StatisticForm
+from releases.views.wizard import workload_of
+
+#: The kind of question that is no statistic.
+COUNTS = "counts"
+#: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
+STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 
 #: More columns than this are typed by name rather than ticked.
 MOST_TICKED_COLUMNS = 120
@@ -30,6 +48,9 @@ def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | No
         InvalidInput: what was to be added breaks a rule.
     """
     queries = list((release.workload or {}).get("queries", []))
+    if any(word in query for query in queries for word in STATISTIC_WORDS):
+        # A statistic stands alone; counts take its place.
+        queries = []
     action = posted.get("action", "")
     if action == "clear":
         return None
@@ -43,20 +64,140 @@ def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | No
     elif action == "prefix":
         queries.append({"prefix": posted.get("prefix", "")})
     elif action == "count":
-        queries.append({"count": _predicate(release, posted)})
+        assert release.dataset.universe is not None
+        queries.append({"count": predicate(release.dataset.universe, posted)})
     else:
         raise InvalidInput("action", action, "is not known; use the buttons of the page")
     return {"version": WORKLOAD_VERSION, "queries": queries}
 
 
-def question_context(release: Release, workload: Question | None, posted: QueryDict) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a draft asks so far, and what the page's fields say beside it.
+
+    Attributes:
+        action: the button that was pressed; empty where the page is only looked at.
+        kind: of question the page is about: counts, or a statistic's.
+        workload, stale: what is asked so far, or why it no longer fits the columns.
+        statistic: the fields of the kind; None for counts.
+        posted: the fields for conditions, as typed.
+        problem: what is wrong with the count to be added.
+    """
+
+    action: str
+    kind: str
+    workload: Question | None
+    stale: str
+    statistic: StatisticForm | None
+    posted: QueryDict
+    problem: str = ""
+
+    @staticmethod
+    def read(request: HttpRequest, release: Release) -> Asked:
+        universe, posted = release.dataset.universe, request.POST
+        assert universe is not None
+        try:
+            workload, stale = workload_of(release), ""
+        except InvalidInput as error:
+            workload, stale = None, str(error)
+        kind = _chosen_kind(request, workload)
+        action, problem = posted.get("action", ""), ""
+        counts = posted.getlist("counts")
+        if action == "add-count":
+            try:
+                counts = [*counts, _count_as_json(universe, posted)]
+                posted = QueryDict()
+            except InvalidInput as error:
+                problem = str(error)
+        elif action.startswith("drop-"):
+            counts = [text for position, text in enumerate(counts) if f"drop-{position}" != action]
+        return Asked(
+            action="change-counts" if action.startswith(("add-", "drop-")) else action,
+            kind=kind,
+            workload=workload,
+            stale=stale,
+            statistic=_statistic_form(kind, universe, workload, request.POST, counts),
+            posted=posted,
+            problem=problem,
+        )
+
+    @property
+    def is_check(self) -> bool:
+        return self.action == "check" and self.statistic is not None
+
+    @property
+    def is_refused(self) -> bool:
+        return self.action == "ask" and self.statistic is not None and bool(self.statistic.errors)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What would be asked, or what is wrong with it, as the page says while a person types."""
+        form = self.statistic
+        if form is None or not self.is_check:
+            return {}
+        if not form.is_valid():
+            return {"mistakes": [text for each in form.errors.values() for text in each]}
+        assert form.statistic is not None
+        inquiry = Inquiry(universe=form.universe, statistic=form.statistic)
+        answering = [each.title for each in mechanisms().values() if each.can_answer(inquiry)]
+        return {"would_ask": planning.questions_text(inquiry), "answers": inquiry.size, "answering": answering}
+
+
+def asked_statistic(form: StatisticForm) -> dict[str, Any]:
+    """A valid form's statistic as a workload."""
+    assert form.statistic is not None
+    return {"version": WORKLOAD_VERSION, "queries": [form.statistic.to_json(form.universe)]}
+
+
+def _chosen_kind(request: HttpRequest, workload: Question | None) -> str:
+    """The kind of question the page is about: the one sent, else that of what is asked so far."""
+    sent = request.POST.get("kind", "") or request.GET.get("kind", "")
+    if sent == COUNTS or sent in STATISTIC_FORMS:
+        return sent
+    return workload.statistic.kind if isinstance(workload, Inquiry) else COUNTS
+
+
+def _statistic_form(
+    kind: str, universe: Universe, workload: Question | None, posted: QueryDict, counts: list[str]
+) -> StatisticForm | None:
+    """The fields of a statistic: as posted, else as asked so far, else empty; None for counts."""
+    if kind == COUNTS:
+        return None
+    make = STATISTIC_FORMS[kind]
+    form = make(universe=universe)
+    if posted.get("kind") != kind:
+        if isinstance(workload, Inquiry) and workload.statistic.kind == kind:
+            form.initial = form.typed_of(workload.statistic)
+        return form
+    if posted.get("action") in ("ask", "check"):
+        return make(posted, universe=universe)
+    # Another button: what was typed is kept, and not judged before it is asked.
+    form.initial = {name: form[name].field.widget.value_from_datadict(posted, {}, name) for name in form.fields}
+    form.initial["counts"] = counts
+    return form
+
+
+def _count_as_json(universe: Universe, posted: QueryDict) -> str:
+    """The typed conditions as a predicate.
+
+    Raises:
+        InvalidInput: they break a rule.
+    """
+    typed = predicate(universe, posted)
+    return json.dumps(read_count(typed, universe).to_json(universe)["count"], ensure_ascii=False)
+
+
+def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     """What the page shows: the questions so far, their size, and the fields to add more."""
-    universe = release.dataset.universe
+    universe, workload, posted = release.dataset.universe, asked.workload, asked.posted
     assert universe is not None
     ticked = len(universe.names) <= MOST_TICKED_COLUMNS
     return {
         "universe": universe,
         "workload": workload,
+        "stale": asked.stale,
+        "kind": asked.kind,
+        "statistic": asked.statistic,
         "asked": planning.questions_text(workload) if workload else "",
         "groups": _groups(workload) if workload else [],
         "orders": _orders(universe, posted.get("order", "")),
@@ -64,7 +205,9 @@ def question_context(release: Release, workload: Question | None, posted: QueryD
         "typed_columns": posted.get("typed_columns", ""),
         "chosen_prefix": posted.get("prefix", ""),
         "is_ticked": ticked,
-        "column_fields": [_column_field(each, posted) for each in universe.attributes] if ticked else [],
+        "kinds": [(COUNTS, "Tables and counts"), *((name, form.title) for name, form in STATISTIC_FORMS.items())],
+        "is_statistic": isinstance(workload, Inquiry),
+        "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
         "as_json": json.dumps(release.workload, indent=2, ensure_ascii=False) if release.workload else "",
     }
 
@@ -137,25 +280,23 @@ def _marginals(posted: QueryDict) -> dict[str, Any]:
     return query
 
 
-def _predicate(release: Release, posted: QueryDict) -> dict[str, Any]:
+def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:
     """A predicate from the fields `from.<column>`, `to.<column>` and `in.<column>`; empty ones do not restrict."""
-    universe = release.dataset.universe
-    assert universe is not None
-    predicate: dict[str, Any] = {}
+    conditions: dict[str, Any] = {}
     for attribute in universe.attributes:
         name = attribute.name
         if attribute.is_numeric:
             limits = {end: posted.get(f"{end}.{name}", "").strip() for end in ("from", "to")}
             if any(limits.values()):
-                predicate[name] = {end: value for end, value in limits.items() if value}
+                conditions[name] = {end: value for end, value in limits.items() if value}
         elif chosen := posted.getlist(f"in.{name}"):
-            predicate[name] = chosen
-    if not predicate:
+            conditions[name] = chosen
+    if not conditions:
         raise InvalidInput("count", "no condition", "must restrict at least one column")
-    return predicate
+    return conditions
 
 
-def _column_field(attribute: Attribute, posted: QueryDict) -> dict[str, Any]:
+def column_field(attribute: Attribute, posted: QueryDict) -> dict[str, Any]:
     field: dict[str, Any] = {"name": attribute.name, "is_numeric": attribute.is_numeric, "size": attribute.size}
     if attribute.is_numeric:
         field["edges"] = [plain(edge) for edge in attribute.edges[:_MOST_OFFERED_BINS]]

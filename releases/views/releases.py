@@ -16,13 +16,13 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import charts, files, ledger, planning, services
+from releases import audit_log, files, ledger, planning, services
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
 from releases.forms import ChoiceForm, TitleForm, WorkloadForm
-from releases.models import Budget, Release, ReleaseState
+from releases.models import AuditAction, Budget, Release, ReleaseState
 from releases.receipt import percent, rows_text
 from releases.views.access import (
     get_dataset_for,
@@ -31,16 +31,22 @@ from releases.views.access import (
     get_release_for,
     signed_in,
 )
-from releases.views.questions import changed_workload, question_context
+from releases.views.citation import citation
+from releases.views.questions import STATISTIC_ACTIONS, Asked, asked_statistic, changed_workload, question_context
 from releases.views.results import answers_as_json, result_context
+from releases.views.sessions import address_of_plan, session_facts
+from releases.views.ways import numbers_in_address
 from releases.views.wizard import frame, neighbours_text, workload_of
 
 PAGE_LENGTH = 50
 
 
 def release_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(Release.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "releases/release_list.html", {"page": page, "releases": page.object_list})
+    listed = Release.objects.for_list(request.user)
+    # The keys are sorted first, and only one page of the rows is read: they are wide.
+    page = Paginator(listed.values_list("pk", flat=True), PAGE_LENGTH).get_page(request.GET.get("page"))
+    releases = listed.filter(pk__in=list(page.object_list))
+    return render(request, "releases/release_list.html", {"page": page, "releases": releases})
 
 
 @require_POST
@@ -51,11 +57,19 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
     earlier = _earlier_release(request, request.POST.get("like", ""))
+    if earlier is not None and earlier.is_session and earlier.dataset_id == dataset.pk:
+        return redirect(address_of_plan(earlier))
     release = services.draft_release(dataset=dataset, by=signed_in(request))
     if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
         try:
             services.set_questions(release=release, workload=earlier.workload)
-            services.set_choice(release=release, epsilon=earlier.epsilon, delta=earlier.delta, beta=earlier.beta)
+            services.set_choice(
+                release=release,
+                epsilon=earlier.epsilon,
+                delta=earlier.delta,
+                beta=earlier.beta,
+                other_options=earlier.options,
+            )
         except InvalidInput:
             messages.info(request, "The columns were declared anew since, so not everything could be taken over.")
     return redirect("questions", release_id=release.pk)
@@ -71,40 +85,54 @@ def _earlier_release(request: HttpRequest, like: str) -> Release | None:
 
 
 def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
-    """Questions: built up one at a time, or pasted."""
+    """Questions: counts built up one at a time or pasted, or one statistic."""
     release = _draft_or_result(request, release_id)
     if isinstance(release, HttpResponse):
         return release
-    pasted = "workload" in request.POST
-    form = WorkloadForm(request.POST if pasted else None)
-    problem = ""
-    if request.method == "POST":
+    asked = Asked.read(request, release)
+    if asked.is_check and request.headers.get("HX-Request"):
+        return render(request, "releases/_statistic_check.html", asked.said)
+    form = WorkloadForm(request.POST if "workload" in request.POST else None)
+    problem = asked.problem
+    if request.method == "POST" and not problem:
         try:
-            if not pasted and request.POST.get("action") == "next":
-                if release.workload:
-                    return redirect("compare", release_id=release.pk)
-                problem = "Add at least one question before you compare mechanisms."
-            elif not pasted or form.is_valid():
-                workload = form.cleaned_data["workload"] if pasted else changed_workload(release, request.POST)
-                services.set_questions(release=release, workload=workload)
-                return redirect("questions", release_id=release.pk)
+            if step := _ask(request, release, form, asked):
+                return redirect(step, release_id=release.pk)
         except (InvalidInput, services.Refusal) as error:
-            if pasted:
+            if form.is_bound:
                 form.add_error("workload", str(error))
             else:
                 problem = str(error)
-    try:
-        workload_now, stale = workload_of(release), ""
-    except InvalidInput as error:
-        workload_now, stale = None, str(error)
     context = {
         "form": form,
         "problem": problem,
-        "stale": stale,
+        "said": asked.said,
         **frame("questions", release.dataset, release),
-        **question_context(release, workload_now, request.POST),
+        **question_context(release, asked),
     }
-    return render(request, "releases/questions.html", context, status=400 if problem or form.errors else 200)
+    return render(
+        request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
+    )
+
+
+def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> str:
+    """Store what was asked. The step to go to; none where the page has something to say first."""
+    if form.is_bound:
+        if not form.is_valid():
+            return ""
+        workload = form.cleaned_data["workload"]
+    elif asked.action == "next":
+        if not release.workload:
+            raise services.Refusal("Add at least one question before you compare mechanisms.")
+        return "compare"
+    elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
+        workload = changed_workload(release, request.POST)
+    elif asked.action == "ask" and asked.statistic.is_valid():
+        workload = asked_statistic(asked.statistic)
+    else:
+        return ""
+    services.set_questions(release=release, workload=workload)
+    return "questions"
 
 
 def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -136,16 +164,15 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     curves: dict[str, Any] = {}
     if "curves" in request.GET:
         # Many more plans than the comparison itself, so the page comes first and the curves after it.
-        points = planning.bound_points([row.plan for row in rows])
-        curves = {
-            "curves": planning.bound_table(points),
-            "chart": charts.bound_curves(points, chosen=float(epsilon)),
-        }
+        curves = {"curves": planning.bound_curves(rows, chosen=epsilon), "worked_out": True}
         if request.headers.get("HX-Request"):
             return render(request, "releases/_curves.html", curves)
     context = {
         "form": form,
         "rows": rows,
+        "others": planning.other_mechanisms(plans),
+        "ways": numbers_in_address(plans[0]),
+        "units": list(dict.fromkeys(row.unit for row in rows)),
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
         **curves,
         "beliefs": planning.belief_table(epsilon),
@@ -220,13 +247,13 @@ def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dic
         if row.plan.bound is not None and not row.plan.infeasible:
             least = planning.least_epsilon(row.plan, error=float(error))
             epsilon = None if least is None else decimal_text(least, places=8)
-            needed.append({"title": row.mechanism.title, "epsilon": epsilon})
+            needed.append({"title": row.mechanism.title, "unit": row.unit, "epsilon": epsilon})
     return {"wanted": wanted, "needed": needed}
 
 
 def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Confirm: the exact charge, the accuracy, and that it cannot be undone."""
-    release = _draft_or_result(request, release_id)
+    release = _draft_or_result(request, release_id, may_be_session=True)
     if isinstance(release, HttpResponse):
         return release
     if (back := _back_to_questions(request, release)) is not None:
@@ -247,7 +274,12 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             if request.POST.get("plan") != _fingerprint(plan):
                 raise services.Refusal("The draft was changed since this page was shown. Read it once more.")
             services.name_release(release=release, title=form.cleaned_data["title"])
-            services.submit_release(release=release, key=uuid.UUID(request.POST.get("key", "")), by=signed_in(request))
+            services.submit_release(
+                release=release,
+                key=uuid.UUID(request.POST.get("key", "")),
+                by=signed_in(request),
+                reason=request.POST.get("reason", ""),
+            )
         except ledger.InsufficientBudget as error:
             context = {"error": error, **frame("confirm", release.dataset, release)}
             return render(request, "releases/refused.html", context, status=409)
@@ -271,10 +303,17 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
         "left_after": max(left, 0) if left >= 0 else None,
+        "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
+        "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),
     }
     refused = 409 if request.method == "POST" and problem else 200
-    return render(request, "releases/confirm.html", context, status=400 if form.errors else refused)
+    page = "releases/confirm.html"
+    if release.is_session:
+        page = "releases/session_confirm.html"
+        form.fields["title"].label = "Title of the session"
+        context |= {**session_facts(plan, release.dataset), "address_of_plan": address_of_plan(release)}
+    return render(request, page, context, status=400 if form.errors else refused)
 
 
 def _fingerprint(plan: Plan) -> str:
@@ -287,7 +326,9 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Result: progress while it runs, then answers, chart, receipt and downloads."""
     release = get_release_for(request, release_id)
     if release.status is ReleaseState.DRAFT:
-        return redirect("questions", release_id=release.pk)
+        return redirect("confirm" if release.is_session else "questions", release_id=release.pk)
+    if release.status is ReleaseState.OPEN:
+        return redirect("session", release_id=release.pk)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
     context: dict[str, Any] = {
         "is_own": is_own,
@@ -301,7 +342,11 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             question=request.GET.get("question", ""),
             page=request.GET.get("page", ""),
             find=request.GET.get("find", "").strip(),
+            sort=request.GET.get("sort", ""),
+            only=request.GET.get("only", "").strip(),
         )
+        if release.status is ReleaseState.PUBLISHED:
+            context["citation"] = citation(request, release)
         context["protects"] = _protects(release.result["receipt"])
     return render(request, "releases/release_detail.html", context)
 
@@ -339,7 +384,10 @@ def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except services.Refusal as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, "Cancelled before any data were touched; the charge was given back.")
+        if release.status is ReleaseState.DRAFT:
+            messages.success(request, "Taken back: it is a draft again, and nothing was charged.")
+        else:
+            messages.success(request, "Cancelled before any data were touched; the charge was given back.")
     return redirect("release_detail", release_id=release.pk)
 
 
@@ -348,10 +396,10 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
         if request.POST.get("public") == "yes":
-            services.make_public(release=release)
+            services.make_public(release=release, by=signed_in(request))
             messages.success(request, "Public: everybody can read and download it, signed in or not.")
         elif request.POST.get("public") == "no":
-            services.make_private(release=release)
+            services.make_private(release=release, by=signed_in(request))
             messages.success(request, "Private again. Whoever downloaded it keeps it.")
     except services.Refusal as error:
         messages.error(request, str(error))
@@ -362,7 +410,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
-        services.withdraw_release(release=release)
+        services.withdraw_release(release=release, by=signed_in(request))
     except services.Refusal as error:
         messages.error(request, str(error))
     else:
@@ -400,14 +448,20 @@ def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResp
     release = get_published_for(request, release_id)
     if release.result is None or name not in release.result["files"]:
         raise Http404
+    reader = signed_in(request) if request.user.is_authenticated else None
+    audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)
     return FileResponse((files.folder_of(release) / name).open("rb"), as_attachment=True, filename=name)
 
 
-def _draft_or_result(request: HttpRequest, release_id: uuid.UUID) -> Release | HttpResponse:
-    """A draft one may work on; a submitted release's steps lead to its page."""
+def _draft_or_result(
+    request: HttpRequest, release_id: uuid.UUID, *, may_be_session: bool = False
+) -> Release | HttpResponse:
+    """A draft one may work on; a submitted release's steps lead to its page, a session's to its plan."""
     release = get_own_release_for(request, release_id)
     if release.status is not ReleaseState.DRAFT:
         return redirect("release_detail", release_id=release.pk)
+    if release.is_session and not may_be_session:
+        return redirect(address_of_plan(release))
     return release
 
 

@@ -6,8 +6,9 @@ Everything here was paid for, or follows from it. Files may be large, so only th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, islice
 from math import prod
 from pathlib import Path
@@ -19,7 +20,9 @@ from numpy.typing import NDArray
 from releases import charts, files
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Family, Inquiry, read_question
+from releases.engine.workload import Family, Inquiry, Marginal, read_question
+from releases.views.arrangement import MOST_ARRANGED, Arrangement
+from releases.views.statistic_results import shown_statistic
 
 #: Answers on one page, in the chart and in the table.
 PAGE_LENGTH = 60
@@ -28,6 +31,8 @@ MOST_LISTED = 300
 #: More synthetic rows, or a table of more cells, are not counted again for a page.
 _MOST_COUNTED_ROWS = 2_000_000
 _MOST_COUNTED_CELLS = 2_000_000
+#: More bins of a column than this cannot be told apart in a heat map.
+_MOST_HEAT_BINS = 50
 
 _FILES = {
     "answers": "Every answer with its error band",
@@ -52,8 +57,10 @@ class Answer:
         return shown | {name: getattr(self, name) for name in ("estimate", "lower", "upper", "synthetic")}
 
 
-def result_context(result: dict[str, Any], folder: Path, *, question: str, page: str, find: str) -> dict[str, Any]:
-    """The chosen question's answers, a page of them, and what can be chosen and downloaded."""
+def result_context(
+    result: dict[str, Any], folder: Path, *, question: str, page: str, find: str, sort: str = "", only: str = ""
+) -> dict[str, Any]:
+    """The chosen question's answers, a page of them as arranged, and what can be chosen and downloaded."""
     receipt = result["receipt"]
     universe = Schema.from_json(receipt["schema"]).universe
     workload = read_question(receipt["workload"], universe)
@@ -65,15 +72,21 @@ def result_context(result: dict[str, Any], folder: Path, *, question: str, page:
         chosen = matching[0] if matching else 0
     family = families[chosen]
     cells = family.cells(universe)
-    pages = -(-cells // PAGE_LENGTH)
+    arrangement = Arrangement.read(str(chosen), sort, only, labels=len(family.attributes))
+    first = sum(each.cells(universe) for each in families[:chosen])
+    read = partial(_answers, folder, family, universe, first=first, receipt=receipt)
+    is_heat = _is_heat(family, universe)
+    every = list(read(start=0, stop=cells)) if is_heat or (arrangement and cells <= MOST_ARRANGED) else None
+    wanted = arrangement.apply(every) if every is not None and arrangement else every
+    found = cells if wanted is None else len(wanted)
+    pages = max(-(-found // PAGE_LENGTH), 1)
     shown_page = min(max(int(page), 1), pages) if page.isascii() and page.isdecimal() and len(page) < 10 else 1
     start = (shown_page - 1) * PAGE_LENGTH
-    first = sum(each.cells(universe) for each in families[:chosen])
-    rows = list(
-        _answers(
-            folder, family, universe, first=first, start=start, stop=min(start + PAGE_LENGTH, cells), receipt=receipt
-        )
-    )
+    stop = min(start + PAGE_LENGTH, found)
+    rows = wanted[start:stop] if wanted is not None else list(read(start=start, stop=stop))
+    # Of a filter that nothing passes, what the whole table is like.
+    kind = next(iter(rows or every or []), None)
+    is_choice = kind is not None and kind.estimate is None
     listed = matching[:MOST_LISTED]
     return {
         "receipt": receipt,
@@ -86,9 +99,15 @@ def result_context(result: dict[str, Any], folder: Path, *, question: str, page:
         "chosen_title": titles[chosen],
         "heads": family.attributes,
         "rows": rows,
-        "has_synthetic": bool(rows) and rows[0].synthetic is not None,
-        "is_choice": bool(rows) and rows[0].estimate is None,
+        "has_synthetic": kind is not None and kind.synthetic is not None,
+        "is_choice": is_choice,
+        "can_be_arranged": 1 < cells <= MOST_ARRANGED and not is_choice,
+        "arrangement": arrangement,
+        "arranged_by": arrangement.heads(family.attributes),
+        "found": found,
+        "heat": _heat(every, family.attributes) if is_heat and every is not None else None,
         "is_counts": not isinstance(workload, Inquiry),
+        "shown": shown_statistic(workload, folder) if isinstance(workload, Inquiry) else None,
         "cells": cells,
         "first_shown": start + 1,
         "last_shown": start + len(rows),
@@ -117,6 +136,17 @@ def answers_as_json(folder: Path) -> Iterator[str]:
     yield "\n]}\n"
 
 
+def _is_heat(family: Family | Part, universe: Universe) -> bool:
+    """Whether it is a table of two columns, neither too long to be seen at once."""
+    if not isinstance(family, Marginal) or len(family.attributes) != 2:
+        return False
+    return all(2 <= universe[name].size <= _MOST_HEAT_BINS for name in family.attributes)
+
+
+def _heat(rows: list[Answer], heads: Sequence[str]) -> dict[str, Any]:
+    return charts.heat_map([{"labels": row.labels, **row.to_json()} for row in rows], heads=heads)
+
+
 def _is_drawn(rows: list[Answer]) -> bool:
     """A single number needs no chart, and a choice has no axis."""
     return len(rows) > 1 and rows[0].estimate is not None
@@ -133,7 +163,7 @@ def _answers(
     receipt: dict[str, Any],
 ) -> Iterator[Answer]:
     """The answers number `start` to `stop` of a family whose first answer is number `first` of the release."""
-    stored = _stored_rows(folder / f"{files.ANSWERS}.parquet", first + start, first + stop)
+    stored = stored_rows(folder / f"{files.ANSWERS}.parquet", first + start, first + stop)
     synthetic = None if isinstance(family, Part) else _synthetic_counts(folder, family, universe, receipt)
     for position, labels in enumerate(islice(family.labels(universe), start, stop)):
         row = {name: values[position] for name, values in stored.items()}
@@ -144,7 +174,7 @@ def _answers(
             yield Answer(labels=labels, synthetic=beside, **row)
 
 
-def _stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
+def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
     """The answers in some rows, by column, reading no more of the file than the pieces they lie in."""
     import pyarrow.parquet
 

@@ -55,6 +55,7 @@ def budget_text(budget: Budget) -> str:
     delta = f", delta {budget.delta}" if budget.delta not in ("", "0") else ""
     left = ledger.remaining(budget)
     frozen = "; frozen by a reviewer" if budget.is_frozen else ""
+    frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
     return f"epsilon {budget.epsilon}{delta} in all; epsilon {ledger.epsilon_text(left.pure_epsilon)} left{frozen}"
 
 

@@ -24,33 +24,39 @@ ACCOUNTS = f"""
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The address of a real site: gunicorn, a Celery worker, the embedded database and broker."""
-    import urllib.request
-    from time import monotonic, sleep
-
-    from releases.management.processes import free_address
-
+def installation(tmp_path_factory):
+    """A Celery worker, the embedded database and broker, and people."""
     stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
     stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING"}
     stack.migrate()
     stack.run(ACCOUNTS)
     stack.start_worker()
-    address = free_address(18000)
-    command = [sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"]
-    stack.start([*command, "--worker-class", "gthread", "--threads", "8", "--timeout", "120"], "site.log")
     try:
-        deadline = monotonic() + 60
-        while True:
-            try:
-                urllib.request.urlopen(f"http://{address}/catalogue/", timeout=5).close()
-                break
-            except OSError:
-                assert monotonic() < deadline, stack.logs()
-                sleep(0.2)
-        yield address
+        yield stack
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="module")
+def site(installation):
+    """The address of a real site: gunicorn over the installation."""
+    import urllib.request
+    from time import monotonic, sleep
+
+    from releases.management.processes import free_address
+
+    address = free_address(18000)
+    command = [sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"]
+    installation.start([*command, "--worker-class", "gthread", "--threads", "8", "--timeout", "120"], "site.log")
+    deadline = monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{address}/catalogue/", timeout=5).close()
+            break
+        except OSError:
+            assert monotonic() < deadline, installation.logs()
+            sleep(0.2)
+    return address
 
 
 @pytest.fixture(scope="module")

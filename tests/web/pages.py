@@ -62,6 +62,7 @@ _CHANGING = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
     (r'name="csrfmiddlewaretoken" value="[^"]+"', "TOKEN"),
     (r"\b[0-9a-f]{64}\b", "HASH"),
+    (r"\bVersion [0-9a-f]{16}\b", "HASH"),
     (r"<code>[0-9a-f]{12}</code>", "HASH"),
     (r"\d{4}-\d\d-\d\dT[\d:.+]+", "TIME"),
     (r"\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d UTC", "TIME"),

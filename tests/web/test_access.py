@@ -10,7 +10,19 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from releases import services, urls
-from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
+from releases.models import (
+    ApiToken,
+    Budget,
+    BudgetRequest,
+    Dataset,
+    LedgerEntry,
+    Organisation,
+    Release,
+    ReleaseRequest,
+    Session,
+    SessionAnswer,
+)
+from tests.web.conftest import CSV
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +47,7 @@ POST_ONLY = seen(LOGIN, 405, 405, 405, 405)
 GETS = {
     ("home", ""): seen(302, 200, 200, 200, 200),
     ("catalogue", ""): ALL,
+    ("ways", ""): SIGNED_IN,
     ("dataset_list", ""): SIGNED_IN,
     ("upload", ""): SIGNED_IN,
     ("dataset_detail", "dataset"): OURS,
@@ -65,11 +78,31 @@ GETS = {
     ("receipt", "public"): ALL,
     ("download", "published"): OURS_OR_404,
     ("download", "public"): ALL,
+    ("plan_file", "draft"): OURS,
+    ("plan_file", "public"): OURS,
+    ("load_plan", "draft"): POST_ONLY,
+    ("compare_releases", "published"): OURS_OR_404,
+    ("compare_releases", "public"): ALL,
+    ("new_session", "dataset"): OURS,
+    ("session_list", ""): SIGNED_IN,
+    ("session", "session"): OURS,
+    ("session_audience", "session"): POST_ONLY,
+    ("session_close", "session"): POST_ONLY,
+    ("transcript_csv", "session"): OURS,
+    ("transcript_json", "session"): OURS,
     ("review_queue", ""): STAFF,
     ("budget_request", "request"): STAFF,
     ("budget_board", ""): STAFF,
     ("budget_detail", "budget"): STAFF,
+    ("release_request", "review"): STAFF,
+    ("board_csv", ""): STAFF,
+    ("ledger", ""): STAFF,
     ("ledger_csv", ""): STAFF,
+    ("audit_log", ""): STAFF,
+    ("audit_csv", ""): STAFF,
+    ("organisation", ""): STAFF,
+    ("tokens", ""): SIGNED_IN,
+    ("revoke_token", "token"): POST_ONLY,
 }
 
 #: What a POST by somebody who may not gives, and the status that shows that it was not done.
@@ -87,8 +120,18 @@ POSTS = {
     ("visibility", "public"): 404,
     ("withdraw", "published"): 404,
     ("withdraw", "public"): 404,
+    ("load_plan", "draft"): 404,
+    ("new_session", "dataset"): 404,
+    ("session", "session"): 404,
+    ("session_audience", "session"): 404,
+    ("session_close", "session"): 404,
     ("budget_request", "request"): 404,
     ("budget_detail", "budget"): 404,
+    ("release_request", "review"): 404,
+    ("ledger", ""): 404,
+    ("organisation", ""): 404,
+    ("tokens", ""): LOGIN,
+    ("revoke_token", "token"): 404,
 }
 
 
@@ -105,14 +148,27 @@ def world(make_dataset, make_draft, make_queued, alice, bob, charlie, sofia):
     request = services.request_budget(
         dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
+    live = services.draft_session(
+        dataset=make_dataset(epsilon="5", content=CSV + b"one more,30,male\n"), by=alice, title="", epsilon="1"
+    )
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=live.pk)
+    services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+    reviewed = make_draft(dataset, epsilon="2")
+    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
+    review = reviewed.reviews.get()
     objects = {
         "dataset": dataset.pk,
         "draft": make_draft(dataset).pk,
         "queued": make_queued(dataset).pk,
         "published": published.pk,
         "public": public.pk,
+        "session": live.pk,
         "request": request.pk,
         "budget": dataset.budget.pk,
+        "review": review.pk,
+        "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }
     return {"people": {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}, **objects}
 
@@ -131,7 +187,7 @@ def outcome(response):
 def test_every_address_of_the_site_is_in_this_file():
     names = {
         pattern.name
-        for group in (urls.dataset_urls, urls.release_urls, urls.review_urls, urls.urlpatterns)
+        for group in (urls.dataset_urls, urls.release_urls, urls.session_urls, urls.review_urls, urls.urlpatterns)
         for pattern in group
         if hasattr(pattern, "name")
     }
@@ -152,7 +208,19 @@ def snapshot():
     """Everything that a request could have changed."""
     return [
         list(model.objects.order_by("pk").values())
-        for model in (Dataset, Budget, BudgetRequest, Release, LedgerEntry, User)
+        for model in (
+            Dataset,
+            Budget,
+            BudgetRequest,
+            Release,
+            ReleaseRequest,
+            Session,
+            SessionAnswer,
+            LedgerEntry,
+            Organisation,
+            ApiToken,
+            User,
+        )
     ]
 
 
@@ -161,8 +229,20 @@ def unseen_login(state):
     return [[{name: value for name, value in row.items() if name != "last_login"} for row in rows] for rows in state]
 
 
+#: What reviewers and staff alone may do.
+REVIEWER_S = (
+    ("budget_request", "request"),
+    ("budget_detail", "budget"),
+    ("release_request", "review"),
+    ("ledger", ""),
+    ("organisation", ""),
+)
+
 #: What each form would need to do its work, were it let.
 FILLED = {
+    "new_session": {"epsilon": "1", "delta": "0", "beta": "0.05", "questions": "9", "population": "200"},
+    "session": {"in.sex": "male"},
+    "session_audience": {"audience": "everybody"},
     "upload": {"title": "Mine"},
     "columns": {"codebook": '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]}'},
     "protection": {"kind": "row", "neighbours": "replace", "max_rows": "1"},
@@ -172,7 +252,9 @@ FILLED = {
     "confirm": {"key": str(uuid.uuid4()), "title": "Taken over"},
     "visibility": {"public": "yes"},
     "budget_request": {"decision": "approve", "epsilon": "12", "delta": "0.000001"},
-    "budget_detail": {"action": "freeze"},
+    "budget_detail": {"action": "freeze", "reason": "Mine."},
+    "release_request": {"decision": "approve"},
+    "organisation": {"upload_cap": "1", "review_above": ""},
 }
 
 
@@ -191,8 +273,8 @@ def test_nobody_else_can_change_anything(world, as_, person):
 def test_a_curator_cannot_do_the_reviewer_s_work(world, as_, person):
     client = as_(world["people"][person])
     before = unseen_login(snapshot())
-    for name, thing in (("budget_request", "request"), ("budget_detail", "budget")):
-        assert client.post(address(world, name, thing), FILLED[name]).status_code == 404
+    for name, thing in REVIEWER_S:
+        assert client.post(address(world, name, thing), FILLED.get(name, {})).status_code == 404
     assert unseen_login(snapshot()) == before
 
 
@@ -200,7 +282,7 @@ def test_a_reviewer_cannot_do_the_curator_s_work(world, as_, sofia):
     client = as_(sofia)
     before = unseen_login(snapshot())
     for (name, thing), refused in POSTS.items():
-        if refused == 404 and name not in ("budget_request", "budget_detail"):
+        if refused == 404 and (name, thing) not in REVIEWER_S:
             assert client.post(address(world, name, thing), FILLED.get(name, {})).status_code == 404, name
     assert unseen_login(snapshot()) == before
 

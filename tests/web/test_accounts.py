@@ -136,3 +136,87 @@ def test_a_second_factor_is_set_up_after_the_password_is_given_again(client, ali
     if address.startswith("totp"):
         assert 'src="data:image/svg+xml' in body(page)
         assert "Authenticator secret" in words(page)
+
+
+def test_the_admin_has_no_sign_in_of_its_own_that_passes_by_the_second_factor(client, sofia):
+    assert client.get("/admin/login/?next=/admin/").url.startswith("/accounts/login/")
+    client.post("/admin/login/", {"username": "sofia", "password": PASSWORD})
+    assert client.get("/datasets/").status_code == 302
+
+
+@pytest.fixture
+def code_of(alice):
+    """Alice has an authenticator app; the code it shows now."""
+    from allauth.mfa.totp.internal import auth
+
+    secret = auth.generate_totp_secret()
+    auth.TOTP.activate(alice, secret)
+    counter = next(auth.yield_hotp_counters_from_time())
+    return lambda: auth.format_hotp_value(auth.hotp_value(secret, counter))
+
+
+def test_with_a_second_factor_the_password_alone_is_not_enough(client, code_of):
+    asked = sign_in(client, next="/datasets/")
+    assert asked.url == "/accounts/2fa/authenticate/"
+    assert client.get("/datasets/").status_code == 302, "not signed in yet"
+    page = client.get(asked.url)
+    assert inline_code(page) == []
+    assert "releases/site.css" in body(page)
+    wrong = "000000" if code_of() != "000000" else "111111"
+    assert client.post(asked.url, {"code": wrong}).status_code == 200
+    assert client.get("/datasets/").status_code == 302
+    assert client.post(asked.url, {"code": code_of()}).url == "/datasets/"
+    assert client.get("/datasets/").status_code == 200
+
+
+def test_guessing_the_second_factor_is_slowed_down(client, code_of):
+    url = sign_in(client).url
+    for _ in range(6):
+        client.post(url, {"code": "000000"})
+    assert "Too many failed login attempts" in words(client.post(url, {"code": code_of()}))
+    assert client.get("/datasets/").status_code == 302
+
+
+def test_adding_and_removing_a_second_factor_is_in_the_audit_log(client, alice, django_capture_on_commit_callbacks):
+    from allauth.mfa.totp.internal import auth
+
+    from releases.models import AuditEvent
+
+    sign_in(client)
+    asked = client.get("/accounts/2fa/totp/activate/")
+    client.post(asked.url, {"password": PASSWORD})
+    client.get("/accounts/2fa/totp/activate/")
+    secret = client.session["mfa.totp.secret"]
+    code = auth.format_hotp_value(auth.hotp_value(secret, next(auth.yield_hotp_counters_from_time())))
+    for address in ("activate", "deactivate"):
+        with django_capture_on_commit_callbacks(execute=True):
+            client.post(f"/accounts/2fa/totp/{address}/", {"code": code})
+    said = list(
+        AuditEvent.objects.filter(action="account", actor=alice).order_by("pk").values_list("detail", flat=True)
+    )
+    assert said[0] == "second factor added: TOTP Authenticator"
+    assert "second factor removed: TOTP Authenticator" in said[1:]
+
+
+def test_the_sign_in_page_offers_passkeys_without_code_in_the_page(client):
+    page = client.get("/accounts/login/")
+    assert "Sign in with a passkey" in words(page)
+    assert inline_code(page) == []
+
+
+def test_asking_for_many_new_passwords_is_slowed_down(client, alice):
+    answers = [client.post("/accounts/password/reset/", {"email": "alice@example.org"}).status_code for _ in range(6)]
+    assert answers[0] == 302
+    assert answers[-1] == 429
+    assert len(mail.outbox) == 5
+
+
+def test_behind_a_proxy_visitors_are_told_apart(client, alice, settings):
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
+    for number in range(12):
+        page = client.post(
+            "/accounts/login/",
+            {"login": f"nobody{number}", "password": "wrong"},
+            headers={"X-Forwarded-For": f"203.0.113.{number}"},
+        )
+        assert "Too many failed login attempts" not in words(page)

@@ -245,9 +245,9 @@ def test_an_error_that_is_no_number_is_refused_beside_the_field(show, wanted, me
 
 def test_what_an_epsilon_means_stands_beside_it_and_only_a_large_one_is_warned_of(send, show):
     assert "10% 23.2%" in words(show())
-    assert "is large" not in words(show())
+    assert "is large: it protects" not in words(show())
     send(epsilon="0.001")
-    assert "is large" not in words(show())
+    assert "is large: it protects" not in words(show())
     send(epsilon="8")
     assert "Epsilon 8 is large: it protects little" in words(show())
 

@@ -116,7 +116,7 @@ def test_all_answers_can_be_had_as_json(full, as_, alice):
     assert [row["estimate"] for row in answers] == [float(row["estimate"]) for row in rows]
 
 
-@pytest.mark.parametrize("name", ["nothing.csv", "synthetic.csv", "..", "receipt.json.bak", "%2e%2e%2fdb.sqlite3"])
+@pytest.mark.parametrize("name", ["nothing.csv", "data.csv", "..", "receipt.json.bak", "%2e%2e%2fdb.sqlite3"])
 def test_a_file_that_the_release_does_not_have_is_a_404(published, as_, alice, name):
     assert as_(alice).get(f"/releases/{published.pk}/files/{name}").status_code == 404
 

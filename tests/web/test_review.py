@@ -34,7 +34,7 @@ def test_the_front_page_says_how_many_wait(asked, as_, sofia, alice):
 
 def test_a_request_stands_in_the_queue(asked, as_, sofia):
     page = words(as_(sofia).get("/review/"))
-    assert "Survey epsilon 3, delta 0.000001 alice" in page
+    assert "Survey budget epsilon 3, delta 0.000001 alice" in page
 
 
 def test_its_page_says_what_is_asked_what_it_means_and_why(asked, as_, sofia):
@@ -119,7 +119,7 @@ def test_a_lowered_budget_cannot_fall_below_what_is_spent(dataset, queued, as_, 
 
 def test_the_board_shows_each_budget_with_what_is_used(queued, as_, sofia):
     page = words(as_(sofia).get("/review/budgets/"))
-    assert "Survey alice epsilon 2 50.0% epsilon 1" in page
+    assert "Survey alice epsilon 2 50.0% 50.0% reserved epsilon 1" in page
 
 
 def test_a_budget_s_page_shows_its_ledger_and_that_it_verifies(queued, as_, sofia):
@@ -139,9 +139,9 @@ def test_a_forged_ledger_is_said_to_be_so(queued, as_, sofia):
 
 def test_freezing_stops_releases_until_it_is_lifted(dataset, draft, as_, sofia, alice):
     url = reverse("budget_detail", args=[dataset.budget.pk])
-    assert "Frozen: no release" in words(as_(sofia).post(url, {"action": "freeze"}, follow=True))
+    assert "Frozen: no release" in words(as_(sofia).post(url, {"action": "freeze", "reason": "An audit."}, follow=True))
     assert "frozen by a reviewer" in words(as_(alice).get(reverse("dataset_detail", args=[dataset.pk])))
-    as_(sofia).post(url, {"action": "unfreeze"})
+    as_(sofia).post(url, {"action": "unfreeze", "reason": "Done."})
     assert not Budget.objects.get().is_frozen
 
 

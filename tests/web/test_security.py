@@ -125,7 +125,7 @@ def test_every_page_is_light_without_its_charts(every_page):
 
 def test_charts_are_loaded_only_where_there_are_some(every_page):
     with_charts = {address.split("/")[1] for address, response in every_page() if "vega" in body(response)}
-    assert with_charts == {"releases"}
+    assert with_charts == {"releases", "review"}
 
 
 def test_every_page_has_a_title_a_language_and_one_main_heading(every_page):

@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from releases import files, ledger, services
+from releases.codebook import codebook_from_csv
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -23,7 +24,7 @@ from releases.engine.privacy import exact, privacy_budget
 from releases.engine.universe import Schema
 from releases.engine.workload import read_question
 from releases.management.database import ensure_database
-from releases.models import Dataset, Release, ReleaseState
+from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState
 
 OVER_BUDGET = 3
 
@@ -34,7 +35,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
         parser.add_argument("--table", type=Path, help="CSV (UTF-8, with header) or Parquet file")
-        parser.add_argument("--schema", type=Path, help="schema, format version 1")
+        parser.add_argument("--schema", type=Path, help="schema, format version 1, or a codebook in CSV")
         parser.add_argument("--workload", type=Path, help="workload, format version 1")
         parser.add_argument("--mechanism", help="one of --list")
         parser.add_argument("--epsilon", help="what the release may spend")
@@ -66,7 +67,7 @@ class Command(BaseCommand):
             if options[name] is None:
                 raise CommandError(f"--{name} is needed.")
         # Everything public is read and planned before anything is stored.
-        schema = Schema.from_json(read_json(options["schema"]))
+        schema = Schema.from_json(read_codebook(options["schema"]))
         workload = read_question(read_json(options["workload"]), schema.universe)
         chosen = read_options(options["option"], options["rows"])
         plan = mechanism(options["mechanism"]).plan(
@@ -95,10 +96,12 @@ class Command(BaseCommand):
             options=chosen,
         )
         try:
-            services.submit_release(release=release, key=uuid.uuid4(), by=operator, send=False)
+            charged = services.submit_release(release=release, key=uuid.uuid4(), by=operator, send=False)
         except Exception:
             release.delete()
             raise
+        if charged is None:
+            raise CommandError("The release waits for a reviewer; it costs more than may pass without one.")
         services.execute_release(release_id=release.pk)
         release.refresh_from_db()
         if release.status is not ReleaseState.PUBLISHED:
@@ -118,14 +121,16 @@ class Command(BaseCommand):
             self._respect_limit(budget, options)
             return
         policy = Policy(options["policy"])
-        epsilon = options["budget"] or settings.DEFAULT_BUDGET_EPSILON
+        epsilon = options["budget"] or Organisation.current().default_epsilon or settings.DEFAULT_BUDGET_EPSILON
         if options["budget"] is None:
-            self.stderr.write(f"No --budget: this table may spend epsilon {epsilon} in all (DEFAULT_BUDGET_EPSILON).")
+            self.stderr.write(f"No --budget: this table may spend epsilon {epsilon} in all, the default.")
         delta = "0" if policy is Policy.PURE else options["budget_delta"] or default_delta(options["delta"])
         services.request_budget(
             dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="from the command line", by=operator
         )
-        services.approve_request(request=budget.requests.get(state="waiting"), by=operator)
+        request = services.approve_request(request=budget.requests.get(state="waiting"), by=operator)
+        if request.state != RequestState.APPROVED:
+            raise CommandError("The budget waits for a second reviewer, as the two-person rule wants.")
 
     def _respect_limit(self, budget: Any, options: dict[str, Any]) -> None:
         """A table seen before keeps its budget: --budget can neither renew nor raise it."""
@@ -166,6 +171,16 @@ def default_delta(delta: str) -> str:
     wanted = 10 * exact(delta, field="delta")
     least = exact(settings.DEFAULT_BUDGET_DELTA, field="delta")
     return str(settings.DEFAULT_BUDGET_DELTA) if wanted <= least else f"{Decimal(delta) * 10:f}"
+
+
+def read_codebook(path: Path) -> Any:
+    """The schema in JSON, or as a table where the file is called so."""
+    if path.suffix.lower() != ".csv":
+        return read_json(path)
+    try:
+        return codebook_from_csv(path.read_text())
+    except (OSError, UnicodeDecodeError):
+        raise CommandError(f"{path} cannot be read as text.") from None
 
 
 def read_json(path: Path) -> Any:

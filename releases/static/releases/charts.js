@@ -24,7 +24,8 @@
       rule: { color: text },
       tick: { color: text },
       point: { color: colour("--site-second") },
-      range: { category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",
+      range: { heatmap: [colour("--pico-card-background-color"), colour("--pico-primary")],
+               category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",
                           "#c0603c", "#4c8fa8"] },
       style: { "guide-label": { fill: muted }, "guide-title": { fill: muted } },
     };

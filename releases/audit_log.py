@@ -1,0 +1,92 @@
+"""The audit log: who did what, when, to which object. Written here only, in the transaction of what it records.
+
+It never holds anything from a table, nor what somebody typed as a password or a name at a failed sign-in: people type
+their password into the wrong field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from allauth.account.signals import password_changed, password_reset
+from allauth.mfa.signals import authenticator_added, authenticator_removed
+from django.contrib.auth import get_user_model
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db.models import Model, Q
+
+from releases.models import AuditAction, AuditEvent
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+#: Longer notes of people are cut: the whole text stands on the object itself.
+_MOST_DETAIL = 1000
+#: Actions of nobody in particular say whose doing they were.
+COMMAND_LINE = "on the command line"
+BY_A_WORKER = "by a worker"
+
+
+def record(action: AuditAction, *, actor: User | None, on: Model | None = None, detail: str = "") -> AuditEvent:
+    """Add an event.
+
+    Args:
+        actor: who did it; None for a visitor without an account, a command or a worker.
+        on: the object it was done to.
+        detail: in words of ours, or the reason somebody gave.
+    """
+    return AuditEvent.objects.create(
+        action=action,
+        actor=actor,
+        kind=str(on._meta.verbose_name) if on is not None else "",
+        object_id=str(on.pk) if on is not None else "",
+        name=str(on)[:200] if on is not None else "",
+        detail=detail.strip()[:_MOST_DETAIL],
+    )
+
+
+def listen() -> None:
+    """Hear of sign-ins from Django and allauth, which tell them in no other way."""
+    user_logged_in.connect(_signed_in, dispatch_uid="audit sign-in")
+    user_logged_out.connect(_signed_out, dispatch_uid="audit sign-out")
+    user_login_failed.connect(_failed, dispatch_uid="audit failed sign-in")
+    password_changed.connect(_password_changed, dispatch_uid="audit password change")
+    password_reset.connect(_password_reset, dispatch_uid="audit password reset")
+    authenticator_added.connect(_factor_added, dispatch_uid="audit factor added")
+    authenticator_removed.connect(_factor_removed, dispatch_uid="audit factor removed")
+
+
+def _signed_in(*, user: User, **_: Any) -> None:
+    record(AuditAction.SIGN_IN, actor=user)
+
+
+def _signed_out(*, user: User | None, **_: Any) -> None:
+    if user is not None:
+        record(AuditAction.SIGN_OUT, actor=user)
+
+
+def _failed(*, credentials: dict[str, Any], **_: Any) -> None:
+    """Whose account was tried, where there is such an account; never what was typed."""
+    typed = str(credentials.get("username") or credentials.get("email") or "")
+    account = get_user_model().objects.filter(Q(username__iexact=typed) | Q(email__iexact=typed)).first()
+    if typed and account is not None:
+        record(AuditAction.SIGN_IN_FAILED, actor=None, on=account, detail="wrong password")
+    else:
+        record(AuditAction.SIGN_IN_FAILED, actor=None, detail="no such account")
+
+
+def _password_changed(*, user: User, **_: Any) -> None:
+    record(AuditAction.ACCOUNT, actor=user, on=user, detail="new password")
+
+
+def _password_reset(*, user: User, **_: Any) -> None:
+    record(AuditAction.ACCOUNT, actor=None, on=user, detail="new password by a link in an e-mail")
+
+
+def _factor_added(*, user: User, authenticator: Any, **_: Any) -> None:
+    record(AuditAction.ACCOUNT, actor=user, on=user, detail=f"second factor added: {authenticator.get_type_display()}")
+
+
+def _factor_removed(*, user: User, authenticator: Any, **_: Any) -> None:
+    record(
+        AuditAction.ACCOUNT, actor=user, on=user, detail=f"second factor removed: {authenticator.get_type_display()}"
+    )

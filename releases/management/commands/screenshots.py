@@ -1,0 +1,164 @@
+"""`manage.py screenshots`: every page of a site of its own, as each person sees it, in four forms, to be looked at.
+
+It makes an installation in a temporary folder, fills it as the demo does, and follows links from each person's first
+page. Needs Chromium and the packages of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.urls import Resolver404, resolve
+
+from releases.management.processes import free_address, start_site, start_worker, wait_until_answers
+
+#: Width and height of a desk's screen and of a telephone's.
+WINDOWS = {"desktop": (1280, 900), "phone": (375, 800)}
+SCHEMES = ("light", "dark")
+PEOPLE = ("curator", "analyst", "reviewer", "")
+#: Pages are followed no further than this from a person's first page.
+MOST_PAGES = 60
+
+#: What the demo leaves out: something to decide, something half done, something public.
+FILL = """
+import json
+from pathlib import Path
+from django.contrib.auth.models import User
+from releases import services
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Dataset, Release
+for person in User.objects.all():
+    person.set_password({password!r})
+    person.save()
+curator = User.objects.get(username="curator")
+survey = Dataset.objects.get(owner=curator)
+for release in Release.objects.filter(state="published"):
+    services.make_public(release=release, by=curator)
+median = services.draft_release(dataset=survey, by=curator, title="The median age")
+services.set_questions(release=median, workload={{"version": 1, "queries": [{{"median": "age"}}]}})
+draft = services.draft_release(dataset=survey, by=curator, title="Health by age and region")
+questions = [{{"marginals": 2, "columns": survey.columns[2:6]}}, {{"prefix": "age"}}]
+services.set_questions(release=draft, workload={{"version": 1, "queries": questions}})
+table = Path({folder!r}) / "panel.csv"
+table.write_text("age,sex\\n31,f\\n44,m\\n")
+panel = services.ingest_dataset(owner=curator, title="Panel of 2026", source=table)
+sex = {{"name": "sex", "type": "categorical", "categories": ["f", "m"]}}
+age = {{"name": "age", "type": "integer", "edges": [0, 18, 35, 65, 110]}}
+services.declare_universe(dataset=panel, columns=[age, sex])
+services.declare_protection(dataset=panel, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+services.request_budget(
+    dataset=panel, epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="For the yearly report.", by=curator)
+"""
+
+
+class Command(BaseCommand):
+    help = "Write pictures of every page, on a desk and a telephone, light and dark, to a folder."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--out", type=Path, default=Path("screenshots"), help="the folder")
+        parser.add_argument("--only", default="", help="pages whose name holds this")
+
+    def handle(self, **options: Any) -> None:
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if chromium is None:
+            raise CommandError("Chromium is not installed.")
+        options["out"].mkdir(parents=True, exist_ok=True)
+        password = secrets.token_urlsafe(12)
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"DATA_DIR": folder}
+            self._manage(environment, "demo", "--exit")
+            self._manage(environment, "shell", "--verbosity", "0", "-c", FILL.format(password=password, folder=folder))
+            address = free_address(8400)
+            children = [
+                start_worker(log_folder=Path(folder), environment=environment),
+                start_site(address, log_folder=Path(folder), environment=environment),
+            ]
+            try:
+                if not wait_until_answers(address, children[1]):
+                    raise CommandError(children[1].log.read_text())
+                number = photograph(chromium, f"http://{address}", password, options["out"], options["only"])
+            finally:
+                for child in children:
+                    child.stop()
+        self.stdout.write(f"{number} pictures in {options['out']}")
+
+    def _manage(self, environment: dict[str, str], *arguments: str) -> None:
+        subprocess.run(  # noqa: S603  our own interpreter
+            [sys.executable, "manage.py", *arguments],
+            cwd=settings.BASE_DIR,
+            env={**os.environ, **environment},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+def photograph(chromium: str, address: str, password: str, folder: Path, only: str) -> int:
+    """Pictures of every page that can be reached, one of each kind for each person."""
+    from playwright.sync_api import sync_playwright
+
+    number = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for person in PEOPLE:
+            context = browser.new_context(base_url=address)
+            page = context.new_page()
+            if person:
+                page.goto("/accounts/login/")
+                page.get_by_label("User name or e-mail address").fill(person)
+                page.get_by_label("Password", exact=True).fill(password)
+                page.get_by_role("button", name="Sign in", exact=True).click()
+                page.get_by_role("button", name="Sign out").wait_for()
+            for name, path in _pages(page, ["/", "/catalogue/", *([] if person else ["/accounts/login/"])]):
+                if only not in name:
+                    continue
+                page.goto(path)
+                page.wait_for_timeout(700)  # charts
+                for window, (width, height) in WINDOWS.items():
+                    page.set_viewport_size({"width": width, "height": height})
+                    for scheme in SCHEMES:
+                        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                        page.wait_for_timeout(150)
+                        page.screenshot(
+                            path=folder / f"{name}-{person or 'anybody'}-{window}-{scheme}.png", full_page=True
+                        )
+                        number += 1
+            context.close()
+        browser.close()
+    return number
+
+
+def _pages(page: Any, start: list[str]) -> list[tuple[str, str]]:
+    """A path of each kind of page that links lead to, with the kind's name."""
+    found: dict[str, str] = {}
+    waiting, seen = list(start), set(start)
+    while waiting and len(found) < MOST_PAGES:
+        path = waiting.pop(0)
+        try:
+            name = resolve(urlsplit(path).path).view_name
+        except Resolver404:
+            continue
+        if name in found or re.search(r"download|export|file|csv|static|admin", name + path):
+            continue
+        answer = page.goto(path)
+        if answer is None or not answer.ok:
+            continue
+        found[name] = path
+        links = page.eval_on_selector_all("a[href]", "found => found.map(each => each.getAttribute('href'))")
+        for link in links:
+            if link.startswith("/") and link not in seen:
+                seen.add(link)
+                waiting.append(link)
+    return list(found.items())

@@ -1,0 +1,130 @@
+"""What is stored for reviewers: alerts, the organisation's settings, the audit log. Imported through `models`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.db import models
+from django.db.models import Q
+
+
+class BudgetAlert(models.Model):
+    """That so many per cent of a budget are spent, said once for each size the budget had."""
+
+    budget = models.ForeignKey("releases.Budget", on_delete=models.CASCADE, related_name="alerts")
+    percent = models.PositiveSmallIntegerField()
+    epsilon = models.CharField(max_length=40, help_text="the budget's epsilon at that time")
+    raised_at = models.DateTimeField(auto_now_add=True)
+    #: When its e-mail was claimed by a sender; null while it waits.
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["budget", "percent", "epsilon"], name="one_alert_a_threshold")
+        ]
+        indexes: ClassVar = [models.Index(fields=["-raised_at"], name="alerts_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.percent}% of {self.budget}"
+
+
+class Organisation(models.Model):
+    """What the organisation has decided for its site: one row, or none while the environment's values hold."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    upload_cap_bytes = models.PositiveBigIntegerField()
+    #: Of a budget, as the forms and the command line suggest it; empty for their own.
+    default_epsilon = models.CharField(max_length=40, blank=True)
+    #: A release that costs more needs a review first; empty where none does.
+    review_above = models.CharField(max_length=40, blank=True)
+    is_two_person = models.BooleanField(default=False)
+    reviewers = models.ForeignKey(Group, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    alert_addresses = models.TextField(blank=True, help_text="one a line")
+
+    class Meta:
+        constraints: ClassVar = [models.CheckConstraint(name="one_organisation", condition=Q(id=1))]
+
+    def __str__(self) -> str:
+        return "organisation"
+
+    @classmethod
+    def current(cls) -> Organisation:
+        """The stored row, or what the environment says."""
+        return cls.objects.select_related("reviewers").first() or cls(
+            upload_cap_bytes=settings.UPLOAD_CAP_BYTES,
+            review_above=settings.REVIEW_ABOVE_EPSILON,
+            is_two_person=settings.TWO_PERSON_RULE,
+            alert_addresses="\n".join(settings.ALERT_ADDRESSES),
+        )
+
+    @property
+    def addresses(self) -> list[str]:
+        return self.alert_addresses.split()
+
+    def lets_decide(self, person: AbstractBaseUser | AnonymousUser) -> bool:
+        """Whether somebody may decide requests and freeze budgets: the chosen group's members, or else all staff."""
+        if not person.is_authenticated or not person.is_active:
+            return False
+        if self.reviewers_id is None:
+            return bool(getattr(person, "is_staff", False))
+        return Group.objects.filter(pk=self.reviewers_id, user=person.pk).exists()
+
+
+class AuditAction(models.TextChoices):
+    """What somebody did."""
+
+    SIGN_IN = "sign-in", "signed in"
+    SIGN_OUT = "sign-out", "signed out"
+    SIGN_IN_FAILED = "sign-in failed", "failed to sign in"
+    ACCOUNT = "account", "changed the account's security"
+    UPLOAD = "upload", "uploaded a table"
+    DISCARD = "discard", "discarded a table"
+    DECLARE = "declare", "declared columns or protection"
+    SHARE = "share", "shared a dataset"
+    REQUEST = "request", "asked for"
+    TAKE_BACK = "take back", "took a request back"
+    FIRST_APPROVAL = "first approval", "approved, as the first of two"
+    APPROVE = "approve", "approved"
+    DENY = "deny", "denied"
+    ASK_BACK = "ask back", "asked back"
+    SUBMIT = "submit", "charged and queued"
+    CANCEL = "cancel", "cancelled"
+    PUBLISH = "publish", "published"
+    FAIL = "fail", "gave up on"
+    MAKE_PUBLIC = "make public", "made public"
+    MAKE_PRIVATE = "make private", "made private"
+    WITHDRAW = "withdraw", "withdrew"
+    DOWNLOAD = "download", "downloaded"
+    FREEZE = "freeze", "froze"
+    UNFREEZE = "unfreeze", "unfroze"
+    RESTORE = "restore", "booked what was missing"
+    VERIFY = "verify", "verified the ledger"
+    EXPORT = "export", "exported"
+    SETTINGS = "settings", "changed the settings"
+
+
+class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
+    def for_log_page(self) -> AuditEventQuerySet:
+        return self.select_related("actor").order_by("-pk")
+
+
+class AuditEvent(models.Model):
+    """Who did what, when, to which object; never anything from a table. Triggers refuse to change or delete it."""
+
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    action = models.CharField(max_length=20, choices=AuditAction, db_index=True)
+    #: Nobody: a visitor who has not signed in, the command line, or a worker; `detail` says which.
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    kind = models.CharField("object", max_length=20, blank=True)
+    object_id = models.CharField(max_length=40, blank=True, db_index=True)
+    #: What the object was called then.
+    name = models.CharField(max_length=200, blank=True)
+    detail = models.TextField(blank=True)
+
+    objects = AuditEventQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return f"{self.actor or 'nobody'} {self.get_action_display()} {self.name}".rstrip()

@@ -1,0 +1,91 @@
+"""Releases above the organisation's threshold: approved, approved for less, denied, or asked back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.privacy import exact
+from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
+from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
+from releases.services.releases import Refusal, charge_and_queue, enqueue, plan_digest, plan_of
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+@transaction.atomic
+def approve_release(
+    *, request: ReleaseRequest, by: User, epsilon: str = "", note: str = "", send: bool = True
+) -> ReleaseRequest:
+    """Approve a release: it is charged and queued at once, in the name of whoever submitted it.
+
+    With a smaller epsilon its accuracy is another, so it goes back to its curator as a draft with that epsilon;
+    confirming just that draft needs no further review.
+
+    Raises:
+        InvalidInput: it was decided before, somebody else has to decide, or the epsilon is more than was asked for.
+        LedgerRefusal: the budget does not allow it; nothing is decided and nothing charged.
+        Refusal: with that epsilon it cannot be run.
+    """
+    granted = epsilon.strip() or request.first_epsilon or request.epsilon
+    if exact(granted, field="epsilon") <= 0:
+        raise InvalidInput("epsilon", granted, "must be above 0")
+    check_amounts(request, epsilon=granted)
+    if not is_final_approval(request, by=by, note=note, epsilon=granted, delta=request.delta):
+        return request
+    decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted, delta=request.delta)
+    release = request.release
+    if exact(granted, field="epsilon") == exact(request.epsilon, field="epsilon"):
+        plan = plan_from_json(release.plan or {})
+        charge_and_queue(
+            release=release, plan=plan, key=request.key, by=request.requested_by, since=ReleaseState.REVIEW
+        )
+        if send:
+            enqueue(release.pk)
+        return request
+    _back_to_draft(release, epsilon=granted)
+    plan = plan_of(release=release)
+    if plan.infeasible:
+        raise Refusal(f"With epsilon {granted}: {plan.infeasible}")
+    request.approved_plan = plan_digest(plan)
+    request.save(update_fields=["approved_plan"])
+    return request
+
+
+@transaction.atomic
+def deny_release(*, request: ReleaseRequest, by: User, note: str) -> ReleaseRequest:
+    """Refuse a release for good, saying why. Nothing was charged.
+
+    Raises:
+        InvalidInput: it was decided before, or no reason is given.
+    """
+    check_note(note, "must say why the release is denied")
+    decide(request, RequestState.DENIED, by=by, note=note)
+    Release.objects.filter(pk=request.release_id, state=ReleaseState.REVIEW).update(state=ReleaseState.CANCELLED)
+    return request
+
+
+@transaction.atomic
+def ask_back_release(*, request: ReleaseRequest, by: User, note: str) -> ReleaseRequest:
+    """Hand a release back to its curator as a draft, with a question.
+
+    Raises:
+        InvalidInput: it was decided before, or nothing is asked.
+    """
+    check_note(note, "must say what you want to know")
+    decide(request, RequestState.ASKED_BACK, by=by, note=note)
+    _back_to_draft(request.release, epsilon=request.release.epsilon)
+    return request
+
+
+def _back_to_draft(release: Release, *, epsilon: str) -> None:
+    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.REVIEW).update(
+        state=ReleaseState.DRAFT, plan=None, epsilon=epsilon
+    )
+    if moved != 1:
+        raise Refusal("The release no longer waits for a review.")
+    release.refresh_from_db()

@@ -1,0 +1,278 @@
+"""What has been spent, read from the ledger for the pages of reviewers. Nothing here decides anything.
+
+Two figures stand side by side there. The strict one is what the filter adds up; it decides, and holds however the
+releases were chosen. The one after the fact describes what happened to be released; it is smaller, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from uuid import UUID
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
+
+from releases.charts import StepPoint
+from releases.engine import filters, planning
+from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES, Price
+from releases.engine.errors import EngineError, InvalidInput, Unpriceable
+from releases.engine.events import event_from_json
+from releases.engine.filters import CLOSED, Caps, Policy, Totals
+from releases.engine.mechanisms.base import mechanism
+from releases.engine.privacy import decimal_text, exact
+from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, share_of
+
+#: Charged, but no data touched for certain, or nothing published yet.
+_IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
+#: Sums over many entries are in 10^-6 of epsilon, each rounded up, so that they stay within 64 bits.
+_MICRO = 10**6
+#: More events than this are not composed while somebody waits for a page.
+_MOST_EVENTS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A budget in numbers.
+
+    Attributes:
+        spent, reserved, left: in per cent of the budget; they add up to 100.
+        left_text: the largest epsilon of one more release without a delta.
+        strict: what the filter adds up.
+        after_the_fact: what holds for what was released, described afterwards; empty where nothing is proved.
+    """
+
+    budget: Budget
+    spent: float = 0.0
+    reserved: float = 0.0
+    left: float = 0.0
+    left_text: str = ""
+    strict: str = ""
+    after_the_fact: str = ""
+
+    @property
+    def used(self) -> float:
+        return round(self.spent + self.reserved, 1)
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.spent}% spent, {self.reserved}% reserved, {self.left}% left of {self.budget.name}"
+
+
+def standings(budgets: Iterable[Budget]) -> list[Standing]:
+    """The board's rows; one query for all of them."""
+    budgets = list(budgets)
+    reserved: dict[UUID, list[Totals]] = {}
+    waiting = LedgerEntry.objects.filter(
+        budget__in=budgets, kind=EntryKind.CHARGE, release__state__in=_IN_FLIGHT
+    ).defer("detail")
+    for entry in waiting:
+        reserved.setdefault(entry.budget_id, []).append(_amounts(entry))
+    return [_standing(budget, Totals.of(reserved.get(budget.pk, []))) for budget in budgets]
+
+
+def _standing(budget: Budget, reserved: Totals) -> Standing:
+    if not budget.is_granted:
+        return Standing(budget=budget)
+    caps, spent = _caps(budget.policy, budget.epsilon, budget.delta), budget.totals
+    # A sum that was stopped at CLOSED stays there: subtraction cannot undo it.
+    settled = Totals(
+        **{
+            name: amount if amount >= CLOSED else max(0, amount - getattr(reserved, name))
+            for name, amount in spent.columns().items()
+        }
+    )
+    used, done = _percent(share_of(spent, caps)), _percent(share_of(settled, caps))
+    return Standing(
+        budget=budget,
+        spent=done,
+        reserved=round(used - done, 1),
+        left=round(100 - used, 1),
+        left_text=_left(spent, caps),
+        strict=_strict(spent),
+        after_the_fact=_after_the_fact(spent, caps),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _caps(policy: str, epsilon: str, delta: str) -> Caps:
+    """A budget's caps. Their conversion takes longer than a page may, and there are few different budgets."""
+    return Caps.of(Policy(policy), epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
+
+
+@lru_cache(maxsize=4096)
+def _left(spent: Totals, caps: Caps) -> str:
+    # Rounded down: what is shown must fit.
+    return decimal_text(Fraction(filters.remaining(spent, caps).pure_epsilon // _MICRO, 10**EPSILON_PLACES // _MICRO))
+
+
+@lru_cache(maxsize=4096)
+def _after_the_fact(spent: Totals, caps: Caps) -> str:
+    if spent == Totals():
+        return ""
+    try:
+        stated = filters.report(spent, caps)
+    except Unpriceable:
+        return ""
+    return guarantee_text(stated.epsilon, stated.delta)
+
+
+def _strict(spent: Totals) -> str:
+    """What the filter has added up, in the form that is still open."""
+    if spent == Totals():
+        return "nothing"
+    if spent.spent_epsilon < CLOSED:
+        return guarantee_text(
+            Fraction(spent.spent_epsilon, 10**EPSILON_PLACES), Fraction(spent.spent_delta, 10**DELTA_PLACES)
+        )
+    return f"rho {decimal_text(Fraction(spent.spent_rho, 10**EPSILON_PLACES), places=6)}"
+
+
+def after(budget: Budget, price: Price) -> Standing | None:
+    """Where a budget would stand after one more release; None where it does not fit."""
+    if not budget.is_granted:
+        return None
+    caps = _caps(budget.policy, budget.epsilon, budget.delta)
+    if not filters.admits(budget.totals, price, caps):
+        return None
+    more = budget.totals.plus(filters.amounts(price, policy=caps.policy))
+    used = _percent(share_of(more, caps))
+    return Standing(budget=budget, spent=used, left=round(100 - used, 1), left_text=_left(more, caps))
+
+
+def guarantee_text(epsilon: Fraction, delta: Fraction) -> str:
+    said = f"epsilon {decimal_text(epsilon, places=6)}"
+    return f"{said}, delta {decimal_text(delta, places=DELTA_PLACES)}" if delta else said
+
+
+def _percent(share: Fraction) -> float:
+    return round(float(100 * share), 1)
+
+
+def _amounts(entry: LedgerEntry) -> Totals:
+    return Totals(
+        spent_epsilon=entry.epsilon,
+        spent_delta=entry.delta,
+        spent_rho=entry.rho,
+        spent_rho_delta=entry.rho_delta,
+    )
+
+
+# --- charges that stand ---------------------------------------------------------------------------------------------
+
+
+def standing_charges() -> QuerySet[LedgerEntry]:
+    """Charges that were not given back."""
+    returned = LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN)
+    return LedgerEntry.objects.filter(~Exists(returned), kind=EntryKind.CHARGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """What one person, or one mechanism, was charged. Epsilons of different populations add up to no promise."""
+
+    name: str
+    releases: int
+    epsilon: str
+
+
+def uses(charges: QuerySet[LedgerEntry]) -> tuple[list[Use], list[Use]]:
+    """What each person and what each mechanism was charged, the most charged first; one query for both."""
+    micro = Sum((F("epsilon") + (_MICRO - 1)) / _MICRO, filter=Q(epsilon__lt=CLOSED))
+    counted = (
+        charges.order_by()
+        .values_list("actor__username", "release__mechanism")
+        .annotate(releases=Count("pk"), micro=micro)
+    )
+    people: dict[str, _Sum] = {}
+    kinds: dict[str, _Sum] = {}
+    for person, kind, releases, priced in counted:
+        people.setdefault(person, _Sum()).add(releases, priced)
+        kinds.setdefault(kind, _Sum()).add(releases, priced)
+    return _in_order(people), _in_order({_title(kind): summed for kind, summed in kinds.items()})
+
+
+@dataclass
+class _Sum:
+    """Releases, and their epsilon in 10^-6; None while none of them had one."""
+
+    releases: int = 0
+    micro: int | None = None
+
+    def add(self, releases: int, micro: int | None) -> None:
+        self.releases += releases
+        if micro is not None:
+            self.micro = micro + (self.micro or 0)
+
+
+def _in_order(sums: dict[str, _Sum]) -> list[Use]:
+    listed = sorted(sums.items(), key=lambda item: (-item[1].releases, item[0]))
+    return [
+        Use(
+            name=name,
+            releases=each.releases,
+            epsilon="no such form" if each.micro is None else decimal_text(Fraction(each.micro, _MICRO)),
+        )
+        for name, each in listed
+    ]
+
+
+def _title(name: str) -> str:
+    try:
+        return mechanism(name).title
+    except InvalidInput:
+        return name
+
+
+def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime | None) -> list[StepPoint]:
+    """How much of each budget was used after each charge, in per cent of what it is now."""
+    entries = (
+        (standing_charges() | LedgerEntry.objects.filter(kind=EntryKind.RESTORE))
+        .filter(budget__in=budgets)
+        .defer("detail")
+        .order_by("budget", "sequence")
+    )
+    names = {budget.pk: budget for budget in budgets if budget.is_granted}
+    sums: dict[UUID, Totals] = {}
+    points: list[StepPoint] = []
+    for entry in entries:
+        budget = names.get(entry.budget_id)
+        if budget is None or (until is not None and entry.made_at > until):
+            continue
+        sums[budget.pk] = sums.get(budget.pk, Totals()).plus(_amounts(entry))
+        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, budget.epsilon, budget.delta)))
+        if since is None or entry.made_at >= since:
+            points.append(StepPoint(budget=budget.name, at=entry.made_at, used=used))
+    return points
+
+
+# --- tighter figures ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tighter:
+    """A figure that holds only if everything had been fixed before the first release.
+
+    Attributes:
+        epsilon, delta: what it states.
+        source: whose theorem it is.
+    """
+
+    stated: str
+    source: str
+
+
+def tighter(budget: Budget) -> list[Tighter]:
+    """Compositions of all that was charged, the least epsilon first; empty where none is proved or it is too much."""
+    charges = standing_charges().filter(budget=budget).order_by("sequence")
+    events = [event_from_json(each) for entry in charges[: _MOST_EVENTS + 1] for each in entry.detail["events"]]
+    if not events or len(events) > _MOST_EVENTS:
+        return []
+    delta = exact(budget.delta or "0", field="delta")
+    try:
+        figures = planning.planned(events, delta=delta, neighbours=budget.relation)
+    except EngineError:
+        return []
+    return [Tighter(stated=guarantee_text(each.epsilon, each.delta), source=each.source) for each in figures]

@@ -1,0 +1,214 @@
+"""The budget board: what privacy is gone, where, to whom and for what."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+
+from releases import audit_log, charts, ledger, services, spending
+from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES
+from releases.engine.filters import CLOSED, Policy
+from releases.engine.privacy import decimal_text
+from releases.forms import POLICY_TITLES
+from releases.models import AuditAction, Budget, BudgetAlert, Dataset, LedgerEntry
+from releases.review_forms import BoardFilterForm, FreezeForm
+from releases.views.access import may_decide, reviewers_only, signed_in
+from releases.views.exports import csv_response, guarded
+from releases.views.wizard import protection_text
+
+PAGE_LENGTH = 25
+ENTRIES_LENGTH = 50
+#: Curves in one chart, people and mechanisms in one table: more cannot be told apart.
+MOST_CURVES = 6
+MOST_USES = 20
+MOST_ALERTS = 8
+
+
+@reviewers_only
+def budget_board(request: HttpRequest) -> HttpResponse:
+    form = BoardFilterForm(request.GET)
+    wanted = form.cleaned_data if form.is_valid() else {}
+    charges = _charges(wanted)
+    page = Paginator(_budgets(wanted, charges), PAGE_LENGTH).get_page(request.GET.get("page"))
+    rows = spending.standings(page)
+    busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MOST_CURVES]
+    people, mechanisms = spending.uses(charges)
+    context = {
+        "form": form,
+        "page": page,
+        "rows": rows,
+        "alerts": _alerts(),
+        "people": people[:MOST_USES],
+        "mechanisms": mechanisms[:MOST_USES],
+        "filters": filters_of(request),
+        **_chart([row.budget for row in busiest if row.used], wanted),
+    }
+    return render(request, "releases/budget_board.html", context, status=400 if form.errors else 200)
+
+
+@reviewers_only
+def board_csv(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """The board's budgets under the same filters."""
+    form = BoardFilterForm(request.GET)
+    if not form.is_valid():
+        return render(request, "releases/budget_board.html", {"form": form, "rows": [], "alerts": []}, status=400)
+    budgets = _budgets(form.cleaned_data, _charges(form.cleaned_data))
+    audit_log.record(AuditAction.EXPORT, actor=signed_in(request), detail="budgets.csv")
+    heads = ["budget", "owner", "policy", "epsilon", "delta", "spent_percent", "reserved_percent", "left_percent"]
+    heads += ["strict", "after_the_fact", "largest_release_left", "frozen"]
+    return csv_response("budgets.csv", heads, _board_lines(budgets))
+
+
+def _board_lines(budgets: QuerySet[Budget]) -> Iterator[list[Any]]:
+    paginator = Paginator(budgets, 200)
+    for number in paginator.page_range:
+        for row in spending.standings(paginator.page(number)):
+            budget = row.budget
+            yield [
+                guarded(budget.name),
+                guarded(str(budget.owner)),
+                budget.policy,
+                budget.epsilon,
+                budget.delta,
+                row.spent,
+                row.reserved,
+                row.left,
+                row.strict,
+                row.after_the_fact,
+                row.left_text,
+                guarded(budget.frozen_reason or "yes") if budget.is_frozen else "",
+            ]
+
+
+def _charges(wanted: dict[str, Any]) -> QuerySet[LedgerEntry]:
+    """The charges that the filters choose."""
+    charges = spending.standing_charges()
+    if wanted.get("since"):
+        charges = charges.filter(made_at__gte=wanted["since"])
+    if wanted.get("until"):
+        charges = charges.filter(made_at__lte=wanted["until"])
+    if wanted.get("person"):
+        charges = charges.filter(actor__username__icontains=wanted["person"])
+    if wanted.get("dataset"):
+        named = Dataset.objects.filter(budget=OuterRef("budget"), title__icontains=wanted["dataset"])
+        charges = charges.filter(Q(budget__name__icontains=wanted["dataset"]) | Exists(named))
+    return charges
+
+
+def _budgets(wanted: dict[str, Any], charges: QuerySet[LedgerEntry]) -> QuerySet[Budget]:
+    """The budgets that the filters choose: by name, and by charges where a date or a person is given."""
+    budgets = Budget.objects.select_related("owner").order_by("name", "created_at", "pk")
+    if wanted.get("dataset"):
+        named = Dataset.objects.filter(budget=OuterRef("pk"), title__icontains=wanted["dataset"])
+        budgets = budgets.filter(Q(name__icontains=wanted["dataset"]) | Exists(named))
+    if wanted.get("since") or wanted.get("until") or wanted.get("person"):
+        budgets = budgets.filter(Exists(charges.filter(budget=OuterRef("pk"))))
+    return budgets
+
+
+def _alerts() -> list[BudgetAlert]:
+    """The highest threshold that each budget has passed at its present size, the latest first."""
+    higher = BudgetAlert.objects.filter(
+        budget=OuterRef("budget"), epsilon=OuterRef("epsilon"), percent__gt=OuterRef("percent")
+    )
+    present = Exists(Budget.objects.filter(pk=OuterRef("budget"), epsilon=OuterRef("epsilon")))
+    alerts = BudgetAlert.objects.filter(~Exists(higher), present).select_related("budget")
+    return list(alerts.order_by("-raised_at")[:MOST_ALERTS])
+
+
+def _chart(budgets: list[Budget], wanted: dict[str, Any]) -> dict[str, Any]:
+    points = spending.steps(budgets, since=wanted.get("since"), until=wanted.get("until")) if budgets else []
+    if not points:
+        return {}
+    return {"points": points, "chart": charts.spending_steps(points, until=wanted.get("until") or timezone.now())}
+
+
+def filters_of(request: HttpRequest) -> str:
+    """The filters as they stand, for links to other pages and to the export."""
+    return urlencode([(name, value) for name, value in request.GET.items() if value and name != "page"])
+
+
+@reviewers_only
+def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
+    """One budget: its bar, its history, its ledger with the state of the chain; freeze, unfreeze, restore."""
+    budget = get_object_or_404(Budget.objects.select_related("owner"), pk=budget_id)
+    form = FreezeForm(request.POST if request.POST.get("action") in ("freeze", "unfreeze") else None)
+    if request.method == "POST" and _act(request, budget, form):
+        return redirect("budget_detail", budget_id=budget.pk)
+    if "tighter" in request.GET:
+        figures = {"tighter": spending.tighter(budget), "asked": True, "row": spending.standings([budget])[0]}
+        if request.headers.get("HX-Request"):
+            return render(request, "releases/_tighter.html", figures)
+    else:
+        figures = {}
+    people, mechanisms = spending.uses(spending.standing_charges().filter(budget=budget))
+    entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
+    page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
+    context = {
+        **figures,
+        "form": form,
+        "row": spending.standings([budget])[0],
+        "protection": protection_text(budget),
+        "policy": POLICY_TITLES[Policy(budget.policy)],
+        "page": page,
+        "entries": [entry_row(entry) for entry in page],
+        "faults": list(ledger.verify(budget)),
+        "went_back": ledger.went_back(budget),
+        "people": people,
+        "mechanisms": mechanisms,
+        "may_decide": may_decide(request),
+        **_chart([budget], {}),
+    }
+    return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)
+
+
+def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
+    """Do what the button says; False where the form has something to say first."""
+    if not may_decide(request):
+        raise PermissionDenied
+    action, person = request.POST.get("action"), signed_in(request)
+    if form.is_bound and not form.is_valid():
+        return False
+    try:
+        if action == "freeze":
+            services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"])
+            messages.success(request, "Frozen: no release can be charged to this budget.")
+        elif action == "unfreeze":
+            services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"])
+            messages.success(request, "Unfrozen: releases can be charged again.")
+        elif action == "restore":
+            services.restore_ledger(budget=budget, by=person)
+            messages.success(request, "What was missing is booked as spent.")
+    except ledger.LedgerRefusal as error:
+        messages.error(request, str(error))
+    return True
+
+
+def entry_row(entry: LedgerEntry) -> dict[str, Any]:
+    """A ledger entry with its amounts as decimals."""
+    return {
+        "entry": entry,
+        "epsilon": _amount_text(entry.epsilon, EPSILON_PLACES),
+        "delta": _amount_text(entry.delta, DELTA_PLACES),
+        "rho": _amount_text(entry.rho, EPSILON_PLACES),
+    }
+
+
+def _amount_text(units: int, places: int) -> str:
+    """A booked amount; a dash where there is none, and a word where the release had no such form."""
+    if units == 0:
+        return "–"
+    if abs(units) >= CLOSED:
+        return "no such form"
+    return decimal_text(Fraction(units, 10**places), places=places)

@@ -1,0 +1,42 @@
+"""The organisation's settings: one page for staff, every change in the audit log."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.models import AuditAction, AuditEvent, Organisation
+from releases.review_forms import OrganisationForm
+from releases.views.access import signed_in, staff_only
+
+#: Changes listed below the form; the log has all of them.
+CHANGES_LENGTH = 10
+
+
+@staff_only
+def organisation(request: HttpRequest) -> HttpResponse:
+    current = Organisation.current()
+    form = OrganisationForm(request.POST or None, initial=OrganisationForm.initial_of(current))
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            services.change_settings(
+                by=signed_in(request),
+                upload_cap_bytes=given["upload_cap"] * 2**20,
+                default_epsilon=given["default_epsilon"],
+                review_above=given["review_above"],
+                is_two_person=given["is_two_person"],
+                reviewers=given["reviewers"],
+                alert_addresses=given["alert_addresses"],
+            )
+        except InvalidInput as error:
+            form.add_error(error.field if error.field in form.fields else None, str(error))
+        else:
+            messages.success(request, "Saved. It holds from now on.")
+            return redirect("organisation")
+    changes = AuditEvent.objects.for_log_page().filter(action=AuditAction.SETTINGS)[:CHANGES_LENGTH]
+    context = {"form": form, "changes": changes}
+    return render(request, "releases/organisation.html", context, status=400 if form.errors else 200)

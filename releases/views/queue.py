@@ -1,0 +1,200 @@
+"""The reviewer's queue: budgets and releases that wait for a decision, each on a page of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+
+from releases import ledger, planning, services, spending
+from releases.engine.errors import EngineError, InvalidInput
+from releases.engine.filters import Policy
+from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.privacy import exact
+from releases.forms import POLICY_TITLES, DecisionForm
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, ReleaseRequest, ReleaseState
+from releases.review_forms import ReleaseDecisionForm
+from releases.views.access import may_decide, reviewers_only, signed_in
+from releases.views.sessions import session_words
+from releases.views.wizard import budget_text, protection_text
+
+#: Shown of each kind; the oldest wait longest and come first.
+PAGE_LENGTH = 50
+HISTORY_LENGTH = 20
+
+
+@reviewers_only
+def review_queue(request: HttpRequest) -> HttpResponse:
+    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
+    decided = [*BudgetRequest.objects.for_history()[:HISTORY_LENGTH]]
+    decided += ReleaseRequest.objects.for_history().filter(decided_at__isnull=False)[:HISTORY_LENGTH]
+    waiting = budgets.count() + releases.count()
+    shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
+    return render(
+        request,
+        "releases/review_queue.html",
+        {
+            "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
+            "waiting": waiting,
+            "not_shown": waiting - len(shown),
+            "decided": sorted((_row(each) for each in decided), key=lambda row: row["asked"].decided_at, reverse=True)[
+                :HISTORY_LENGTH
+            ],
+        },
+    )
+
+
+def _row(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
+    if isinstance(asked, BudgetRequest):
+        return {"asked": asked, "kind": "budget", "title": asked.budget.name, "dataset": ""}
+    release = asked.release
+    kind = "session" if release.is_session else "release"
+    return {"asked": asked, "kind": kind, "title": release.title, "dataset": release.dataset.title}
+
+
+@reviewers_only
+def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
+    """One request: what the data are, what is asked, what it would leave; approve, approve less, deny, ask back."""
+    asked = get_object_or_404(
+        BudgetRequest.objects.select_related("budget__owner", "requested_by", "first_by", "decided_by"), pk=request_id
+    )
+    policy = Policy(asked.budget.policy)
+    amounts = {"epsilon": asked.first_epsilon or asked.epsilon, "delta": asked.first_delta or asked.delta}
+    form = DecisionForm(request.POST or None, initial=amounts, policy=policy)
+    if request.method == "POST" and form.is_valid():
+        given, person = form.cleaned_data, _decider(request)
+        decided = _decide(
+            request,
+            form,
+            asked,
+            approve=lambda: services.approve_request(
+                request=asked, by=person, epsilon=given["epsilon"], delta=given["delta"], note=given["note"]
+            ),
+            deny=lambda: services.deny_request(request=asked, by=person, note=given["note"]),
+            ask_back=lambda: services.ask_back_request(request=asked, by=person, note=given["note"]),
+        )
+        if decided:
+            messages.success(request, _said(asked))
+            return redirect("review_queue")
+    context = {
+        **_request_context(request, asked, form, asked.budget),
+        "granted": budget_text(asked.budget) if asked.budget.is_granted else "",
+        "datasets": asked.budget.datasets.select_related("owner"),
+    }
+    return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
+
+
+@reviewers_only
+def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
+    """One release: what the data are, what is asked of them, what it costs and what it would leave."""
+    asked = get_object_or_404(
+        ReleaseRequest.objects.select_related(
+            "release__dataset__budget__owner", "release__dataset__owner", "requested_by", "first_by", "decided_by"
+        ),
+        pk=request_id,
+    )
+    release = asked.release
+    budget = release.dataset.budget
+    assert budget is not None, "a plan was made, so the protection is declared"
+    form = ReleaseDecisionForm(request.POST or None, initial={"epsilon": asked.first_epsilon or asked.epsilon})
+    if request.method == "POST" and form.is_valid():
+        given, person = form.cleaned_data, _decider(request)
+        decided = _decide(
+            request,
+            form,
+            asked,
+            approve=lambda: services.approve_release(
+                request=asked, by=person, epsilon=given["epsilon"], note=given["note"]
+            ),
+            deny=lambda: services.deny_release(request=asked, by=person, note=given["note"]),
+            ask_back=lambda: services.ask_back_release(request=asked, by=person, note=given["note"]),
+        )
+        if decided:
+            messages.success(request, _said(asked))
+            return redirect("review_queue")
+        release = asked.release
+    context = {
+        **_request_context(request, asked, form, budget),
+        "release": release,
+        "dataset": release.dataset,
+        "left": budget_text(budget),
+        **_plan_context(asked, budget),
+    }
+    return render(request, "releases/release_request.html", context, status=400 if form.errors else 200)
+
+
+def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
+    """What the stored plan says; nothing of a release that has gone back to be changed."""
+    stored = asked.release.plan
+    if asked.release.status is ReleaseState.DRAFT or not stored:
+        return {}
+    plan = plan_from_json(stored)
+    waits = asked.release.status is ReleaseState.REVIEW
+    row = planning.compared([plan], budget)[0]
+    return {
+        "row": row,
+        "questions": planning.questions_text(plan.workload),
+        "attributes": plan.schema.universe.attributes,
+        "cells": planning.cells_text(plan.schema.universe.size),
+        "would_leave": spending.after(budget, row.price) if waits and row.price else None,
+        "more": max(0, planning.releases_left(budget, row.price) - 1) if waits and row.price else None,
+        **session_words(asked.release, plan),
+    }
+
+
+def _request_context(
+    request: HttpRequest, asked: BudgetRequest | ReleaseRequest, form: forms.Form, budget: Budget
+) -> dict[str, Any]:
+    policy, epsilon = Policy(budget.policy), exact(asked.epsilon, field="epsilon")
+    organisation = Organisation.current()
+    return {
+        "asked": asked,
+        "form": form,
+        "protection": protection_text(budget),
+        "policy": POLICY_TITLES[policy],
+        "policy_meaning": POLICY_MEANING[policy],
+        "beliefs": planning.belief_table(epsilon),
+        "is_large": epsilon >= planning.LARGE_EPSILON,
+        "may_decide": organisation.lets_decide(request.user),
+        "reviewers": organisation.reviewers,
+        "is_two_person": organisation.is_two_person,
+        "is_mine": asked.requested_by_id == request.user.pk,
+        "is_first": asked.first_by_id == request.user.pk,
+    }
+
+
+def _decider(request: HttpRequest) -> Any:
+    if not may_decide(request):
+        raise PermissionDenied
+    return signed_in(request)
+
+
+def _decide(
+    request: HttpRequest, form: forms.Form, asked: BudgetRequest | ReleaseRequest, **verbs: Callable[[], object]
+) -> bool:
+    """Do what the pressed button says; what stands against it is said on the form, and False returned."""
+    pressed = request.POST.get("decision", "")
+    verb = verbs.get(pressed)
+    try:
+        if verb is None:
+            raise InvalidInput("decision", pressed, "must be to grant or to deny; press one of the buttons")
+        verb()
+    except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
+        field = getattr(error, "field", None)
+        form.add_error(field if field in form.fields else None, str(error))
+        # Nothing was stored, so the page must not show what was about to be.
+        asked.refresh_from_db()
+        return False
+    return True
+
+
+def _said(asked: BudgetRequest | ReleaseRequest) -> str:
+    if asked.state == "waiting":
+        return "Approved by you; a second reviewer has to approve it too."
+    return f"The request is {asked.get_state_display()}."

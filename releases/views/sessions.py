@@ -1,0 +1,448 @@
+"""Live sessions: planned and opened by a curator, asked one question at a time, closed into a published release.
+
+Nothing of the session's secret noisy threshold, and no true count, is in any page's context: pages are made from the
+plan and from the transcript alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import uuid
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.paginator import Page, Paginator
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from releases import audit_log, files, planning, services
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
+from releases.engine.mechanisms.pmw_online import OnlinePlan
+from releases.engine.online import AnswerKind, SessionOver
+from releases.engine.privacy import PrivacyBudget, privacy_budget
+from releases.engine.universe import Schema, Universe, number, plain
+from releases.engine.workload import all_marginals, read_count
+from releases.forms import AskForm, SessionForm
+from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.receipt import percent, rows_text
+from releases.services.sessions import MECHANISM
+from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
+from releases.views.questions import MOST_TICKED_COLUMNS, column_field, predicate
+from releases.views.wizard import budget_text, protection_text
+
+PAGE_LENGTH = 25
+#: Few enough columns and bins to show all of them opened, ready to click.
+MOST_OPEN_COLUMNS, MOST_OPEN_BINS = 9, 12
+#: Sizes of table that the plan's page tries, to say from which on a session is of use.
+_SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastAnswer:
+    """One line of a session's history."""
+
+    stored: SessionAnswer
+    title: str
+    query: str
+    is_paid: bool
+    #: How many rows there can be in all.
+    most_rows: float
+
+    @property
+    def lower(self) -> int:
+        return max(0, floor(self.stored.estimate - self.stored.half_width))
+
+    @property
+    def upper(self) -> int:
+        """No count is above that of all rows, which is bounded at the same confidence, all at once."""
+        return ceil(min(self.stored.estimate + self.stored.half_width, self.most_rows))
+
+    @property
+    def margin(self) -> str:
+        return rows_text(self.stored.half_width)
+
+
+def session_list(request: HttpRequest) -> HttpResponse:
+    """The sessions one may ask in, open ones first."""
+    page = Paginator(Session.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    return render(request, "releases/session_list.html", {"page": page})
+
+
+def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """A session's plan, before anything is spent. All of it is in the address, so reload and back and another day work.
+
+    A POST keeps the plan as a draft and goes on to the confirmation.
+    """
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.schema is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    given = request.POST if request.method == "POST" else request.GET
+    first = {"epsilon": "1", "delta": "0", "beta": "0.05", "questions": 1000, "population": 10_000}
+    form = SessionForm(given if "epsilon" in given else first)
+    plan, problem = None, ""
+    if form.is_valid():
+        try:
+            plan = _plan(dataset.schema, form)
+            if request.method == "POST" and not plan.infeasible:
+                return redirect("confirm", release_id=_draft(request, dataset, form).pk)
+        except (InvalidInput, services.Refusal) as error:
+            problem = str(error)
+    context = {
+        "dataset": dataset,
+        "form": form,
+        "problem": problem,
+        "draft": given.get("draft", ""),
+        "protection": protection_text(dataset.budget) if dataset.budget else "",
+        "budget": budget_text(dataset.budget) if dataset.budget else "",
+        **(session_facts(plan, dataset) if plan is not None else {}),
+    }
+    return render(request, "releases/session_new.html", context, status=400 if form.errors or problem else 200)
+
+
+def _plan(schema: Schema, form: SessionForm) -> Plan:
+    given = form.cleaned_data
+    return _planned(
+        schema,
+        privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
+        services.read_beta(given["beta"]),
+        tuple((name, value) for name, value in form.options.items() if value is not None),
+    )
+
+
+@lru_cache(maxsize=256)
+def _planned(schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]) -> Plan:
+    workload = all_marginals(schema.universe, 1)
+    return mechanism(MECHANISM).plan(schema, workload, budget=budget, beta=beta, options=dict(options))
+
+
+def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release:
+    """The draft that this plan was kept in before, changed; or a new one."""
+    given = form.cleaned_data
+    chosen: dict[str, Any] = {
+        "epsilon": given["epsilon"],
+        "delta": given["delta"] or "0",
+        "beta": given["beta"],
+        "options": form.options,
+    }
+    kept = _kept_draft(request.POST.get("draft", ""), dataset)
+    if kept is None:
+        return services.draft_session(dataset=dataset, by=signed_in(request), title=given["title"].strip(), **chosen)
+    services.change_session(release=kept, **chosen)
+    if given["title"].strip():
+        services.name_release(release=kept, title=given["title"])
+    return kept
+
+
+def _kept_draft(number: str, dataset: Dataset) -> Release | None:
+    try:
+        return dataset.releases.filter(pk=uuid.UUID(number), state=ReleaseState.DRAFT, is_session=True).first()
+    except ValueError:
+        return None
+
+
+def address_of_plan(release: Release) -> str:
+    """Where a draft of a session is planned again, filled with what it holds."""
+    options = (release.options or {}).get(MECHANISM, {})
+    held = {
+        "draft": release.pk,
+        "title": release.title,
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "beta": release.beta,
+    }
+    return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held | options)}"
+
+
+def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+    """What pages say of a session's plan. Public inputs only."""
+    row = planning.compared([plan], dataset.budget)[0]
+    facts: dict[str, Any] = {
+        "plan": plan,
+        "row": row,
+        "why_not": row.why_not,
+        "beliefs": planning.belief_table(plan.budget.epsilon),
+        "is_large": plan.budget.epsilon >= planning.LARGE_EPSILON,
+    }
+    if isinstance(plan, OnlinePlan):
+        useful_from = _least_rows(plan, share=Fraction(1, 2))
+        facts |= {
+            "rules": plan.rules,
+            "sentence": session_sentence(plan),
+            "free_margin": rows_text(plan.rules.public_half_width),
+            "paid_margin": rows_text(plan.rules.paid_half_width),
+            "population": plan.options["population"],
+            "useful_from": useful_from,
+            "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
+            "formula": row.formula,
+        }
+        alpha = plan.expectation.alpha if plan.expectation else 0.0
+        # Half the table, said of every question, is never off by more.
+        facts["is_useless"] = alpha >= plan.options["population"] / 2
+    return facts
+
+
+def session_sentence(plan: OnlinePlan) -> str:
+    """The one sentence on a session's accuracy."""
+    half_width = max(plan.rules.public_half_width, plan.rules.paid_half_width)
+    number = plan.rules.questions
+    every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
+    return (
+        f"With probability {percent(1 - plan.beta)}, {every} is within {rows_text(half_width)} of the truth"
+        f"{'' if number == 1 else ', all at once'}."
+    )
+
+
+def session_words(release: Release, plan: Plan) -> dict[str, str]:
+    """What a session asks and how accurate it is, where a page would else speak of a workload; nothing of others."""
+    if not release.is_session or not isinstance(plan, OnlinePlan):
+        return {}
+    rules = plan.rules
+    asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
+    return {"questions": asked, "sentence": session_sentence(plan)}
+
+
+def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
+    """The least size of table, of those tried from one on, for which the bound is below a share of it; None if none is.
+
+    For any number of updates the bound is a constant and a fixed share of the table, so its share of the table falls
+    as the table grows, and so does the least over the numbers of updates.
+    """
+    if above is None:
+        return None
+    low, high = sum(size < above for size in _SIZES), len(_SIZES)
+    while low < high:
+        middle = (low + high) // 2
+        options = {**plan.options, "population": _SIZES[middle]}
+        kept = tuple((name, value) for name, value in options.items() if value is not None)
+        tried = _planned(plan.schema, plan.budget, plan.beta, kept)
+        is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
+        low, high = (low, middle) if is_below else (middle + 1, high)
+    return _SIZES[low] if low < len(_SIZES) else None
+
+
+def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The analyst's page: ask by clicking or as text, the answer, what is left, and everything asked so far."""
+    live = get_session_for(request, release_id)
+    if live.release.status not in (ReleaseState.OPEN, ReleaseState.PUBLISHED):
+        raise Http404
+    plan = _readable_plan(request, live)
+    if isinstance(plan, HttpResponse):
+        return plan
+    universe = plan.schema.universe
+    form = AskForm(request.POST if "query" in request.POST else None)
+    problem, status = "", 200
+    if request.method == "POST":
+        try:
+            if "query" not in request.POST or form.is_valid():
+                query = form.cleaned_data["query"] if form.is_bound else predicate(universe, request.POST)
+                answered = services.ask_session(session=live, query=query, by=signed_in(request))
+                return _answered(request, live, plan, answered)
+            problem, status = " ".join(map(str, form.errors["query"])), 400
+        except InvalidInput as error:
+            problem, status = str(error), 400
+        except (SessionOver, services.Refusal) as error:
+            problem, status = str(error), 409
+    context = {"problem": problem, **_page_context(request, live, plan)}
+    if request.headers.get("HX-Request"):
+        # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
+        return render(request, "releases/_session_live.html", context)
+    # What was typed; or the question whose answer is shown, to ask another like it.
+    fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
+    context |= {
+        "ask_form": form,
+        "is_ticked": len(universe.names) <= MOST_TICKED_COLUMNS,
+        "column_fields": [column_field(each, fields) for each in universe.attributes[:MOST_TICKED_COLUMNS]],
+        "are_open": len(universe.names) <= MOST_OPEN_COLUMNS and max(universe.shape) <= MOST_OPEN_BINS,
+        "example": _example(universe),
+    }
+    return render(request, "releases/session.html", context, status=status)
+
+
+def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResponse:
+    """The plan that was charged; or, where this version of the software would plan otherwise, a page that says so.
+
+    To go on by other rules than those that were charged could cost more than was charged.
+    """
+    try:
+        return services.plan_of_session(live)
+    except PlanChanged as error:
+        return render(
+            request, "releases/session_unreadable.html", {"release": live.release, "error": error}, status=409
+        )
+
+
+def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: services.Answered) -> HttpResponse:
+    """The answer is stored; show it in place, or at an address of its own."""
+    again = answered.exchange.kind is AnswerKind.REPEATED
+    shown = {"answer": answered.sequence} | ({"again": 1} if again else {})
+    address = f"{reverse('session', args=[live.pk])}?{urlencode(shown)}#answer"
+    if not request.headers.get("HX-Request"):
+        return redirect(address)
+    context = _page_context(request, live, plan, answer=answered.sequence, again=again)
+    if context["standing"].over:
+        # Nothing more can be asked, so the fields to ask with must go too.
+        return HttpResponse(headers={"HX-Redirect": address})
+    return render(request, "releases/_session_live.html", context)
+
+
+def _page_context(
+    request: HttpRequest, live: Session, plan: OnlinePlan, *, answer: int | None = None, again: bool = False
+) -> dict[str, Any]:
+    """Everything but the fields to ask with."""
+    universe = plan.schema.universe
+    wanted = request.GET.get("answer", "")
+    if answer is None and wanted.isascii() and wanted.isdecimal() and len(wanted) < 10:
+        answer, again = int(wanted), "again" in request.GET
+    shown = live.answers.filter(sequence=answer).first() if answer is not None else None
+    stored = Paginator(live.answers.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
+    page: Page[SessionAnswer] = stored.get_page(request.GET.get("page"))
+    release = live.release
+    return {
+        "session": live,
+        "release": release,
+        "is_own": Release.objects.editable_by(request.user).filter(pk=release.pk).exists(),
+        "can_read_release": release.status is ReleaseState.PUBLISHED
+        and Release.objects.visible_to(request.user).filter(pk=release.pk).exists(),
+        "standing": services.standing(live, plan),
+        "sentence": session_sentence(plan),
+        "protection": protection_text(release.dataset.budget) if release.dataset.budget else "",
+        "cost": planning.compared([plan], None)[0].cost,
+        "free_margin": rows_text(plan.rules.public_half_width),
+        "paid_margin": rows_text(plan.rules.paid_half_width),
+        "total_margin": rows_text(live.total_half_width) if live.total_half_width else "",
+        "is_larger": live.total > plan.options["population"],
+        "population": plan.options["population"],
+        "answer": _past(shown, live, universe) if shown is not None else None,
+        "again": again,
+        "page": page,
+        "history": [_past(each, live, universe) for each in page],
+    }
+
+
+def _past(stored: SessionAnswer, live: Session, universe: Universe) -> PastAnswer:
+    return PastAnswer(
+        stored=stored,
+        title=read_count(stored.query, universe).title(universe),
+        query=json.dumps(stored.query, ensure_ascii=False),
+        is_paid=stored.kind == AnswerKind.PAID.value,
+        most_rows=live.total + live.total_half_width,
+    )
+
+
+def _fields_of(answer: PastAnswer | None) -> QueryDict:
+    """The fields of the page that would ask a question again."""
+    fields = QueryDict(mutable=True)
+    for name, condition in (answer.stored.query if answer is not None else {}).items():
+        if isinstance(condition, dict):
+            fields.update({f"{end}.{name}": plain(number(value, field=name)) for end, value in condition.items()})
+        else:
+            fields.setlist(f"in.{name}", [str(each) for each in condition])
+    return fields
+
+
+def _example(universe: Universe) -> str:
+    """A question in the format, about the columns that there are."""
+    asked: dict[str, Any] = {}
+    for attribute in universe.attributes[:2]:
+        described = attribute.to_json()
+        if attribute.is_numeric:
+            asked[attribute.name] = {"from": described["edges"][0], "to": described["edges"][1]}
+        else:
+            asked[attribute.name] = [described["categories"][0]]
+    return json.dumps(asked, ensure_ascii=False)
+
+
+@require_POST
+def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Who may ask."""
+    live = get_own_session_for(request, release_id)
+    chosen = request.POST.get("audience", "")
+    if chosen not in Audience.values:
+        messages.error(request, "Who may ask: nothing was chosen.")
+    else:
+        services.let_ask(session=live, audience=Audience(chosen), by=signed_in(request))
+        messages.success(request, f"From now on {Audience(chosen).label} may ask.")
+    return redirect("session", release_id=live.pk)
+
+
+@require_POST
+def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """End the session and publish what it has answered."""
+    live = get_own_session_for(request, release_id)
+    try:
+        services.close_session(session=live, by=signed_in(request))
+    except (services.Refusal, PlanChanged) as error:
+        messages.error(request, str(error))
+        return redirect("session", release_id=live.pk)
+    messages.success(request, "Closed. What it answered is a release of its own now; the budget stays spent.")
+    return redirect("release_detail", release_id=live.pk)
+
+
+def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpResponse:
+    """Every question and answer so far, as CSV or JSON."""
+    live = get_session_for(request, release_id)
+    if live.release.status not in (ReleaseState.OPEN, ReleaseState.PUBLISHED):
+        raise Http404
+    plan = _readable_plan(request, live)
+    if isinstance(plan, HttpResponse):
+        return plan
+    answers = [_past(each, live, plan.schema.universe) for each in live.answers.order_by("sequence")]
+    if form == "csv":
+        response = HttpResponse(_as_csv(answers), content_type="text/csv; charset=utf-8")
+    else:
+        response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="transcript.{form}"'
+    audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
+    return response
+
+
+def _as_csv(answers: list[PastAnswer]) -> str:
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(["number", "question", "query", "estimate", "lower", "upper", "answered"])
+    for each in answers:
+        stored = each.stored
+        title = files._guarded(each.title)
+        writer.writerow(
+            [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
+        )
+    return written.getvalue()
+
+
+def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
+    """The transcript with what is needed to judge it. The sign of an update is public: it moved the public state."""
+    whole = {
+        "version": 1,
+        "session": str(live.pk),
+        "title": live.release.title,
+        "dataset": live.release.dataset.title,
+        "schema": plan.schema.to_json(),
+        "epsilon": live.release.epsilon,
+        "delta": live.release.delta,
+        "beta": live.release.beta,
+        "accuracy": session_sentence(plan),
+        "total": {"estimate": live.total, "half_width": live.total_half_width},
+        "answers": [
+            {
+                "number": each.stored.sequence,
+                "count": each.stored.query,
+                "estimate": each.stored.estimate,
+                "half_width": each.stored.half_width,
+                "answered": each.stored.kind,
+                "sign": each.stored.sign,
+            }
+            for each in answers
+        ],
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,45 @@
+"""A person's tokens for programs."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.forms import missing
+from releases.models import ApiToken
+from releases.views.access import signed_in
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        max_length=100,
+        label="Which program it is for",
+        error_messages=missing("Which program it is for: nothing was typed."),
+    )
+
+
+def tokens(request: HttpRequest) -> HttpResponse:
+    """The tokens there are; a new one is shown on this answer and never again."""
+    form = TokenForm(request.POST if request.method == "POST" else None)
+    made = ""
+    if request.method == "POST" and form.is_valid():
+        made = services.make_token(user=signed_in(request), name=form.cleaned_data["name"])
+        form = TokenForm()
+    context = {
+        "form": form,
+        "made": made,
+        "tokens": ApiToken.objects.filter(user=signed_in(request)).order_by("-created_at"),
+    }
+    return render(request, "releases/tokens.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
+    token = get_object_or_404(ApiToken, pk=token_id, user=signed_in(request))
+    services.revoke_token(token=token)
+    messages.success(request, f"The token {token.name} was revoked.")
+    return redirect("tokens")

@@ -1,0 +1,63 @@
+"""Four ways of releasing many linear queries, side by side at a person's own numbers. Public inputs only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from releases import ways
+from releases.engine.four_ways import LARGEST_CELLS, Axis, Numbers
+from releases.engine.mechanisms.base import Plan
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
+from releases.engine.workload import Workload
+from releases.forms import WaysForm
+
+
+def four_ways(request: HttpRequest) -> HttpResponse:
+    """The comparison; what the address does not say is the sample's."""
+    sample = _typed(ways.sample_numbers())
+    typed = {name: request.GET[name].strip() for name in WaysForm.base_fields if name in request.GET}
+    # Of so many answers of somebody's own, how they overlap is not the sample's.
+    beginning = sample | ({"changed": ""} if "queries" in typed else {})
+    form = WaysForm(beginning | typed)
+    context: dict[str, Any] = {"form": form, "is_sample": beginning | typed == sample}
+    if form.is_valid() and form.numbers is not None:
+        numbers = form.numbers
+        context |= {
+            "numbers": numbers,
+            "tables": ways.tables(numbers),
+            "axes": [
+                {"name": "n", "id": "against-n", "kinds": ways.along(numbers, Axis.ROWS)},
+                {"name": "epsilon", "id": "against-epsilon", "kinds": ways.along(numbers, Axis.EPSILON)},
+            ],
+        }
+    return render(request, "releases/ways.html", context, status=400 if form.errors else 200)
+
+
+def numbers_in_address(plan: Plan) -> str:
+    """A plan's public numbers for the comparison; n is not among them, for it may be private. Empty but for counts."""
+    workload = plan.workload
+    if not isinstance(workload, Workload) or plan.schema.universe.size > LARGEST_CELLS:
+        return ""
+    # The comparison is about one row, whatever the dataset protects.
+    replaced = replace(plan.schema, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    return urlencode(
+        {
+            "cells": plan.schema.universe.size,
+            "queries": workload.size,
+            "changed": min(workload.sensitivity(replaced).l1, workload.size),
+            "epsilon": decimal_text(plan.budget.epsilon, places=30),
+            "delta": decimal_text(plan.delta, places=30),
+            "beta": decimal_text(plan.beta, places=30),
+        }
+    )
+
+
+def _typed(numbers: Numbers) -> dict[str, str]:
+    """Numbers as a person would type them."""
+    whole = {name: str(getattr(numbers, name)) for name in ("rows", "cells", "queries", "changed")}
+    return whole | {name: decimal_text(getattr(numbers, name), places=30) for name in ("epsilon", "delta", "beta")}

@@ -1,0 +1,130 @@
+"""Reading releases in Chromium: sorted, filtered, cited, compared; and plans carried from one draft to another."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.flows.browser import DESKTOP, PHONE
+from tests.flows.conftest import PASSWORD
+
+pytestmark = pytest.mark.browser
+
+RELEASES = """
+    import uuid
+    from pathlib import Path
+    from releases import services
+    from releases.engine.filters import Policy
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
+    source = Path({folder!r}) / "people.csv"
+    source.write_text("person,age,sex\\n" + "".join(
+        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
+    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
+    services.declare_universe(dataset=dataset, columns=[
+        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
+        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
+    ])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+    services.approve_request(request=asked, by=sofia)
+    answer = []
+    for name, epsilon in (("Careful", "1"), ("Generous", "4")):
+        release = services.draft_release(dataset=dataset, by=alice, title=name)
+        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 2}}]}})
+        services.set_choice(release=release, epsilon=epsilon, mechanism_name="laplace-queries")
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        services.make_public(release=release)
+        answer.append(str(release.pk))
+    answer.append(str(dataset.pk))
+"""
+
+
+@pytest.mark.parametrize(
+    ("title", "size", "javascript"),
+    [("Side by side", DESKTOP, True), ("Side by side on a phone", PHONE, True), ("Plainly", DESKTOP, False)],
+    ids=["desktop", "phone", "without javascript"],
+)
+def test_a_reader_sorts_filters_cites_and_compares(visitor, installation, tmp_path, title, size, javascript):
+    careful, _, _ = installation.run(RELEASES.format(title=title, folder=str(tmp_path)))
+    reader = visitor(size=size, javascript=javascript)
+    page = reader.page
+    reader.go(f"/releases/{careful}/", "release of two columns")
+    if javascript:
+        expect(page.locator('[data-chart="heat-data"] svg')).to_be_visible()
+        expect(page.locator('[data-chart="heat-data"] svg [role="graphics-symbol"]').first).to_be_visible()
+    counts = page.locator("table.numbers tbody tr td.number:nth-child(3)")
+    reader.follow("Released count")
+    expect(page.locator('th[aria-sort="descending"]')).to_have_text("Released count")
+    shown = [int(text.replace(",", "")) for text in counts.all_inner_texts()]
+    assert shown == sorted(shown, reverse=True)
+    page.get_by_label("Show only rows with").fill("female")
+    reader.press("Filter")
+    reader.reads("5 of 10 answers have “female” in a label.")
+    expect(page.locator('th[aria-sort="descending"]')).to_have_text("Released count")
+    expect(counts).to_have_count(5)
+    page.get_by_text("How to cite").click()
+    expect(page.locator("#citation")).to_contain_text(f"/releases/{careful}/")
+    reader.look("release sorted, filtered and cited")
+
+    reader.follow("Compare with another release of the same data")
+    reader.heading("Two releases side by side")
+    reader.press("Compare")
+    reader.reads("With probability 90% or more, both bounds hold at once.")
+    expect(page.locator("table.numbers tbody tr")).to_have_count(10)
+    reader.look("two releases side by side")
+
+
+def test_a_plan_is_saved_as_a_file_and_loaded_into_another_draft(visitor, installation, tmp_path):
+    careful, _, dataset = installation.run(RELEASES.format(title="Plan files", folder=str(tmp_path)))
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/releases/{careful}/", "release of one's own")
+    alice.press("Plan another like it")
+    alice.heading("What should the release answer?")
+    alice.press("Compare mechanisms")
+    file = tmp_path / "kept.json"
+    with alice.page.expect_download() as started:
+        alice.follow("download this plan as a file")
+    started.value.save_as(file)
+    assert json.loads(file.read_text())["epsilon"] == "1"
+
+    alice.go(f"/datasets/{dataset}/", "dataset")
+    alice.press("Plan a release")
+    alice.page.get_by_text("Save the plan, or load one").click()
+    alice.look("questions with a plan file")
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text('{"version": 1, "workload": {"version": 1, "queries": [{"marginal": ["wage"]}]}}')
+    alice.page.get_by_label("Plan file").set_input_files(wrong)
+    alice.press("Load the plan")
+    alice.reads("The plan was not loaded. queries[0].marginal: 'wage' must name a declared column")
+    alice.page.get_by_text("Save the plan, or load one").click()
+    alice.page.get_by_label("Plan file").set_input_files(file)
+    alice.press("Load the plan")
+    alice.heading("Compare before you spend")
+    expect(alice.page.get_by_label("Epsilon", exact=True)).to_have_value("1")
+
+
+def test_a_codebook_is_pasted_as_a_table_from_a_spreadsheet(visitor, tmp_path):
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    source = tmp_path / "wages.csv"
+    source.write_text("wage;sex\n" + "".join(f"{i % 70}.5;{'f' if i % 2 else 'm'}\n" for i in range(50)))
+    alice.go("/datasets/new/", "upload")
+    alice.page.get_by_label("What the table is").fill("Wages")
+    alice.page.get_by_label("Table", exact=True).set_input_files(source)
+    alice.press("Upload and go on")
+    alice.page.get_by_text("Paste a codebook").click()
+    alice.page.get_by_label("Codebook").fill("name\ttype\tvalues\nwage\tnumber\t70 to 0 in 7 bins\n")
+    alice.press("Declare from the codebook")
+    alice.reads("line 2 (wage).edges: '70 to 0 in 7 bins' must go up")
+    alice.look("codebook with a mistake")
+    codebook = "name\ttype\tvalues\nwage\tnumber\t0 to 70 in 7 bins\nsex\tcategorical\tf|m\n"
+    alice.page.get_by_label("Codebook").fill(codebook)
+    alice.press("Declare from the codebook")
+    alice.reads("2 columns declared, universe of 14 cells")

@@ -1,0 +1,122 @@
+"""The table of answers, sorted and filtered by its address; its heat map; and how a release is cited."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases import files
+from releases.views.arrangement import NUMBERS, Arrangement
+from releases.views.results import Answer
+from tests.web.pages import body, inline_code, words
+
+LABELS = ["north", "south", "10", "5", "Ångström"]
+ANSWERS = st.lists(
+    st.builds(
+        lambda first, second, estimate, width: Answer(
+            labels=(first, second), estimate=estimate, lower=max(0.0, estimate - width), upper=estimate + width
+        ),
+        st.sampled_from(LABELS),
+        st.sampled_from(LABELS),
+        st.floats(-100, 100),
+        st.floats(0, 50),
+    ),
+    max_size=12,
+)
+SORTS = st.sampled_from(["", *(f"{sign}{name}" for sign in ("", "-") for name in (*NUMBERS, "label0", "label1"))])
+
+
+@given(ANSWERS, SORTS, st.sampled_from(["", "o", "SOUTH", "ång", "x y"]))
+def test_arranging_keeps_exactly_the_rows_with_the_word_and_puts_them_in_order(rows, sort, only):
+    arranged = Arrangement.read("0", sort, only, labels=2).apply(rows)
+    kept = [row for row in rows if any(only.casefold() in label.casefold() for label in row.labels)]
+    assert sorted(map(id, arranged)) == sorted(map(id, kept))
+    name = sort.removeprefix("-")
+    if name in ("estimate", "lower", "upper"):
+        values = [getattr(row, name) for row in arranged]
+        assert values == sorted(values, reverse=sort.startswith("-"))
+    if name in ("", "synthetic"):
+        assert arranged == kept
+
+
+def test_labels_are_sorted_as_they_were_declared_and_not_by_alphabet():
+    rows = [Answer(labels=(label,), estimate=1.0) for label in ("5", "10", "0", "10")]
+    assert [row.labels[0] for row in Arrangement.read("0", "label0", "", labels=1).apply(rows)] == [
+        "5",
+        "10",
+        "10",
+        "0",
+    ]
+
+
+@given(SORTS, st.text(max_size=10))
+def test_the_address_of_an_arrangement_reads_back_as_itself(sort, only):
+    arrangement = Arrangement.read("3", sort, only, labels=2)
+    given_back = {name: values[0] for name, values in parse_qs(urlsplit(arrangement.address).query).items()}
+    again = Arrangement.read(given_back["question"], given_back.get("sort", ""), given_back.get("only", ""), labels=2)
+    assert again == arrangement
+
+
+@pytest.mark.parametrize("sort", ["-label2", "labels", "label-1", "__class__", "--estimate"])
+def test_a_column_that_is_not_there_sorts_nothing(sort):
+    assert not Arrangement.read("0", sort, "", labels=2)
+
+
+@pytest.mark.django_db
+def test_the_page_sorts_and_filters_without_javascript(published, as_, alice):
+    client, address = as_(alice), reverse("release_detail", args=[published.pk])
+    shown = client.get(address, {"question": "2", "sort": "-estimate", "only": "female"})
+    rows = shown.context["rows"]
+    assert len(rows) == 5
+    assert [row.estimate for row in rows] == sorted((row.estimate for row in rows), reverse=True)
+    assert {row.labels[1] for row in rows} == {"female"}
+    assert "5 of 10 answers have “female” in a label." in words(shown)
+    assert body(shown).count('aria-sort="descending"') == 1
+    rising = re.search(r'href="(\?[^"]*sort=estimate[^"]*)#answers"', body(shown))[1].replace("&amp;", "&")
+    assert [row.estimate for row in client.get(address + rising).context["rows"]] == sorted(
+        row.estimate for row in rows
+    )
+    nothing = client.get(address, {"question": "2", "only": '"><b>'})
+    assert '0 of 10 answers have “"><b>” in a label.' in words(nothing)
+    assert '"><b>' not in body(nothing)
+
+
+@pytest.mark.django_db
+def test_a_filter_turns_its_pages_and_keeps_its_order(published, as_, alice, monkeypatch):
+    monkeypatch.setattr("releases.views.results.PAGE_LENGTH", 2)
+    client, address = as_(alice), reverse("release_detail", args=[published.pk])
+    first = client.get(address, {"question": "2", "sort": "estimate", "only": "female"})
+    assert "Answers 1 to 2 of 5" in words(first)
+    onward = re.search(r'rel="next" href="([^"#]*)', body(first))[1].replace("&amp;", "&")
+    second = client.get(address + onward)
+    assert "Answers 3 to 4 of 5" in words(second)
+    assert second.context["rows"][0].estimate >= first.context["rows"][-1].estimate
+
+
+@pytest.mark.django_db
+def test_a_table_of_two_columns_has_a_heat_map_of_all_its_cells_and_others_have_none(published, as_, alice):
+    client, address = as_(alice), reverse("release_detail", args=[published.pk])
+    two = client.get(address, {"question": "2"})
+    values = two.context["heat"]["data"]["values"]
+    assert len(values) == 10
+    assert [value["estimate"] for value in values] == [row.estimate for row in two.context["rows"]]
+    assert 'data-chart="heat-data"' in body(two)
+    assert inline_code(two) == []
+    assert client.get(address, {"question": "0"}).context["heat"] is None
+
+
+@pytest.mark.django_db
+def test_a_release_is_cited_by_its_address_and_the_digest_of_its_receipt(public, client):
+    page = words(client.get(reverse("release_detail", args=[public.pk])))
+    receipt = client.get(reverse("download", args=[public.pk, files.RECEIPT]))
+    digest = hashlib.sha256(b"".join(receipt.streaming_content)).hexdigest()
+    assert f"http://testserver/releases/{public.pk}/" in page
+    assert f"Version {digest[:16]}." in page
+    assert digest in page
+    assert "(epsilon 1; Laplace noise on each answer)" in page

@@ -1,0 +1,342 @@
+"""The budget board: bars, totals, filters, export, freezing, and alerts said once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import uuid
+from fractions import Fraction
+
+import pytest
+from django.core import mail
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases import alerts, ledger, services, spending
+from releases.engine.filters import CLOSED, Caps, Policy, Totals
+from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Organisation, share_of
+from tests.web.conftest import person
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def spend(make_draft, alice):
+    """Charge a release, and publish it if asked."""
+
+    def charge(dataset, epsilon, *, run=False, by=None):
+        release = make_draft(dataset, epsilon=epsilon)
+        services.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
+        if run:
+            assert services.execute_release(release_id=release.pk)
+        return release
+
+    return charge
+
+
+@pytest.fixture
+def on_commit(django_capture_on_commit_callbacks):
+    return lambda: django_capture_on_commit_callbacks(execute=True)
+
+
+# --- the bar ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_bar_tells_spent_from_reserved(dataset, spend, as_, sofia):
+    spend(dataset, "0.5", run=True)
+    spend(dataset, "0.75")
+    row = spending.standings([Budget.objects.get()])[0]
+    assert (row.spent, row.reserved, row.left) == (25.0, 37.5, 37.5)
+    page = as_(sofia).get("/review/budgets/")
+    assert 'aria-label="25.0% spent, 37.5% reserved, 37.5% left of Survey"' in body(page)
+    assert "62.5% 37.5% reserved" in words(page)
+    assert inline_code(page) == []
+
+
+def test_a_charge_given_back_is_used_no_longer(dataset, spend, alice):
+    services.cancel_release(release=spend(dataset, "1"), by=alice)
+    row = spending.standings([Budget.objects.get()])[0]
+    assert (row.used, row.strict) == (0.0, "nothing")
+    assert spending.uses(spending.standing_charges()) == ([], [])
+
+
+amounts = st.integers(min_value=0, max_value=3 * 10**12) | st.just(CLOSED)
+
+
+deltas = st.integers(min_value=0, max_value=2 * 10**12) | st.just(CLOSED)
+
+
+@given(st.sampled_from(list(Policy)), amounts, deltas, amounts, deltas, amounts)
+def test_all_is_used_exactly_when_no_branch_admits_a_release_without_a_delta(policy, epsilon, delta, rho, other, more):
+    budget = Fraction(0) if policy is Policy.PURE else Fraction(1, 10**6)
+    caps = Caps.of(policy, epsilon=Fraction(2), delta=budget)
+    spent = Totals(spent_epsilon=epsilon, spent_delta=delta, spent_rho=rho, spent_rho_delta=other)
+    share = share_of(spent, caps)
+    assert 0 <= share <= 1
+    one_unit = Totals(spent_epsilon=1, spent_rho=1)
+    assert (share < 1) == any(branch.holds(spent.plus(one_unit)) for branch in caps.branches)
+    assert share_of(spent.plus(Totals(spent_epsilon=more, spent_rho=more)), caps) >= share
+
+
+def test_a_delta_that_is_used_up_leaves_room_for_releases_without_one(make_dataset, make_draft, alice):
+    dataset = make_dataset(epsilon="3", delta="0.000001")
+    release = make_draft(dataset, epsilon="0.6", delta="0.0000001", mechanism="gaussian-queries")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    row = spending.standings([Budget.objects.get()])[0]
+    assert 0 < row.used <= 20.0
+    assert float(row.left_text) >= 2.4
+
+
+# --- the totals -------------------------------------------------------------------------------------------------------
+
+
+def test_the_strict_total_stands_beside_the_figure_after_the_fact(make_dataset, spend, as_, sofia):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(8):
+        spend(dataset, "0.1")
+    row = spending.standings([Budget.objects.get()])[0]
+    assert row.strict == "epsilon 0.8"
+    assert row.after_the_fact == "epsilon 0.8"
+    page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk]), {"tighter": "1"}))
+    assert "Strict total epsilon 0.8 however each release was chosen" in page
+    assert "only had every release been fixed before the first; it decides nothing" in page
+
+
+def test_the_tighter_figures_come_after_the_page_and_are_never_above_the_strict_one(make_dataset, spend, as_, sofia):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(8):
+        spend(dataset, "0.1")
+    url = reverse("budget_detail", args=[dataset.budget.pk])
+    assert 'hx-get="?tighter=1"' in body(as_(sofia).get(url))
+    fragment = as_(sofia).get(url, {"tighter": "1"}, headers={"HX-Request": "true"})
+    assert "<html" not in body(fragment)
+    figures = spending.tighter(Budget.objects.get())
+    found = [float(re.match(r"epsilon ([\d.]+)", each.stated)[1]) for each in figures]
+    assert found == sorted(found)
+    assert found[0] <= 0.8
+
+
+def test_nothing_is_composed_where_nothing_was_charged(dataset):
+    assert spending.tighter(dataset.budget) == []
+
+
+# --- over time, by person, by mechanism -------------------------------------------------------------------------------
+
+
+def test_each_charge_is_a_step_of_the_chart_and_a_line_of_its_table(dataset, spend, as_, sofia):
+    spend(dataset, "0.5")
+    spend(dataset, "0.5")
+    page = body(as_(sofia).get("/review/budgets/"))
+    drawn = json.loads(re.search(r'<script id="spending-data"[^>]*>(.*?)</script>', page)[1])
+    assert drawn["layer"][0]["data"]["values"][-1]["used"] == 50.0, "the last step holds until now"
+    assert [point["used"] for point in drawn["layer"][1]["data"]["values"]] == [25.0, 50.0]
+    assert drawn["layer"][0]["mark"]["interpolate"] == "step-after"
+    assert page.count('<td>Survey</td><td class="number">') == 2
+
+
+def test_use_is_told_by_person_and_by_mechanism(dataset, spend, make_draft, alice, bob, as_, sofia):
+    spend(dataset, "0.5")
+    spend(dataset, "0.25", by=bob)
+    histogram = make_draft(dataset, epsilon="0.125", mechanism="laplace-histogram")
+    services.submit_release(release=histogram, key=uuid.uuid4(), by=alice, send=False)
+    people, mechanisms = spending.uses(spending.standing_charges())
+    assert [(use.name, use.releases, use.epsilon) for use in people] == [
+        ("alice", 2, "0.625"),
+        ("bob", 1, "0.25"),
+    ]
+    assert {use.epsilon for use in mechanisms} == {"0.75", "0.125"}
+    assert "alice 2 0.625" in words(as_(sofia).get("/review/budgets/"))
+
+
+# --- filters and export -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(make_dataset, spend, bob):
+    """Two budgets; bob spent from the second."""
+    first = make_dataset(epsilon="2")
+    second = make_dataset(epsilon="4", content=b"person,age,sex\np1,30,male\n")
+    Budget.objects.filter(pk=second.budget.pk).update(name="Census")
+    spend(first, "1")
+    spend(second, "1", by=bob)
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({}, ["Census", "Survey"]),
+        ({"dataset": "cens"}, ["Census"]),
+        ({"dataset": "Survey"}, ["Census", "Survey"]),  # the second's table is called so too
+        ({"person": "bob"}, ["Census"]),
+        ({"person": "ali"}, ["Survey"]),
+        ({"person": "nobody"}, []),
+        ({"since": "2020-01-01"}, ["Census", "Survey"]),
+        ({"until": "2020-01-01"}, []),
+        ({"since": "2020-01-01", "until": "2020-01-02"}, []),
+    ],
+)
+def test_filters_choose_by_date_person_and_dataset(two, as_, sofia, filters, names):
+    rows = csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv", filters))))
+    assert [row["budget"] for row in rows] == names
+    page = words(as_(sofia).get("/review/budgets/", filters))
+    for name in ("Census", "Survey"):
+        assert (f"{name} alice" in page) == (name in names)
+
+
+def test_a_filter_takes_whole_days_of_the_site_s_zone(two, as_, sofia):
+    today = timezone.localdate().isoformat()
+    rows = list(
+        csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv", {"since": today, "until": today}))))
+    )
+    assert len(rows) == 2
+
+
+@pytest.mark.parametrize("address", ["/review/budgets/", "/review/budgets.csv"])
+def test_a_filter_that_is_no_date_says_so_and_keeps_what_was_typed(two, as_, sofia, address):
+    response = as_(sofia).get(address, {"since": "yesterday", "person": "bob"})
+    assert response.status_code == 400
+    assert "Enter a valid date" in words(response)
+    assert 'value="yesterday"' in body(response)
+    assert 'value="bob"' in body(response)
+
+
+def test_dates_the_wrong_way_round_are_refused(two, as_, sofia):
+    response = as_(sofia).get("/review/budgets/", {"since": "2026-02-02", "until": "2026-01-01"})
+    assert "2026-01-01 must not be before 2026-02-02" in words(response)
+
+
+def test_the_export_holds_the_numbers_of_the_page(two, as_, sofia):
+    response = as_(sofia).get("/review/budgets.csv")
+    assert response["Content-Disposition"] == 'attachment; filename="budgets.csv"'
+    row = list(csv.DictReader(io.StringIO(body(response))))[1]
+    assert (row["budget"], row["epsilon"], row["reserved_percent"], row["strict"], row["largest_release_left"]) == (
+        "Survey",
+        "2",
+        "50.0",
+        "epsilon 1",
+        "1",
+    )
+    assert AuditEvent.objects.filter(action="export", detail="budgets.csv").exists()
+
+
+# --- freezing ---------------------------------------------------------------------------------------------------------
+
+
+def test_freezing_needs_a_reason_and_keeps_it(dataset, draft, as_, sofia, alice):
+    url = reverse("budget_detail", args=[dataset.budget.pk])
+    refused = as_(sofia).post(url, {"action": "freeze", "reason": " "})
+    assert refused.status_code == 400
+    assert "Reason: nothing was typed" in words(refused)
+    assert not Budget.objects.get().is_frozen
+    as_(sofia).post(url, {"action": "freeze", "reason": "A complaint."})
+    assert "Frozen: no release can be charged. “A complaint.”" in words(as_(sofia).get(url))
+    with pytest.raises(ledger.Frozen):
+        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    as_(sofia).post(url, {"action": "unfreeze", "reason": "Settled."})
+    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    said = AuditEvent.objects.filter(action__in=["freeze", "unfreeze"]).order_by("pk").values_list("actor", "detail")
+    assert list(said) == [(sofia.pk, "A complaint."), (sofia.pk, "Settled.")]
+
+
+def test_freezing_what_is_frozen_changes_nothing(dataset, sofia):
+    services.freeze_budget(budget=dataset.budget, by=sofia, reason="First.")
+    services.freeze_budget(budget=dataset.budget, by=sofia, reason="Second.")
+    assert Budget.objects.get().frozen_reason == "First."
+    assert AuditEvent.objects.filter(action="freeze").count() == 1
+
+
+def test_staff_outside_the_reviewing_group_cannot_freeze(dataset, group, as_, sofia, bob):
+    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    url = reverse("budget_detail", args=[dataset.budget.pk])
+    assert as_(sofia).post(url, {"action": "freeze", "reason": "No."}).status_code == 403
+    assert not Budget.objects.get().is_frozen
+    assert as_(bob).post(url, {"action": "freeze", "reason": "Yes."}).status_code == 302
+    assert Budget.objects.get().is_frozen
+
+
+# --- alerts -----------------------------------------------------------------------------------------------------------
+
+
+def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend, on_commit, settings):
+    settings.ALERT_ADDRESSES = ["privacy@example.org"]
+    said = []
+    for epsilon in ("0.999999", "0.000001", "0.2", "0.3", "0.1", "0.4"):
+        with on_commit():
+            spend(dataset, epsilon)
+        said.append(len(mail.outbox))
+    assert [message.subject for message in mail.outbox] == [
+        "50% of the budget is spent: Survey",
+        "80% of the budget is spent: Survey",
+        "The budget is spent: Survey",
+    ]
+    assert said == [0, 1, 1, 1, 2, 3]
+    assert mail.outbox[0].to == ["alice@example.org", "privacy@example.org"]
+
+
+def test_one_large_release_sends_one_e_mail(dataset, spend, on_commit):
+    with on_commit():
+        spend(dataset, "1.7")
+    assert [message.subject for message in mail.outbox] == ["80% of the budget is spent: Survey"]
+    assert sorted(BudgetAlert.objects.values_list("percent", flat=True)) == [50, 80]
+
+
+def test_a_charge_that_is_refused_raises_no_alert(dataset, spend):
+    with pytest.raises(ledger.InsufficientBudget):
+        spend(dataset, "2.5")
+    assert not BudgetAlert.objects.exists()
+
+
+def test_alerts_stand_on_the_board_for_the_budget_s_present_size(dataset, spend, alice, sofia, as_):
+    spend(dataset, "1.7")
+    assert "Largely spent Survey : 80% or more" in words(as_(sofia).get("/review/budgets/"))
+    more = services.request_budget(
+        dataset=dataset, epsilon="9", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    services.approve_request(request=more, by=sofia)
+    assert "Largely spent" not in words(as_(sofia).get("/review/budgets/"))
+
+
+def test_an_e_mail_that_cannot_be_sent_is_tried_again(dataset, spend, on_commit, monkeypatch):
+    def refuse(*arguments):
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(alerts, "send_mail", refuse)
+    with on_commit():
+        spend(dataset, "1")
+    assert LedgerEntry.objects.filter(kind="charge").exists(), "the charge does not depend on the mail server"
+    monkeypatch.undo()
+    assert alerts.send_waiting() == 1
+    assert alerts.send_waiting() == 0
+    assert len(mail.outbox) == 1
+
+
+def test_an_alert_that_another_worker_claims_in_between_is_not_sent_twice(dataset, spend, monkeypatch):
+    spend(dataset, "1")
+    now = timezone.now
+
+    def the_other_is_quicker():
+        BudgetAlert.objects.filter(sent_at=None).update(sent_at=now())
+        return now()
+
+    monkeypatch.setattr(alerts.timezone, "now", the_other_is_quicker)
+    assert alerts.send_waiting() == 0
+    assert mail.outbox == []
+
+
+def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, on_commit):
+    Budget.objects.update(name="Survey\nBcc: all@example.org")
+    with on_commit():
+        spend(dataset, "1")
+    assert mail.outbox[0].subject == "50% of the budget is spent: Survey Bcc: all@example.org"
+
+
+def test_a_reviewer_who_is_nobody_s_owner_is_not_written_to(dataset, spend, on_commit):
+    person("tess", is_staff=True)
+    with on_commit():
+        spend(dataset, "1")
+    assert mail.outbox[0].to == ["alice@example.org"]

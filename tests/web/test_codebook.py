@@ -1,0 +1,146 @@
+"""The codebook in CSV: the same columns as in JSON, and mistakes named by line and field."""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases.codebook import categories_from_text, codebook_from_csv, edges_from_text, is_csv_codebook
+from releases.engine.errors import InvalidInput
+from releases.engine.universe import Attribute, AttributeKind, Schema, plain
+from tests.web.pages import field_value, words
+
+GOOD = """name,type,categories or edges,outside,decimals
+sex,categorical,female|male,drop,
+"age",integer,"18, 25, 35, 65",clamp,
+
+income,number,0 to 100 in 4 bins,,1
+region,categorical,"north
+south, east",,
+"""
+
+
+def test_every_kind_of_column_is_read_as_it_is_meant():
+    columns = codebook_from_csv(GOOD)["columns"]
+    assert columns == [
+        {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "drop"},
+        {"name": "age", "type": "integer", "edges": [18, 25, 35, 65], "outside": "clamp"},
+        {"name": "income", "type": "number", "edges": [0, 25, 50, 75, 100], "outside": "clamp", "decimals": 1},
+        {"name": "region", "type": "categorical", "categories": ["north", "south, east"], "outside": "drop"},
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_spreadsheets_of_other_countries_are_read_too(delimiter):
+    text = f"\ufeffName{delimiter}TYPE{delimiter}Edges\r\nage{delimiter}integer{delimiter}0 to 10 by 5\r\n"
+    assert codebook_from_csv(text)["columns"][0]["edges"] == [0, 5, 10]
+
+
+WORD = st.text(alphabet=st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=8)
+
+
+@st.composite
+def attributes(draw, name):
+    kind = draw(st.sampled_from(list(AttributeKind)))
+    if kind is AttributeKind.CATEGORICAL:
+        # Two at least: a single one with a comma in it would read as a list.
+        categories = draw(st.lists(WORD, min_size=2, max_size=5, unique=True))
+        outside = draw(st.sampled_from(["drop", *categories]))
+        return Attribute(name=name, kind=kind, categories=tuple(categories), outside=outside)
+    places = 0 if kind is AttributeKind.INTEGER else draw(st.integers(0, 3))
+    whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
+    edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
+    return Attribute(name=name, kind=kind, edges=edges, outside=draw(st.sampled_from(["clamp", "drop"])))
+
+
+@given(st.data(), st.lists(WORD, min_size=1, max_size=4, unique=True))
+def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
+    declared = [data.draw(attributes(name)) for name in names]
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(["name", "type", "values", "outside", "decimals"])
+    for each in declared:
+        values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
+        decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
+        writer.writerow([each.name, each.kind.value, values, each.outside, decimals])
+    assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
+
+
+@given(st.integers(-1000, 1000), st.integers(1, 1000), st.integers(1, 200))
+def test_equal_bins_are_equal_or_refused(low, width, bins):
+    rest = bins
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    text = f"{low} to {low + width} in {bins} bins"
+    if width % rest:
+        # Its width has no end in decimals.
+        with pytest.raises(InvalidInput, match="cannot be cut into so many bins of exactly equal width"):
+            edges_from_text(text)
+        return
+    edges = edges_from_text(text)
+    assert (edges[0], edges[-1], len(edges)) == (low, low + width, bins + 1)
+    assert {upper - lower for lower, upper in pairwise(edges)} == {Decimal(width) / bins}
+
+
+@pytest.mark.parametrize("text", ["10 to 0 in 5 bins", "0 to 10 in 0 bins", "0 to 10 in 2.5 bins", "0 to 1 in 2000000"])
+def test_bins_that_cannot_be_are_refused(text):
+    with pytest.raises(InvalidInput, match="must go up from the first number to the second, in 1 to 1,000,000 bins"):
+        edges_from_text(text)
+
+
+def test_categories_stand_between_bars_commas_or_lines():
+    assert categories_from_text("a, b|c") == ["a, b", "c"]
+    assert categories_from_text("a, b") == ["a", "b"]
+    assert categories_from_text("a, b\nc|d\n") == ["a, b", "c|d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name,type,values,colour\n", "line 1: 'colour' is not a known head"),
+        ("name,type\nage,integer\n", "line 1: 'name, type' must have a column for categories or edges"),
+        ("name,type,edges,values\n", "line 1: 'values' stands there twice"),
+        ("name,type,values\nage,integer,18\n", "line 2 (age).edges: 1 must be 2 to"),
+        ("name,type,values\nage,whole,18|20\n", "line 2 (age).type: 'whole' must be one of"),
+        ("name,type,values\n,integer,18|20\n", "line 2.name: '' must be printable text"),
+        ("name,type,values\nage,integer,18|x\n", "line 2 (age).edges: 'x' must be a number"),
+        ('name,type,values\na,integer,"1\n2"\nb,integer,3|2\n', "line 4 (b).edges: '3, 2' must rise"),
+        ("name,type,values\na,integer,1|2\na,integer,1|2\n", "line 3.name: 'a' is declared twice, first in line 2"),
+        ("name,type,values,outside\nsex,categorical,f|m,other\n", "line 2 (sex).outside: 'other' must be"),
+        ("name,type,values,decimals\na,number,0|1,two\n", "line 2 (a).decimals: 'two' must be a whole number"),
+        ("name,type,values\na,integer,18, 20\n", "line 2: '4 cells' must have 3"),
+        ('name,type,values\na,integer,"1\n', "line 2: 'unexpected end of data' is not CSV"),
+    ],
+)
+def test_a_mistake_is_named_by_line_and_field(text, said):
+    with pytest.raises(InvalidInput) as caught:
+        codebook_from_csv(text)
+    assert said in str(caught.value)
+
+
+def test_json_is_never_taken_for_csv():
+    for text in ("", "{", '{"version": 1, "columns": [{"name": "type"}]}', "[1]", "version: 1"):
+        assert not is_csv_codebook(text)
+
+
+@pytest.mark.django_db
+def test_a_pasted_table_declares_the_columns_or_says_where_it_is_wrong(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="")
+    address = reverse("columns", args=[dataset.pk])
+    wrong = "name,type,values\nage,integer,18|17\n"
+    response = as_(alice).post(address, {"codebook": wrong})
+    assert response.status_code == 400
+    assert "line 2 (age).edges: '18, 17' must rise" in words(response)
+    assert field_value(response, "codebook") == wrong
+    text = "name,type,values\nage,integer,18 to 68 by 10\nsex,categorical,female|male\n"
+    assert as_(alice).post(address, {"codebook": text}).status_code == 302
+    dataset.refresh_from_db()
+    assert [each["name"] for each in dataset.declared] == ["age", "sex"]

@@ -1,0 +1,118 @@
+"""Two releases of one dataset beside each other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Release
+from tests.web.conftest import COLUMNS
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pair(make_dataset, make_queued):
+    """Two releases of the same questions at different epsilons."""
+    dataset = make_dataset(epsilon="10")
+    made = [make_queued(dataset, epsilon=epsilon) for epsilon in ("1", "2")]
+    for title, release in zip(("One", "Two"), made, strict=True):
+        assert services.execute_release(release_id=release.pk)
+        Release.objects.filter(pk=release.pk).update(title=title)
+    return made
+
+
+def beside(client, release, **given):
+    return client.get(reverse("compare_releases", args=[release.pk]), given)
+
+
+def test_both_estimates_stand_side_by_side_with_their_difference_and_its_bound(pair, as_, alice):
+    one, two = pair
+    client = as_(alice)
+    shown = beside(client, one, other=two.pk, question="2")
+    assert shown.status_code == 200
+    assert len(shown.context["pairs"]) == 10
+    detail = {"question": "2"}
+    for release, name in ((one, "first"), (two, "second")):
+        rows = client.get(reverse("release_detail", args=[release.pk]), detail).context["rows"]
+        assert [getattr(each, name).estimate for each in shown.context["pairs"]] == [row.estimate for row in rows]
+        assert [each.labels for each in shown.context["pairs"]] == [row.labels for row in rows]
+    for each in shown.context["pairs"]:
+        assert each.difference == each.first.estimate - each.second.estimate
+        assert each.most == pytest.approx(each.first.upper - each.first.estimate + each.second.half_width)
+        assert each.lower == max(each.first.lower, each.second.lower)
+        assert each.is_apart is (each.lower > each.upper)
+    assert "With probability 90% or more, both bounds hold at once." in words(shown)
+    assert inline_code(shown) == []
+
+
+def test_the_smaller_bound_narrows_the_truth(pair, as_, alice):
+    each = beside(as_(alice), pair[0], other=pair[1].pk, question="2").context["pairs"][0]
+    assert each.upper - each.lower <= min(each.first.upper - each.first.lower, each.second.upper - each.second.lower)
+    assert each.first.half_width == pytest.approx(2 * each.second.half_width, rel=0.1)
+
+
+def test_intervals_without_a_common_count_are_called_apart(pair, as_, alice, monkeypatch):
+    from releases.views import compare_releases
+
+    read = compare_releases.stored_rows
+
+    def moved(path, start, stop):
+        rows = read(path, start, stop)
+        if str(pair[1].pk) in str(path):
+            rows = {name: [value + 10_000 for value in values] for name, values in rows.items()}
+        return rows
+
+    monkeypatch.setattr(compare_releases, "stored_rows", moved)
+    assert "✕ apart" in words(beside(as_(alice), pair[0], other=pair[1].pk))
+
+
+def test_only_releases_with_a_question_in_common_are_offered(pair, as_, alice):
+    one, _ = pair
+    dataset = one.dataset
+    other = services.draft_release(dataset=dataset, by=alice, title="Another question")
+    services.set_questions(release=other, workload={"version": 1, "queries": [{"prefix": "age"}]})
+    services.set_choice(release=other, epsilon="1", mechanism_name="laplace-queries")
+    services.submit_release(release=other, key=one.pk, by=alice, send=False)
+    assert services.execute_release(release_id=other.pk)
+    page = words(beside(as_(alice), one))
+    assert "Two, " in page
+    assert "Another question" not in page
+    assert "There is no other published release" in words(beside(as_(alice), other))
+    assert beside(as_(alice), one, other=other.pk).status_code == 404
+
+
+def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_offered(pair, make_queued, as_, alice):
+    one, _ = pair
+    services.declare_universe(dataset=one.dataset, columns=[COLUMNS[0] | {"outside": "drop"}, COLUMNS[1]])
+    one.dataset.refresh_from_db()
+    later = make_queued(one.dataset)
+    assert services.execute_release(release_id=later.pk)
+    assert "There is no other published release" in words(beside(as_(alice), later))
+
+
+def test_strangers_see_public_releases_side_by_side_and_no_others(pair, as_, alice, client, charlie):
+    one, two = pair
+    services.make_public(release=one)
+    client.logout()
+    assert "There is no other published release" in words(beside(client, one))
+    assert beside(client, one, other=two.pk).status_code == 404
+    assert beside(client, two).status_code == 404
+    services.make_public(release=two)
+    assert "What both answer" in words(beside(client, one, other=two.pk))
+    assert beside(as_(charlie), one, other=two.pk).status_code == 200
+
+
+def test_a_question_or_page_that_is_not_there_shows_one_that_is(pair, as_, alice, monkeypatch):
+    monkeypatch.setattr("releases.views.compare_releases.PAGE_LENGTH", 4)
+    client = as_(alice)
+    for wrong in ("-1", "99", "x", "٣", "1" * 40):
+        assert beside(client, pair[0], other=pair[1].pk, question=wrong, page=wrong).status_code == 200
+    assert beside(client, pair[0], other="x").status_code == 404
+    first = beside(client, pair[0], other=pair[1].pk, question="2")
+    onward = re.search(r'rel="next" href="([^"#]*)', body(first))[1].replace("&amp;", "&")
+    assert "Answers 5 to 8 of 10" in words(client.get(reverse("compare_releases", args=[pair[0].pk]) + onward))

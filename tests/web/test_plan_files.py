@@ -1,0 +1,136 @@
+"""A plan saved as a file and loaded into another draft."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.models import Release
+from releases.plan_file import plan_from_file
+from tests.web.conftest import WORKLOAD
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def blank(dataset, alice):
+    return services.draft_release(dataset=dataset, by=alice)
+
+
+def load(client, release, content):
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    file = SimpleUploadedFile("plan.json", text, content_type="application/json")
+    return client.post(reverse("load_plan", args=[release.pk]), {"plan": file}, follow=True)
+
+
+def saved(client, release):
+    response = client.get(reverse("plan_file", args=[release.pk]))
+    assert 'filename="plan.json"' in response["Content-Disposition"]
+    return json.loads(body(response))
+
+
+def test_a_saved_plan_loaded_into_another_draft_is_the_same_plan(make_draft, dataset, blank, as_, alice):
+    draft = make_draft(
+        dataset, epsilon="0.5", mechanism="gaussian-histogram", delta="0.0000001", options={"rows": "77"}
+    )
+    client = as_(alice)
+    file = saved(client, draft)
+    assert file["mechanism"] == "gaussian-histogram"
+    assert "Loaded. Nothing is spent until you confirm." in words(load(client, blank, file))
+    blank.refresh_from_db()
+    assert services.plan_of(release=blank).to_json() == services.plan_of(release=draft).to_json()
+    assert saved(client, blank) == file
+
+
+def test_questions_alone_are_a_saved_workload(make_draft, dataset, blank, as_, alice):
+    client = as_(alice)
+    services.set_questions(release=blank, workload=WORKLOAD)
+    file = saved(client, blank)
+    assert set(file) == {"version", "workload"}
+    other = make_draft(dataset, epsilon="0.7")
+    load(client, other, file)
+    other.refresh_from_db()
+    assert (other.epsilon, other.mechanism) == ("0.7", "laplace-queries")
+
+
+WRONG = [
+    (b"", "is not JSON"),
+    (b"\xff\xfe", "is not text in UTF-8"),
+    (b"[1]", "must be a JSON object"),
+    ({}, "plan.version: None must be 1"),
+    ({"version": 2}, "plan.version: 2 must be 1"),
+    ({"version": 1}, "must hold a workload, or an epsilon, or both"),
+    ({"version": 1, "workload": WORKLOAD, "title": "x"}, "plan: 'title' is not a known field"),
+    ({"version": 1, "workload": [1]}, "workload: [1] must be an object"),
+    ({"version": 1, "workload": {"version": 1, "queries": [{"marginal": ["wage"]}]}}, "'wage' must name a declared"),
+    ({"version": 1, "workload": WORKLOAD, "mechanism": "laplace-queries"}, "epsilon: 'none' must be there"),
+    ({"version": 1, "epsilon": 0.5}, 'epsilon: 0.5 must be text, such as "0.5"'),
+    ({"version": 1, "epsilon": "-1"}, "epsilon"),
+    ({"version": 1, "epsilon": "1", "beta": "2"}, "beta: '2' must be above 0 and below 1"),
+    ({"version": 1, "epsilon": "1", "mechanism": "magic"}, "mechanism: 'magic' must be one of"),
+    ({"version": 1, "epsilon": "1", "mechanism": ["x"]}, "mechanism: ['x'] must be text"),
+    (
+        {"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"rows": -1}},
+        "options.rows: -1 must be",
+    ),
+    ({"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"x": 1}}, "is not an option of"),
+]
+
+
+def test_a_wrong_file_changes_nothing_and_says_what_is_wrong(dataset, make_draft, as_, alice):
+    draft = make_draft(dataset)
+    before = Release.objects.filter(pk=draft.pk).values().get()
+    for content, said in WRONG:
+        page = words(load(as_(alice), draft, content))
+        assert said in page, content
+        assert Release.objects.filter(pk=draft.pk).values().get() == before
+
+
+def test_a_file_whose_second_half_is_wrong_leaves_the_first_half_undone(dataset, make_draft, as_, alice):
+    draft = make_draft(dataset)
+    file = {"version": 1, "workload": {"version": 1, "queries": [{"prefix": "age"}]}, "epsilon": "nine"}
+    load(as_(alice), draft, file)
+    assert Release.objects.get(pk=draft.pk).workload == draft.workload
+
+
+def test_a_file_that_was_not_chosen_and_one_that_is_too_large_are_refused(blank, as_, alice, monkeypatch):
+    client = as_(alice)
+    response = client.post(reverse("load_plan", args=[blank.pk]), {}, follow=True)
+    assert "Plan file: no file was chosen." in words(response)
+    monkeypatch.setattr("releases.forms.PlanFileForm.MOST_BYTES", 2**20)
+    assert "must be at most 1 MB" in words(load(client, blank, b" " * (2**20 + 1)))
+
+
+def test_what_was_submitted_can_be_saved_but_not_loaded_into(queued, as_, alice, charlie):
+    client = as_(alice)
+    file = saved(client, queued)
+    before = Release.objects.filter(pk=queued.pk).values().get()
+    load(client, queued, file | {"epsilon": "9"})
+    assert Release.objects.filter(pk=queued.pk).values().get() == before
+    assert load(as_(charlie), queued, file).status_code == 404
+    assert as_(charlie).get(reverse("plan_file", args=[queued.pk])).status_code == 404
+
+
+def test_the_pages_offer_the_file(draft, as_, alice):
+    for step in ("questions", "compare"):
+        assert reverse("plan_file", args=[draft.pk]) in body(as_(alice).get(reverse(step, args=[draft.pk])))
+
+
+def test_another_like_it_takes_the_options_over(dataset, make_draft, as_, alice):
+    earlier = make_draft(dataset, options={"rows": "55"})
+    as_(alice).post(reverse("new_release", args=[dataset.pk]), {"like": str(earlier.pk)})
+    clone = Release.objects.exclude(pk=earlier.pk).get()
+    assert (clone.workload, clone.epsilon) == (earlier.workload, earlier.epsilon)
+    assert clone.options["laplace-queries"] == {"rows": 55}
+
+
+def test_whole_numbers_may_be_written_as_numbers():
+    assert plan_from_file({"version": 1, "epsilon": 2})["epsilon"] == "2"
+    with pytest.raises(InvalidInput):
+        plan_from_file({"version": 1, "epsilon": True})

@@ -1,0 +1,92 @@
+"""Tables about the same people: one population, one protection, one budget, from which both spend."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from releases import ledger, services
+from releases.engine.errors import InvalidInput
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Budget, Dataset
+from tests.web.conftest import COLUMNS, CSV
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+OTHER_CSV = CSV + CSV.splitlines()[-1] + b"\n"
+
+
+@pytest.fixture
+def second(alice, upload_file):
+    """Another year of the same survey, columns declared."""
+    dataset = services.ingest_dataset(owner=alice, title="Next year", source=upload_file(OTHER_CSV, "next.csv"))
+    services.declare_universe(dataset=dataset, columns=COLUMNS)
+    return dataset
+
+
+def joining(client, dataset, other):
+    return client.post(reverse("protection", args=[dataset.pk]), {"other": str(other.pk)}, follow=True)
+
+
+def test_two_tables_of_one_population_spend_from_one_budget(dataset, second, make_draft, as_, alice):
+    response = joining(as_(alice), second, dataset)
+    assert "Both tables now spend from one budget" in words(response)
+    second.refresh_from_db()
+    assert second.budget == dataset.budget
+    first_release = make_draft(dataset, epsilon="1.5")
+    services.submit_release(release=first_release, key=first_release.pk, by=alice, send=False)
+    next_release = make_draft(Dataset.objects.get(pk=second.pk), epsilon="1.5")
+    with pytest.raises(ledger.InsufficientBudget):
+        services.submit_release(release=next_release, key=next_release.pk, by=alice, send=False)
+
+
+def test_the_joined_table_takes_over_the_protection_and_copies_move_along(
+    make_dataset, second, alice, upload_file, as_
+):
+    protected = make_dataset(unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
+    copy = services.ingest_dataset(owner=alice, title="Copy", source=upload_file(OTHER_CSV, "copy.csv"))
+    services.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    left = Dataset.objects.get(pk=copy.pk).budget
+    joining(as_(alice), second, protected)
+    for each in (second, copy):
+        each.refresh_from_db()
+        assert each.budget == protected.budget
+    assert not Budget.objects.filter(pk=left.pk).exists()
+
+
+def test_a_table_on_which_a_budget_was_asked_for_cannot_join_another(dataset, second, alice, as_):
+    services.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    services.request_budget(dataset=second, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
+    with pytest.raises(InvalidInput, match="a budget was asked for"):
+        services.join_population(dataset=second, other=dataset)
+    assert reverse("budget", args=[second.pk]) in words_and_links(as_(alice), second)
+
+
+def words_and_links(client, dataset):
+    return client.get(reverse("protection", args=[dataset.pk])).content.decode()
+
+
+def test_a_table_without_the_column_that_tells_people_apart_cannot_join(make_dataset, alice, upload_file):
+    protected = make_dataset(unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
+    other = services.ingest_dataset(owner=alice, title="Nameless", source=upload_file(b"town\na\nb\n", "t.csv"))
+    with pytest.raises(InvalidInput, match="is not a column of the table"):
+        services.join_population(dataset=other, other=protected)
+
+
+def test_somebody_else_s_population_cannot_be_chosen(dataset, charlie, upload_file, as_):
+    mine = services.ingest_dataset(owner=charlie, title="Mine", source=upload_file(OTHER_CSV, "mine.csv"))
+    services.declare_universe(dataset=mine, columns=COLUMNS)
+    response = joining(as_(charlie), mine, dataset)
+    assert response.status_code == 400
+    mine.refresh_from_db()
+    assert mine.budget is None
+
+
+def test_the_choice_is_offered_only_where_there_is_one(second, as_, alice, make_dataset):
+    assert "Is another table about the same people?" not in words(
+        as_(alice).get(reverse("protection", args=[second.pk]))
+    )
+    make_dataset()
+    assert "Is another table about the same people?" in words(as_(alice).get(reverse("protection", args=[second.pk])))

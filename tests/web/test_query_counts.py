@@ -1,0 +1,171 @@
+"""Every page that lists things asks the database as many questions for fifty of them as for five."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import audit_log, ledger, services
+from releases.engine.events import PureEvent
+from releases.engine.privacy import exact
+from releases.models import (
+    AuditAction,
+    Budget,
+    BudgetAlert,
+    BudgetRequest,
+    Dataset,
+    Release,
+    ReleaseRequest,
+    Session,
+)
+from tests.web.pages import body
+
+pytestmark = pytest.mark.django_db
+
+FEW, MANY = 5, 50
+
+
+@pytest.fixture
+def grow(alice, sofia, group):
+    """So many more of everything that is listed anywhere."""
+
+    def more(count):
+        for _ in range(count):
+            budget = Budget.objects.create(
+                name=f"Survey {uuid.uuid4().hex[:6]}",
+                owner=alice,
+                unit={"kind": "row"},
+                neighbours="add_remove",
+                policy="pure",
+            )
+            ledger.grant(budget=budget, epsilon="2", delta="0", actor=sofia)
+            dataset = Dataset.objects.create(
+                title=budget.name, owner=alice, group=group, digest="0" * 64, columns=["a"], location="", budget=budget
+            )
+            BudgetRequest.objects.create(budget=budget, epsilon="3", requested_by=alice)
+            BudgetRequest.objects.create(
+                budget=budget,
+                epsilon="3",
+                requested_by=alice,
+                state="denied",
+                decided_by=sofia,
+                decided_at=timezone.now(),
+            )
+            BudgetAlert.objects.create(budget=budget, percent=50, epsilon="2")
+            audit_log.record(AuditAction.UPLOAD, actor=alice, on=dataset)
+            queued = make_release(dataset, "queued")
+            event = PureEvent(epsilon=exact("1", field="epsilon"))
+            ledger.charge(release=queued, events=[event], delta=exact("0", field="delta"), key=queued.pk, actor=alice)
+            waiting = make_release(dataset, "awaiting review")
+            ReleaseRequest.objects.create(release=waiting, key=waiting.pk, epsilon="1", requested_by=alice)
+            make_release(dataset, "published", is_public=True, result={}, published_at=timezone.now())
+            live = make_release(dataset, "open", is_session=True)
+            Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
+
+    def make_release(dataset, state, **values):
+        return Release.objects.create(
+            dataset=dataset,
+            title="Tables",
+            state=state,
+            submitted_by=alice,
+            mechanism="laplace-queries",
+            epsilon="1",
+            **values,
+        )
+
+    return more
+
+
+LISTS = [
+    ("alice", "home"),
+    ("sofia", "home"),
+    ("alice", "dataset_list"),
+    ("alice", "release_list"),
+    ("bob", "release_list"),
+    ("alice", "session_list"),
+    (None, "catalogue"),
+    ("alice", "catalogue"),
+    ("sofia", "review_queue"),
+    ("sofia", "budget_board"),
+    ("sofia", "board_csv"),
+    ("sofia", "ledger"),
+    ("sofia", "ledger_csv"),
+    ("sofia", "audit_log"),
+    ("sofia", "audit_csv"),
+]
+
+
+def test_a_list_asks_as_many_questions_for_fifty_as_for_five(grow, as_, request):
+    def asked():
+        found = {}
+        for who, name in LISTS:
+            client = as_(request.getfixturevalue(who) if who else None)
+            with CaptureQueriesContext(connection) as queries:
+                response = client.get(reverse(name))
+                pages[who, name] = body(response)
+            assert response.status_code == 200
+            found[who, name] = len(queries)
+        return found
+
+    pages = {}
+    grow(FEW)
+    asked()  # what is read once and kept is read here
+    few = asked()
+    short = dict(pages)
+    grow(MANY - FEW)
+    assert asked() == few
+    assert max(few.values()) <= 12, few
+    for key, page in pages.items():
+        assert len(page) > len(short[key]) or key[1] == "home", key
+
+
+def test_one_budget_s_page_asks_as_much_for_fifty_charges_as_for_five(dataset, alice, as_, sofia):
+    def charge(count):
+        for _ in range(count):
+            release = Release.objects.create(
+                dataset=dataset, title="Tables", state="queued", submitted_by=alice, mechanism="laplace-queries"
+            )
+            event = PureEvent(epsilon=exact("0.01", field="epsilon"))
+            ledger.charge(release=release, events=[event], delta=exact("0", field="delta"), key=release.pk, actor=alice)
+
+    url = reverse("budget_detail", args=[dataset.budget.pk])
+    charge(FEW)
+    client = as_(sofia)
+    client.get(url)
+    with CaptureQueriesContext(connection) as few:
+        client.get(url)
+    charge(MANY - FEW)
+    with CaptureQueriesContext(connection) as many:
+        assert f'<td class="number">{MANY}</td>' in body(client.get(url))
+    assert len(many) == len(few) <= 14
+
+
+def test_a_long_log_is_read_a_page_at_a_time(alice, as_, sofia):
+    for _ in range(120):
+        audit_log.record(AuditAction.SIGN_IN, actor=alice)
+    with CaptureQueriesContext(connection) as queries:
+        page = body(as_(sofia).get("/review/log/", {"page": "2"}))
+    assert "Page 2 of 3" in page
+    assert any("LIMIT 50 OFFSET 50" in query["sql"] for query in queries)
+
+
+def test_the_board_reads_no_plan_no_result_and_no_priced_events(grow, as_, sofia):
+    grow(3)
+    with CaptureQueriesContext(connection) as queries:
+        as_(sofia).get("/review/budgets/")
+        as_(sofia).get("/review/")
+    text = " ".join(query["sql"] for query in queries)
+    for column in ('"releases_release"."plan"', '"releases_release"."result"', '"releases_ledgerentry"."detail"'):
+        assert column not in text
+
+
+def test_verifying_a_ledger_leaves_its_budget_as_it_was(grow, sofia):
+    grow(2)
+    before = list(Budget.objects.order_by("pk").values())
+    assert services.verify_ledgers(by=sofia).faults == ()
+    assert list(Budget.objects.order_by("pk").values()) == before

@@ -1,0 +1,316 @@
+"""The queue: budgets and releases that wait, decided by those who may, by two of them where the rule says so."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import ledger, services
+from releases.engine.errors import InvalidInput
+from releases.models import BudgetRequest, EntryKind, LedgerEntry, Organisation, Release, ReleaseRequest
+from tests.web.conftest import person
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def decide_by(db):
+    """Set what the organisation decides."""
+
+    def change(**values):
+        return Organisation.objects.update_or_create(
+            pk=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0.5"} | values
+        )
+
+    return change
+
+
+@pytest.fixture
+def rita(db):
+    """A second reviewer."""
+    return person("rita", is_staff=True)
+
+
+@pytest.fixture
+def waiting(decide_by, dataset, make_draft, alice):
+    """A release of epsilon 1 that waits for a reviewer."""
+    decide_by()
+    release = make_draft(dataset)
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.", send=False)
+    return release.reviews.get()
+
+
+def charges():
+    return LedgerEntry.objects.filter(kind=EntryKind.CHARGE)
+
+
+@pytest.fixture
+def decide(as_, sofia):
+    def post(asked, decision="approve", by=sofia, **data):
+        name = "release_request" if isinstance(asked, ReleaseRequest) else "budget_request"
+        return as_(by).post(reverse(name, args=[asked.pk]), {"decision": decision, "epsilon": "", "note": ""} | data)
+
+    return post
+
+
+# --- releases above the threshold -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("threshold", "waits"), [("", False), ("1", False), ("0.999999999999", True), ("0", True)])
+def test_only_a_release_above_the_threshold_waits(decide_by, dataset, make_draft, alice, threshold, waits):
+    decide_by(review_above=threshold)
+    release = make_draft(dataset)
+    entry = services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert (entry is None) == waits
+    assert release.state == ("awaiting review" if waits else "queued")
+    assert charges().count() == (0 if waits else 1)
+
+
+def test_the_environment_can_set_the_threshold(settings, dataset, make_draft, alice):
+    settings.REVIEW_ABOVE_EPSILON = "0.5"
+    release = make_draft(dataset)
+    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
+
+
+def test_submitting_twice_asks_once(waiting, alice):
+    release = waiting.release
+    assert services.submit_release(release=release, key=waiting.key, by=alice, send=False) is None
+    with pytest.raises(services.Refusal, match="only a draft can be submitted"):
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert ReleaseRequest.objects.count() == 1
+
+
+def test_a_worker_does_not_run_what_waits(waiting):
+    assert not services.execute_release(release_id=waiting.release_id)
+    assert services.reconcile() == 0
+    assert Release.objects.get().state == "awaiting review"
+
+
+def test_confirming_asks_for_the_review_with_its_reason(decide_by, dataset, make_draft, as_, alice):
+    decide_by()
+    url = reverse("confirm", args=[make_draft(dataset).pk])
+    page = as_(alice).get(url)
+    assert "Ask for the review" in words(page)
+    assert "Spend and release" not in words(page)
+    import re
+
+    hidden = dict(re.findall(r'type="hidden" name="(key|plan)" value="([^"]+)"', body(page)))
+    shown = as_(alice).post(url, hidden | {"title": "Ages", "reason": "For the yearbook."}, follow=True)
+    assert "A reviewer must approve it first. Nothing is spent yet." in words(shown)
+    assert "hx-get" not in body(shown), "a review takes days; the page need not ask every second"
+    assert ReleaseRequest.objects.get().reason == "For the yearbook."
+
+
+def test_the_reviewer_sees_what_is_asked_and_what_it_would_leave(waiting, as_, sofia):
+    page = as_(sofia).get(reverse("release_request", args=[waiting.pk]))
+    said = words(page)
+    assert "alice asks to release this from Survey for epsilon 1." in said
+    assert "For the yearbook." in said
+    assert "Would be used then 50.0% of the budget" in said
+    assert "Would leave epsilon 1, 1 more like it" in said
+    assert "age 5 bins from 18 to 65" in said
+    assert "sex 2 categories: female, male" in said
+    assert "With probability 95%" in said
+    assert inline_code(page) == []
+
+
+def test_it_stands_in_the_queue_beside_budgets(waiting, as_, sofia):
+    assert "Release 1 from Survey release epsilon 1 alice" in words(as_(sofia).get("/review/"))
+    assert "1 request to review" in words(as_(sofia).get("/"))
+
+
+def test_approving_charges_the_curator_s_release_and_queues_it(waiting, decide, alice):
+    assert decide(waiting, note="Fine.").url == "/review/"
+    charge = charges().get()
+    assert (charge.release, charge.actor, charge.key) == (waiting.release, alice, waiting.key)
+    release = Release.objects.get()
+    assert release.state == "queued"
+    assert release.submitted_at is not None
+    assert services.execute_release(release_id=release.pk)
+
+
+def test_an_approval_that_the_budget_refuses_decides_nothing(waiting, decide, sofia):
+    services.freeze_budget(budget=waiting.release.dataset.budget, by=sofia, reason="Stop.")
+    response = decide(waiting)
+    assert response.status_code == 400
+    assert "frozen this budget" in words(response)
+    waiting.refresh_from_db()
+    assert waiting.state == "waiting"
+    assert Release.objects.get().state == "awaiting review"
+    assert not charges().exists()
+    assert 'value="approve"' in body(response)
+
+
+def test_approving_less_hands_a_smaller_draft_back_that_needs_no_second_review(waiting, decide, as_, alice):
+    decide(waiting, epsilon="0.75", note="Half is enough.")
+    release = Release.objects.get()
+    assert (release.state, release.epsilon) == ("draft", "0.75")
+    assert not charges().exists()
+    page = words(as_(alice).get(reverse("confirm", args=[release.pk])))
+    assert "sofia approved it with epsilon 0.75" in page
+    assert "Half is enough." in page
+    assert "Spend and release" in page
+    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
+
+
+def test_an_approval_is_of_one_plan_only(waiting, decide, alice):
+    decide(waiting, epsilon="0.75")
+    release = Release.objects.get()
+    services.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
+    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
+
+
+@pytest.mark.parametrize("epsilon", ["1.1", "0", "-1", "nan", "1,5"])
+def test_an_epsilon_that_cannot_be_approved_decides_nothing(waiting, decide, epsilon):
+    response = decide(waiting, epsilon=epsilon)
+    assert response.status_code == 400
+    assert f"epsilon: '{epsilon}' must be" in words(response)
+    waiting.refresh_from_db()
+    assert waiting.state == "waiting"
+
+
+def test_denying_ends_it_and_says_why(waiting, decide, as_, alice):
+    assert decide(waiting, "deny").status_code == 400
+    decide(waiting, "deny", note="Too much for one table.")
+    release = Release.objects.get()
+    assert release.state == "cancelled"
+    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    assert "sofia denied it" in page
+    assert "Too much for one table." in page
+    assert not charges().exists()
+
+
+def test_asking_back_makes_it_a_draft_with_the_question(waiting, decide, as_, alice):
+    assert "must say what you want to know" in words(decide(waiting, "ask_back"))
+    decide(waiting, "ask_back", note="Who reads it?")
+    assert Release.objects.get().state == "draft"
+    page = words(as_(alice).get(reverse("confirm", args=[waiting.release_id])))
+    assert "Who reads it?" in page
+    assert "Ask for the review" in page
+
+
+def test_a_curator_takes_it_back(waiting, as_, alice, decide):
+    page = as_(alice).get(reverse("release_detail", args=[waiting.release_id]))
+    assert "Take it back to change it" in words(page)
+    as_(alice).post(reverse("cancel_release", args=[waiting.release_id]))
+    assert Release.objects.get().state == "draft"
+    response = decide(waiting)
+    assert "was decided before" in words(response)
+    assert not charges().exists()
+
+
+def test_a_request_is_decided_once_whoever_comes_second(waiting, decide):
+    decide(waiting)
+    again = decide(waiting, "deny", note="No.")
+    assert again.status_code == 400
+    assert "was decided before" in words(again)
+    assert charges().count() == 1
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_request_can_be_asked_back_and_is_asked_again(asked, decide, as_, alice):
+    decide(asked, "ask_back", note="Which year?")
+    asked.refresh_from_db()
+    assert asked.state == "asked back"
+    dataset = asked.budget.datasets.get()
+    assert "Which year?" in words(as_(alice).get(reverse("dataset_detail", args=[dataset.pk])))
+    again = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
+    as_(alice).post(reverse("budget", args=[dataset.pk]), again)
+    assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
+
+
+def test_the_page_shows_the_declared_columns_and_no_row(asked, as_, sofia):
+    page = words(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
+    assert "sex 2 categories: female, male" in page
+    assert "p17" not in page
+
+
+# --- two persons ------------------------------------------------------------------------------------------------------
+
+
+def test_with_the_rule_the_first_approval_only_waits_for_the_second(decide_by, asked, decide, sofia, rita):
+    decide_by(is_two_person=True)
+    assert decide(asked, by=sofia, epsilon="2").status_code == 302
+    asked.refresh_from_db()
+    assert (asked.state, asked.first_by) == ("waiting", sofia)
+    assert not LedgerEntry.objects.exists()
+    decide(asked, by=rita)
+    asked.refresh_from_db()
+    assert (asked.state, asked.granted_epsilon, asked.decided_by) == ("approved", "2", rita)
+    assert LedgerEntry.objects.get().kind == EntryKind.GRANT
+
+
+def test_the_second_cannot_grant_more_than_the_first(decide_by, asked, decide, sofia, rita):
+    decide_by(is_two_person=True)
+    decide(asked, by=sofia, epsilon="2")
+    assert "must be at most the 2 that sofia approved" in words(decide(asked, by=rita, epsilon="2.5"))
+    decide(asked, by=rita, epsilon="1")
+    asked.refresh_from_db()
+    assert asked.granted_epsilon == "1"
+
+
+def test_nobody_is_both_reviewers_nor_reviews_their_own(decide_by, asked, decide, as_, sofia, rita):
+    decide_by(is_two_person=True)
+    decide(asked, by=sofia)
+    assert "the two-person rule wants a second person" in words(decide(asked, by=sofia))
+    assert 'name="decision"' not in body(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
+    BudgetRequest.objects.update(requested_by=rita)
+    assert "the two-person rule wants two others" in words(decide(asked, by=rita))
+    assert not LedgerEntry.objects.exists()
+
+
+def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, asked, sofia):
+    decide_by(is_two_person=True)
+    stale = BudgetRequest.objects.get()
+    services.approve_request(request=asked, by=sofia)
+    with pytest.raises(InvalidInput, match="approved by another first"):
+        services.approve_request(request=stale, by=person("tess", is_staff=True))
+    assert not LedgerEntry.objects.exists()
+
+
+def test_one_reviewer_is_enough_to_deny(decide_by, asked, decide):
+    decide_by(is_two_person=True)
+    decide(asked, "deny", note="No.")
+    asked.refresh_from_db()
+    assert asked.state == "denied"
+
+
+def test_the_rule_holds_for_releases_too(decide_by, waiting, decide, sofia, rita):
+    decide_by(is_two_person=True)
+    decide(waiting, by=sofia)
+    assert not charges().exists()
+    decide(waiting, by=rita)
+    assert charges().get().release == waiting.release
+
+
+# --- who may ----------------------------------------------------------------------------------------------------------
+
+
+def test_where_a_group_reviews_its_members_decide_and_staff_look_on(decide_by, group, asked, as_, bob, decide, sofia):
+    decide_by(reviewers=group)
+    url = reverse("budget_request", args=[asked.pk])
+    assert "Only members of Survey team decide requests." in words(as_(sofia).get(url))
+    assert decide(asked, by=sofia).status_code == 403
+    assert 'name="decision"' in body(as_(bob).get(url))
+    assert "Review" in words(as_(bob).get("/catalogue/"))
+    decide(asked, by=bob)
+    asked.refresh_from_db()
+    assert (asked.state, asked.decided_by) == ("approved", bob)
+
+
+def test_outside_the_group_the_queue_does_not_exist(decide_by, group, as_, charlie, bob):
+    decide_by(reviewers=group)
+    for name in ("review_queue", "budget_board", "ledger", "audit_log", "board_csv", "audit_csv", "ledger_csv"):
+        assert as_(charlie).get(reverse(name)).status_code == 404
+        assert as_(bob).get(reverse(name)).status_code == 200
+    assert as_(bob).get(reverse("organisation")).status_code == 404
+
+
+def test_a_ledger_verifies_after_reviews(waiting, decide):
+    decide(waiting)
+    assert list(ledger.verify(waiting.release.dataset.budget)) == []

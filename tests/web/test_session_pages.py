@@ -1,0 +1,516 @@
+"""The pages of live sessions: planned, confirmed, asked, read, closed; by whom, and with what shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.engine.online import AnswerKind
+from releases.models import (
+    Audience,
+    Budget,
+    LedgerEntry,
+    Organisation,
+    Release,
+    ReleaseState,
+    Session,
+    SessionAnswer,
+)
+from tests.web.conftest import CSV
+from tests.web.pages import body, field_value, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+PLAN = {"title": "Ask away", "epsilon": "5", "delta": "0", "beta": "0.05", "questions": "50", "population": "200"}
+YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def dataset_with_room(make_dataset):
+    return make_dataset(epsilon="20", content=CSV + b"one more,30,male\n")
+
+
+@pytest.fixture
+def make_session(make_dataset, alice):
+    def make(*, audience=Audience.GROUP, epsilon="5", **options):
+        # A population of its own for each, so that no two share a budget.
+        dataset = make_dataset(epsilon="20", content=CSV + f"{uuid.uuid4()},40,female\n".encode())
+        given = {"population": 200, "questions": 50, **options}
+        release = services.draft_session(dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given)
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        session = Session.objects.get(pk=release.pk)
+        services.let_ask(session=session, audience=audience)
+        return session
+
+    return make
+
+
+@pytest.fixture
+def session(make_session):
+    return make_session()
+
+
+def page_of(session):
+    return reverse("session", args=[session.pk])
+
+
+def ask(client, session, asked=None, **extra):
+    return client.post(page_of(session), YOUNG_WOMEN if asked is None else asked, **extra)
+
+
+# Planning and opening
+
+
+def test_the_plan_is_shown_before_anything_is_spent_or_stored(dataset, as_, alice, monkeypatch):
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    page = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN))
+    assert "every one of up to 50 answers is within" in page
+    assert "Paid updates reserved" in page
+    assert "Charged to the budget epsilon 5" in page
+    assert "Of use from" in page
+    assert not Release.objects.exists()
+
+
+def test_a_session_too_noisy_for_its_table_says_so_in_numbers(dataset, as_, alice):
+    page = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"epsilon": "0.1"}))
+    assert "This is of little use for a table of about 200 rows." in page
+    larger = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": "1000000"}))
+    assert "of little use" not in larger
+
+
+def test_from_the_size_that_is_said_the_bound_is_below_half_the_table(dataset, as_, alice):
+    found = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN).context
+    sizes = (found["useful_from"], found["good_from"])
+    for size, share in zip(sizes, (2, 10), strict=True):
+        at = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": str(size)}).context
+        below = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": str(size // 3)}).context
+        assert at["plan"].expectation.alpha < size / share
+        assert below["plan"].expectation.alpha >= (size // 3) / share
+
+
+WRONG_VALUES = [
+    ("epsilon", "0,5", "epsilon: '0,5' must be a decimal number"),
+    ("epsilon", "", "epsilon: nothing was typed"),
+    ("delta", "2", "delta: '2' must be"),
+    ("questions", "0", "Questions: must be at least 1."),
+    ("questions", "many", "Questions: must be a whole number"),
+    ("population", "", "About how many rows: nothing was typed"),
+    ("updates", "5000", "Paid updates: must be at most 4,000."),
+]
+
+
+def test_a_wrong_value_is_named_and_nothing_typed_is_lost(dataset, as_, alice):
+    client = as_(alice)
+    for field, value, said in WRONG_VALUES:
+        for send in (client.get, client.post):
+            response = send(reverse("new_session", args=[dataset.pk]), PLAN | {field: value})
+            assert response.status_code == 400
+            assert said in words(response)
+            assert field_value(response, field) == value
+            assert field_value(response, "title") == "Ask away"
+    assert not Release.objects.exists()
+
+
+def test_what_cannot_be_run_says_why_and_cannot_be_confirmed(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="20")
+    wide = [{"name": "age", "type": "integer", "edges": list(range(20_000))}]
+    wide += [{"name": "sex", "type": "categorical", "categories": [f"c{i}" for i in range(20_000)]}]
+    services.declare_universe(dataset=dataset, columns=wide)
+    client = as_(alice)
+    assert "It needs every cell of the universe in memory" in words(
+        client.get(reverse("new_session", args=[dataset.pk]), PLAN)
+    )
+    assert client.post(reverse("new_session", args=[dataset.pk]), PLAN).status_code == 200
+    assert not Release.objects.exists()
+
+
+def test_a_plan_beyond_the_budget_cannot_be_confirmed(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="2")
+    page = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN)
+    assert "It does not fit: it costs epsilon 5" in words(page)
+    assert 'disabled aria-describedby="why-not"' in body(page)
+
+
+def test_a_plan_is_confirmed_with_its_exact_charge_and_opened_once(dataset_with_room, as_, alice):
+    client = as_(alice)
+    response = client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
+    draft = Release.objects.get()
+    assert response.url == reverse("confirm", args=[draft.pk])
+    assert draft.is_session
+    confirmation = client.get(response.url)
+    assert "This cannot be undone. Epsilon 5 is charged now" in words(confirmation)
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+    given = {name: field_value(confirmation, name) for name in ("key", "plan", "title")}
+    for _ in range(2):
+        assert client.post(response.url, given).url == reverse("release_detail", args=[draft.pk])
+    assert LedgerEntry.objects.filter(kind="charge").count() == 1
+    assert services.execute_release(release_id=draft.pk)
+    assert client.get(reverse("release_detail", args=[draft.pk])).url == page_of(draft)
+
+
+def test_a_draft_goes_back_to_its_plan_and_is_changed_not_doubled(dataset_with_room, as_, alice):
+    client = as_(alice)
+    client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
+    draft = Release.objects.get()
+    for step in ("questions", "compare"):
+        again = client.get(reverse(step, args=[draft.pk]), follow=True)
+        assert field_value(again, "epsilon") == "5"
+        assert field_value(again, "questions") == "50"
+    assert client.get(reverse("release_detail", args=[draft.pk])).url == reverse("confirm", args=[draft.pk])
+    changed = PLAN | {"draft": str(draft.pk), "epsilon": "4", "title": "Ask again"}
+    client.post(reverse("new_session", args=[dataset_with_room.pk]), changed)
+    draft.refresh_from_db()
+    assert (Release.objects.count(), draft.epsilon, draft.title) == (1, "4", "Ask again")
+
+
+def test_a_draft_of_a_session_cannot_be_made_to_run_what_opens_none(dataset_with_room, alice):
+    release = services.draft_session(dataset=dataset_with_room, by=alice, title="", epsilon="1")
+    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    with pytest.raises(services.Refusal, match="answers no questions one at a time"):
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+
+
+def test_a_session_that_costs_much_is_seen_by_a_reviewer_in_its_own_words(dataset_with_room, as_, alice, sofia):
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+    client = as_(alice)
+    confirmation = client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
+    assert "is charged once it is approved" in words(confirmation)
+    given = {name: field_value(confirmation, name) for name in ("key", "plan", "title")} | {"reason": "For the study."}
+    draft = Release.objects.get()
+    client.post(reverse("confirm", args=[draft.pk]), given)
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+    address = reverse("release_request", args=[draft.reviews.get().pk])
+    page = words(as_(sofia).get(address))
+    assert "up to 50 counts, one at a time" in page
+    assert "every one of up to 50 answers is within" in page
+    assert "For the study." in page
+    as_(sofia).post(address, {"decision": "approve", "epsilon": "5", "note": ""})
+    draft.refresh_from_db()
+    assert draft.status is ReleaseState.QUEUED
+    assert services.execute_release(release_id=draft.pk)
+    assert as_(alice).get(page_of(draft)).status_code == 200
+
+
+# Asking
+
+
+def test_a_question_by_clicking_is_answered_at_an_address_of_its_own(session, as_, bob):
+    client = as_(bob)
+    response = ask(client, session)
+    assert response.url == f"{page_of(session)}?answer=1#answer"
+    stored = SessionAnswer.objects.get()
+    assert stored.query == {"age": {"from": 18, "to": 35}, "sex": ["female"]}
+    assert stored.asked_by == bob
+    page = client.get(response.url)
+    assert f"{stored.estimate:,} ±" in words(page)
+    assert "49 of 50" in words(page)
+    # The question still stands in the fields, to ask another like it.
+    assert body(page).count("<option selected>") == 2
+    assert 'name="in.sex" value="female" checked' in body(page)
+
+
+@pytest.mark.parametrize("kind", [AnswerKind.PUBLIC, AnswerKind.PAID])
+def test_an_answer_says_whether_it_was_free_or_paid(session, as_, alice, kind):
+    client = as_(alice)
+    ask(client, session)
+    SessionAnswer.objects.update(kind=kind.value, sign=0 if kind is AnswerKind.PUBLIC else 1)
+    page = words(client.get(page_of(session), {"answer": "1"}))
+    assert ("no update was used" in page) is (kind is AnswerKind.PUBLIC)
+    assert ("one paid update was used" in page) is (kind is AnswerKind.PAID)
+    rules = services.plan_of_session(session).rules
+    assert f"{rules.updates - (kind is AnswerKind.PAID)} of {rules.updates}" in page
+
+
+def test_the_same_question_again_costs_nothing_and_says_so(session, as_, alice, bob):
+    ask(as_(alice), session)
+    client = as_(bob)
+    response = ask(client, session, {"query": '{"count": {"sex": ["female"], "age": {"to": 35}}}'})
+    page = words(client.get(response.url))
+    assert "The same answer as the first time, and it cost nothing." in page
+    assert "49 of 50" in page
+    assert SessionAnswer.objects.count() == 1
+
+
+def test_with_htmx_only_the_answer_and_what_is_left_come_back(session, as_, alice):
+    response = ask(as_(alice), session, headers=HTMX)
+    assert response.status_code == 200
+    assert body(response).lstrip().startswith('<div id="live">')
+    assert "<html" not in body(response)
+    refused = ask(as_(alice), session, {"query": "{"}, headers=HTMX)
+    assert refused.status_code == 200
+    assert "The question is not JSON" in words(refused)
+
+
+WRONG_QUESTIONS = [
+    ({}, "must restrict at least one column"),
+    ({"from.age": "19"}, "must be a declared edge (nearest: 18, 25, 35)"),
+    ({"in.sex": ["other"]}, "other"),
+    ({"query": ""}, "Question: nothing was typed"),
+    ({"query": '{"sex": ["female"]'}, "The question is not JSON"),
+    ({"query": '["sex"]'}, "must be a JSON object"),
+    ({"query": '{"wage": ["x"]}'}, "'wage' must name a declared column"),
+    ({"query": '{"sex": [["female"]]}'}, "count.sex"),
+    ({"query": '{"age": {"from": {"a": 1}}}'}, "count.age"),
+    ({"query": '{"age": {"from": 1e999}}'}, "count.age"),
+    ({"query": '{"sex": ["female"], "sex": ["male"]}'}, "names the field 'sex' twice"),
+]
+
+
+def test_a_wrong_question_is_explained_and_kept_and_costs_no_question(session, as_, alice, monkeypatch):
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    for asked, said in WRONG_QUESTIONS:
+        response = ask(as_(alice), session, asked)
+        assert response.status_code == 400
+        assert said in words(response)
+        assert "50 of 50" in words(response)
+        if "query" in asked:
+            assert field_value(response, "query") == asked["query"]
+    assert not SessionAnswer.objects.exists()
+
+
+def test_an_exhausted_session_says_so_and_still_shows_everything(make_session, as_, alice):
+    session = make_session(questions=7)
+    client = as_(alice)
+    edges = ["18", "25", "35", "45", "55"]
+    asked = [{"from.age": low} for low in edges[1:]] + [{"to.age": high} for high in edges[1:3]] + [{"in.sex": "male"}]
+    for each in asked[:-1]:
+        ask(client, session, each)
+    last = ask(client, session, asked[-1], headers=HTMX)
+    assert last["HX-Redirect"] == f"{page_of(session)}?answer=7#answer"
+    page = client.get(page_of(session))
+    assert "All the questions that its bound speaks of were asked." in words(page)
+    assert "Ask how many rows" not in words(page)
+    refused = ask(client, session)
+    assert refused.status_code == 409
+    assert "All questions that the session's bound speaks of were asked." in words(refused)
+    assert "asked before" in words(client.get(ask(client, session, asked[0]).url))
+
+
+def test_used_up_updates_are_said_where_further_answers_have_no_bound(make_session, as_, alice):
+    session = make_session(updates=1)
+    Session.objects.update(total=10**9)
+    ask(as_(alice), session)
+    SessionAnswer.objects.update(kind=AnswerKind.PAID.value, sign=1)
+    page = words(as_(alice).get(page_of(session)))
+    assert "All paid updates are used" in page
+    assert ask(as_(alice), session, {"in.sex": "male"}).status_code == 409
+
+
+def test_the_standing_is_that_of_the_replayed_session(make_session, as_, alice):
+    from releases.services.sessions import replay
+
+    for updates, total in ((1, 10**9), (1, 1), (3, 200)):
+        session = make_session(updates=updates)
+        Session.objects.filter(pk=session.pk).update(total=total)
+        for number, asked in enumerate(({"in.sex": "male"}, {"from.age": "25"}, YOUNG_WOMEN)):
+            session.refresh_from_db()
+            plan = services.plan_of_session(session)
+            live = replay(session, plan)
+            standing = services.standing(session, plan)
+            assert (standing.updates_left, standing.questions_left) == (live.updates_left, live.questions_left)
+            assert bool(standing.over) is not live.is_settled
+            if standing.over:
+                break
+            ask(as_(alice), session, asked)
+            SessionAnswer.objects.filter(session=session, sequence=number + 1).update(kind="by a paid update", sign=1)
+
+
+def test_the_history_turns_pages_with_a_constant_number_of_queries(session, as_, alice, django_assert_max_num_queries):
+    client = as_(alice)
+    for sequence in range(1, 61):
+        SessionAnswer.objects.create(
+            session=session,
+            sequence=sequence,
+            query={"sex": ["female"]},
+            key=str(sequence),
+            kind=AnswerKind.PUBLIC.value,
+            estimate=100 + sequence,
+            half_width=3.2,
+            asked_by=alice,
+        )
+    with django_assert_max_num_queries(16):
+        first = words(client.get(page_of(session)))
+    assert "160" in first
+    assert "Page 1 of 3" in first
+    assert "101 97 105" in words(client.get(page_of(session), {"page": "3"}))
+
+
+def test_an_answer_that_is_not_there_shows_the_page_without_one(session, as_, alice):
+    for answer in ("0", "x", "999999999", "٣", "1" * 40):
+        page = as_(alice).get(page_of(session), {"answer": answer, "page": answer})
+        assert page.status_code == 200
+        assert 'id="answer"' not in body(page)
+
+
+def test_the_columns_declared_anew_leave_an_open_session_as_it_was(session, as_, alice):
+    services.declare_universe(
+        dataset=session.release.dataset, columns=[{"name": "age", "type": "integer", "edges": [0, 100]}]
+    )
+    client = as_(alice)
+    assert ask(client, session).status_code == 302
+    assert "female" in words(client.get(page_of(session)))
+
+
+def test_a_session_that_the_software_would_plan_otherwise_now_answers_nothing_and_says_why(session, as_, alice):
+    release = session.release
+    release.plan["planned"]["parameters"] = {}
+    release.save()
+    client = as_(alice)
+    for name in ("session", "transcript_csv", "transcript_json"):
+        response = client.get(reverse(name, args=[session.pk]))
+        assert response.status_code == 409
+        assert "the software changed" in words(response)
+    assert ask(client, session).status_code == 409
+    assert client.post(reverse("session_close", args=[session.pk]), follow=True).status_code == 409
+    assert not SessionAnswer.objects.exists()
+
+
+# Who may
+
+
+def test_analysts_may_ask_when_the_curator_lets_them_and_see_no_names(session, as_, alice, charlie):
+    assert as_(charlie).get(page_of(session)).status_code == 404
+    assert ask(as_(charlie), session).status_code == 404
+    ask(as_(alice), session)
+    as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "everybody"})
+    page = words(as_(charlie).get(page_of(session)))
+    assert "Ask how many rows" in page
+    assert "alice" not in page
+    assert "Close the session" not in page
+    assert "alice" in words(as_(alice).get(page_of(session), {"page": "1"}))
+    assert ask(as_(charlie), session, {"in.sex": "male"}).status_code == 302
+    for change in ("session_audience", "session_close"):
+        assert as_(charlie).post(reverse(change, args=[session.pk]), {"audience": "group"}).status_code == 404
+    assert as_(charlie).get(reverse("release_detail", args=[session.pk])).status_code == 404
+    assert Session.objects.get().audience == Audience.EVERYBODY
+
+
+def test_an_audience_that_is_none_changes_nothing(session, as_, alice):
+    page = as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "world"}, follow=True)
+    assert "Who may ask: nothing was chosen." in words(page)
+    assert Session.objects.get().audience == Audience.GROUP
+
+
+def test_the_list_and_the_catalogue_show_the_sessions_one_may_ask_in(session, as_, alice, charlie, client):
+    for address in ("session_list", "catalogue"):
+        assert "Ask away" in words(as_(alice).get(reverse(address)))
+        assert "Ask away" not in words(as_(charlie).get(reverse(address)))
+    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    for address in ("session_list", "catalogue"):
+        assert "Ask away" in words(as_(charlie).get(reverse(address)))
+    client.logout()
+    assert "Ask away" not in words(client.get(reverse("catalogue")))
+
+
+def test_the_list_takes_the_same_queries_however_long_it_is(session, as_, alice, django_assert_num_queries):
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    client = as_(alice)
+    client.get(reverse("session_list"))
+    with CaptureQueriesContext(connection) as one:
+        client.get(reverse("session_list"))
+    for number in range(30):
+        release = Release.objects.create(dataset=session.release.dataset, title=f"Session {number}", state="open")
+        Session.objects.create(release=release, total=200, total_half_width=0, noisy_threshold=0)
+    with django_assert_num_queries(len(one)):
+        page = words(client.get(reverse("session_list")))
+    assert "Page 1 of 2" in page
+    assert "noisy" not in page
+
+
+# Closing and reading
+
+
+def test_closing_publishes_what_was_answered_and_ends_the_asking(session, as_, alice, bob):
+    client = as_(alice)
+    assert "Nothing was asked yet" in words(client.post(reverse("session_close", args=[session.pk]), follow=True))
+    ask(client, session)
+    spent = Budget.objects.get().totals
+    page = client.post(reverse("session_close", args=[session.pk]), follow=True)
+    assert "Closed. What it answered is a release of its own now" in words(page)
+    assert Release.objects.get().status is ReleaseState.PUBLISHED
+    assert Budget.objects.get().totals == spent
+    after = words(as_(bob).get(page_of(session)))
+    assert "It was closed." in after
+    assert "published as a release" in after
+    assert "Ask how many rows" not in after
+    assert ask(as_(bob), session, {"in.sex": "male"}).status_code == 409
+    assert SessionAnswer.objects.count() == 1
+
+
+def test_an_answer_given_while_closing_is_not_lost(session, alice, monkeypatch):
+    from releases import files
+
+    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    write = files.write
+
+    def ask_meanwhile(folder, **given):
+        services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+        return write(folder, **given)
+
+    monkeypatch.setattr(files, "write", ask_meanwhile)
+    with pytest.raises(services.Refusal, match="Close it once more"):
+        services.close_session(session=session)
+    monkeypatch.undo()
+    assert Release.objects.get().status is ReleaseState.OPEN
+    release = services.close_session(session=session)
+    assert files.read_answers(files.folder_of(release)).num_rows == 2
+    assert [path.name for path in files.folder_of(release).parent.iterdir()] == [files.folder_of(release).name]
+
+
+def test_the_transcript_can_be_taken_home_as_csv_and_json(session, as_, alice):
+    client = as_(alice)
+    ask(client, session)
+    ask(client, session, {"in.sex": "male"})
+    SessionAnswer.objects.filter(sequence=2).update(estimate=0, half_width=10.0**6)
+    table = client.get(reverse("transcript_csv", args=[session.pk]))
+    rows = list(csv.DictReader(io.StringIO(body(table))))
+    stored = list(SessionAnswer.objects.order_by("sequence"))
+    assert [int(row["estimate"]) for row in rows] == [each.estimate for each in stored]
+    # No count is above that of all rows.
+    assert (rows[1]["lower"], int(rows[1]["upper"]) < 10_000) == ("0", True)
+    assert rows[0]["question"] == "age 18 to 34 and sex female"
+    assert json.loads(rows[1]["query"]) == {"sex": ["male"]}
+    assert 'filename="transcript.csv"' in table["Content-Disposition"]
+    whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))
+    assert [each["half_width"] for each in whole["answers"]] == [each.half_width for each in stored]
+    assert whole["epsilon"] == "5"
+
+
+def test_nothing_secret_is_on_any_page_or_in_any_download(session, as_, alice):
+    secret = 123_456_789_987
+    Session.objects.update(noisy_threshold=secret)
+    client = as_(alice)
+    pages = [ask(client, session, headers=HTMX)]
+    Session.objects.update(noisy_threshold=secret)
+    names = ("session", "transcript_csv", "transcript_json")
+    pages += [client.get(reverse(name, args=[session.pk])) for name in names]
+    pages += [client.get(reverse(name)) for name in ("session_list", "release_list", "catalogue", "home")]
+    pages.append(client.post(reverse("session_close", args=[session.pk]), follow=True))
+    assert all(page.status_code == 200 for page in pages)
+    for page in pages:
+        assert str(secret) not in body(page)
+        assert f"{secret:,}" not in body(page)
+
+
+def test_the_pages_keep_to_the_content_security_policy(session, dataset_with_room, as_, alice):
+    client = as_(alice)
+    client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
+    draft = Release.objects.get(state="draft")
+    for address in (
+        page_of(session),
+        reverse("session_list"),
+        reverse("new_session", args=[dataset_with_room.pk]),
+        reverse("confirm", args=[draft.pk]),
+    ):
+        assert inline_code(client.get(address)) == []

@@ -1,0 +1,138 @@
+"""The organisation's settings: one page for staff; they hold at once, and every change is in the audit log."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+from django.urls import reverse
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.models import AuditEvent, Organisation
+from tests.web.conftest import CSV, person
+from tests.web.pages import field_value, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+URL = "/review/organisation/"
+FILLED = {"upload_cap": "64", "default_epsilon": "1.5", "review_above": "2", "alert_addresses": "a@example.org"}
+
+
+@pytest.fixture
+def save(as_, sofia):
+    return lambda **data: as_(sofia).post(URL, FILLED | data)
+
+
+def test_until_it_is_saved_the_environment_holds(settings, as_, sofia):
+    settings.UPLOAD_CAP_BYTES = 7 * 2**20
+    settings.REVIEW_ABOVE_EPSILON, settings.TWO_PERSON_RULE = "0.5", True
+    settings.ALERT_ADDRESSES = ["a@example.org", "b@example.org"]
+    page = as_(sofia).get(URL)
+    assert field_value(page, "upload_cap") == "7"
+    assert field_value(page, "review_above") == "0.5"
+    assert field_value(page, "alert_addresses") == "a@example.org\nb@example.org"
+    assert Organisation.current().is_two_person
+    assert not Organisation.objects.exists()
+    assert inline_code(page) == []
+
+
+def test_what_is_saved_holds_from_then_on(save, settings):
+    assert save().url == URL
+    settings.UPLOAD_CAP_BYTES, settings.REVIEW_ABOVE_EPSILON = 1, "9"
+    current = Organisation.current()
+    assert (current.upload_cap_bytes, current.review_above, current.default_epsilon) == (64 * 2**20, "2", "1.5")
+    assert current.addresses == ["a@example.org"]
+
+
+def test_every_change_is_an_event_with_old_and_new(save, sofia, as_):
+    save()
+    save(review_above="3")
+    said = list(AuditEvent.objects.filter(action="settings", actor=sofia).values_list("detail", flat=True))
+    assert said == [
+        "upload cap: 1,024 MB to 64 MB",
+        "epsilon suggested for a budget: none to 1.5",
+        "review of releases above epsilon: none to 2",
+        "alert addresses: none to a@example.org",
+        "review of releases above epsilon: 2 to 3",
+    ]
+    assert "review of releases above epsilon: 2 to 3 sofia" in words(as_(sofia).get(URL))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"upload_cap": "0"}, "Largest upload: must be at least 1 MB."),
+        ({"upload_cap": "1048577"}, "Largest upload: must be at most 1,048,576 MB."),
+        ({"upload_cap": "much"}, "Largest upload: must be a whole number of MB"),
+        ({"upload_cap": ""}, "Largest upload: nothing was typed"),
+        ({"default_epsilon": "0"}, "default_epsilon: '0' must be above 0 and at most 100, or empty"),
+        ({"default_epsilon": "ten"}, "default_epsilon: 'ten' must be"),
+        ({"review_above": "-1"}, "review_above: '-1' must be at least 0 and at most 100, or empty"),
+        ({"review_above": "101"}, "review_above: '101' must be at least 0 and at most 100, or empty"),
+        ({"alert_addresses": "a@example.org nobody"}, "alert_addresses: 'nobody' must be an e-mail address"),
+        ({"reviewers": "999"}, "Select a valid choice"),
+        ({"is_two_person": "on"}, "is_two_person: 'on' needs at least two people who may review"),
+    ],
+)
+def test_a_value_that_breaks_a_rule_changes_nothing_and_is_kept(save, data, message):
+    response = save(**data)
+    assert response.status_code == 400
+    assert message in words(response)
+    (name, typed), *_ = data.items()
+    if name not in ("reviewers", "is_two_person"):
+        assert field_value(response, name) == typed
+    assert field_value(response, "upload_cap") == data.get("upload_cap", "64")
+    assert not Organisation.objects.exists()
+    assert not AuditEvent.objects.filter(action="settings").exists()
+
+
+def test_a_group_without_members_cannot_review(save):
+    nobody = Group.objects.create(name="Nobody")
+    assert "reviewers: 'Nobody' must have a member" in words(save(reviewers=nobody.pk))
+
+
+def test_the_two_person_rule_needs_two(save):
+    person("rita", is_staff=True)
+    assert save(is_two_person="on").status_code == 302
+    assert Organisation.objects.get().is_two_person
+
+
+def test_a_group_that_reviews_cannot_be_deleted_and_so_widen_who_may(save, group, bob):
+    save(reviewers=group.pk)
+    with pytest.raises(ProtectedError):
+        group.delete()
+
+
+def test_there_is_one_row(save):
+    save()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Organisation.objects.create(pk=2, upload_cap_bytes=1)
+
+
+def test_a_service_call_breaks_no_rule_either(sofia):
+    values = {"default_epsilon": "", "review_above": "", "is_two_person": False, "reviewers": None}
+    with pytest.raises(InvalidInput, match="upload_cap"):
+        services.change_settings(by=sofia, upload_cap_bytes=2**20 - 1, alert_addresses="", **values)
+
+
+def test_the_upload_cap_holds_for_the_next_upload(save, as_, alice, tmp_path):
+    save(upload_cap="1")
+    assert "1 MB" in words(as_(alice).get(reverse("upload")))
+    table = tmp_path / "large.csv"
+    table.write_bytes(CSV + b"p1,30,male\n" * 100_000)
+    with table.open("rb") as file:
+        response = as_(alice).post(reverse("upload"), {"title": "Large", "table": file})
+    assert response.status_code == 400
+    assert "1 MB" in words(response)
+    save(upload_cap="2")
+    with table.open("rb") as file:
+        assert as_(alice).post(reverse("upload"), {"title": "Large", "table": file}).status_code == 302
+
+
+def test_the_suggested_epsilon_stands_on_the_budget_page(save, make_dataset, as_, alice):
+    url = reverse("budget", args=[make_dataset(epsilon="").pk])
+    assert field_value(as_(alice).get(url), "epsilon") == "3"
+    save()
+    assert field_value(as_(alice).get(url), "epsilon") == "1.5"

@@ -1,0 +1,154 @@
+"""A statistic's result page and file: a number, a list, what was chosen, a distribution, each as suits it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import files, services
+from releases.views.statistic_results import number_text
+from tests.web.conftest import COLUMNS
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+MANY = [*COLUMNS, {"name": "share", "type": "number", "edges": [0, 0.01], "decimals": 4, "outside": "clamp"}]
+#: 150 of 200 people are 40, all shares are 0.005: nothing here is in doubt at epsilon 100.
+CONTENT = b"age,sex,share\n" + b"40,male,0.005\n" * 150 + b"20,female,0.005\n" * 50
+MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
+
+
+@pytest.fixture
+def publish(make_dataset, alice):
+    """A published release of one statistic at an epsilon that leaves next to no noise."""
+    dataset = make_dataset(content=CONTENT, epsilon="100")
+    services.declare_universe(dataset=dataset, columns=MANY)
+    dataset.refresh_from_db()
+
+    def make(mechanism, question, *, epsilon="30", delta="0", **options):
+        release = services.draft_release(dataset=dataset, by=alice)
+        services.set_questions(release=release, workload={"version": 1, "queries": [question]})
+        services.set_choice(
+            release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism, options=options or None
+        )
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return make
+
+
+@pytest.fixture
+def show(as_, alice):
+    def get(release):
+        page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+        assert page.status_code == 200
+        assert inline_code(page) == []
+        assert '<select id="question"' not in body(page)
+        return page
+
+    return get
+
+
+def rows_of(release):
+    return list(csv.DictReader(io.StringIO((files.folder_of(release) / "answers.csv").read_text())))
+
+
+def test_a_sum_is_a_number_with_its_interval(publish, show):
+    release = publish("laplace-numbers", {"sum": ["age"]})
+    page = show(release)
+    (row,) = rows_of(release)
+    assert abs(float(row["estimate"]) - 7000) < 30
+    estimate, lower, upper = (number_text(float(row[name])) for name in ("estimate", "lower", "upper"))
+    assert f"<dt>Sum of age</dt><dd>{estimate}</dd>" in body(page)
+    assert f"The true value is from {lower} to {upper}, with the probability above." in words(page)
+    assert "vega" not in body(page)
+
+
+def test_several_sums_stand_in_one_table(publish, show):
+    release = publish("laplace-numbers", {"sum": ["age", "share"]})
+    page = show(release)
+    for row, title in zip(rows_of(release), ("sum of age", "sum of share"), strict=True):
+        shown = [number_text(float(row[name])) for name in ("estimate", "lower", "upper")]
+        cells = "".join(f'<td class="number">{each}</td>' for each in shown)
+        assert f'<th scope="row">{title}</th>{cells}' in body(page)
+
+
+def test_a_small_number_keeps_the_digits_that_its_bound_leaves_it(publish, show):
+    release = publish("laplace-numbers", {"mean": ["share"]})
+    (row,) = rows_of(release)
+    assert 0.0045 < float(row["estimate"]) < 0.0055
+    assert float(row["lower"]) <= 0.005 <= float(row["upper"])
+    assert float(row["upper"]) - float(row["lower"]) < 0.01
+    assert f"<dd>{number_text(float(row['estimate']))}</dd>" in body(show(release))
+
+
+def test_the_most_common_value_is_named_alone(publish, show):
+    release = publish("exponential-choice", {"most_common": "sex"})
+    assert "<dt>Most common sex</dt><dd>male</dd>" in body(show(release))
+    assert rows_of(release) == [{"query": "most common sex", "of": "sex", "answer": "male"}]
+
+
+def test_the_most_common_values_are_a_list_in_order(publish, show):
+    page = show(publish("noisy-max-choice", {"top": {"column": "sex", "k": 2}}))
+    assert '<ol class="answers"><li>male</li><li>female</li></ol>' in body(page)
+
+
+def test_the_largest_count_is_named_in_words(publish, show):
+    page = show(publish("permute-and-flip-choice", {"largest_count": [WOMEN, MEN]}))
+    assert "<dd>sex male</dd>" in body(page)
+
+
+def test_a_quantile_by_ranks_is_the_value_chosen(publish, show):
+    release = publish("exponential-quantile", {"median": "age"})
+    (row,) = rows_of(release)
+    assert row["answer"] == "40"
+    assert "<dt>Median of age</dt><dd>40</dd>" in body(show(release))
+
+
+def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(publish, show):
+    question = {"threshold": {"counts": [WOMEN, MEN, WOMEN], "above": 100}}
+    page = show(publish("above-threshold", question))
+    assert "The first above 100 rows: sex male." in words(page)
+    assert [each["answer"] for each in rows_of(publish("above-threshold", question))] == ["below", "above", "not asked"]
+    release = publish("numeric-sparse-vector", question)
+    rows = rows_of(release)
+    assert [each["answer"] for each in rows] == ["below", "above", "not asked"]
+    assert (rows[0]["value"], rows[2]["value"]) == ("", "")
+    assert abs(int(rows[1]["value"]) - 150) < 30
+    assert f'<span class="chip ok">above</span></td><td class="number">{rows[1]["value"]}</td>' in body(show(release))
+
+
+def test_a_stream_without_any_above_says_so(publish, show):
+    page = show(publish("above-threshold", {"threshold": {"counts": [MEN], "above": 100_000}}))
+    assert "None of them was found above 100,000 rows." in words(page)
+
+
+def test_a_survey_is_a_distribution_with_a_chart_and_a_table(publish, show):
+    release = publish("randomized-response", {"survey": "sex"})
+    page = show(release)
+    assert 'id="answers-data"' in body(page)
+    assert [each["of"] for each in rows_of(release)] == ["female", "male"]
+    for row in rows_of(release):
+        assert f'<th scope="row">{row["of"]}</th><td class="number">{number_text(float(row["estimate"]))}</td>' in body(
+            page
+        )
+
+
+def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
+    """Half of each: the median can jump from one end of the range to the other."""
+    release = publish("propose-test-release", {"median": "age"}, epsilon="0.1", delta="0.0000001")
+    assert "no answer" in words(show(release))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (-0.0, "0"), (1234567.0, "1,234,567"), (-2.5, "−2.5"), (0.00512, "0.00512"), (1e-9, "0")],
+)
+def test_numbers_are_written_without_idle_noughts(value, text):
+    assert number_text(value) == text
