@@ -108,11 +108,18 @@ def planned(
     return next((plan for plan in plans if not plan.infeasible), plans[-1])
 
 
-def runnable(*args, **kwargs):
-    plan = planned(*args, **kwargs)
-    if plan.infeasible:
-        pytest.skip(plan.infeasible)
-    return plan
+RUNNABLE = [case for case in CASES if not planned(*case.values).infeasible]
+in_every_runnable_case = pytest.mark.parametrize(("name", "columns", "query"), RUNNABLE)
+
+
+def test_every_mechanism_can_answer_something_under_either_relation():
+    able = {
+        (case.values[0], neighbours)
+        for case in RUNNABLE
+        for neighbours in RELATIONS
+        if not planned(*case.values, neighbours=neighbours).infeasible
+    }
+    assert able == {(name, relation) for name, each in mechanisms().items() if each.answers for relation in RELATIONS}
 
 
 def table(universe, values):
@@ -175,9 +182,9 @@ def test_a_plan_can_be_stored_and_made_again(name, columns, query, neighbours):
         plan_from_json(stored)
 
 
-@in_every_case
+@in_every_runnable_case
 def test_a_plan_is_the_same_whatever_was_run_before(name, columns, query):
-    plan = runnable(name, columns, query)
+    plan = planned(name, columns, query)
     plan.run(some_rows(plan.schema.universe), rng=StreamRandomness(b"x"))
     assert planned(name, columns, query).to_json() == plan.to_json()
     with pytest.raises(TypeError):
@@ -199,11 +206,11 @@ def test_options_and_betas_that_break_their_rule_are_refused(name, columns, quer
 # The run
 
 
-@in_every_case
+@in_every_runnable_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("rows", [240, 0], ids=["rows", "empty"])
 def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighbours, rows):
-    plan = runnable(name, columns, query, neighbours=neighbours)
+    plan = planned(name, columns, query, neighbours=neighbours)
     steps = []
     made = run_release(
         plan,
@@ -232,17 +239,17 @@ def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighb
     assert all(0 <= share <= 1 for share in shares)
 
 
-@in_every_case
+@in_every_runnable_case
 def test_the_same_randomness_gives_the_same_result(name, columns, query):
-    plan = runnable(name, columns, query)
+    plan = planned(name, columns, query)
     rows = some_rows(plan.schema.universe)
     first, second = (plan.run(rows, rng=StreamRandomness(b"same")) for _ in range(2))
     assert json.dumps(first.to_json()) == json.dumps(second.to_json())
 
 
-@in_every_case
+@in_every_runnable_case
 def test_rows_of_another_universe_are_refused(name, columns, query):
-    plan = runnable(name, columns, query)
+    plan = planned(name, columns, query)
     other = schema_of([*columns, {"name": "more", "type": "categorical", "categories": ["x", "y"]}]).universe
     with pytest.raises(InvalidInput, match="another universe"):
         plan.run(some_rows(other), rng=StreamRandomness(b"x"))
@@ -255,16 +262,26 @@ def test_rows_of_another_universe_are_refused(name, columns, query):
 MAY_REFUSE = {"propose-test-release"}
 
 
-@in_every_case
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "approx"])
+#: What has a bound to be counted, with each budget that it can be run with.
+BOUNDED = [
+    pytest.param(
+        *case.values, neighbours, budget, id=f"{case.id} {neighbours} {'pure' if budget is BUDGETS[0] else 'approx'}"
+    )
+    for case in RUNNABLE
+    for neighbours in RELATIONS
+    for budget in BUDGETS
+    if case.values[0] not in MAY_REFUSE
+    and type(asked(*case.values[1:]).statistic) in HOLDS
+    and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
+]
+
+
+@pytest.mark.parametrize(("name", "columns", "query", "neighbours", "budget"), BOUNDED)
 def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, neighbours, budget):
     """250 runs at beta 0.2; a true bound fails this test with probability below 1e-6."""
     beta, runs = Fraction(1, 5), 250
-    plan = runnable(name, columns, query, neighbours=neighbours, budget=budget, beta=beta)
-    holds = HOLDS.get(type(plan.workload.statistic))
-    if holds is None or name in MAY_REFUSE:
-        pytest.skip("its own tests say what its bound means")
+    plan = planned(name, columns, query, neighbours=neighbours, budget=budget, beta=beta)
+    holds = HOLDS[type(plan.workload.statistic)]
     rows = some_rows(plan.schema.universe)
     rng = StreamRandomness(f"coverage {name} {query} {neighbours}".encode())
     broken = sum(not holds(plan, plan.run(rows, rng=rng), rows) for _ in range(runs))
@@ -307,10 +324,10 @@ def same_flow_given_the_reports(plan, one, other):
 FLOWS = {Survey: same_flow_given_the_reports}
 
 
-@in_every_case
+@in_every_runnable_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, query, neighbours):
-    plan = runnable(name, columns, query, neighbours=neighbours)
+    plan = planned(name, columns, query, neighbours=neighbours)
     universe = plan.schema.universe
     compare = FLOWS.get(type(plan.workload.statistic), same_flow)
 
