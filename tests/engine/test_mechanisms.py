@@ -138,8 +138,8 @@ def test_synthetic_rows_lie_in_the_declared_domain_and_are_as_many_as_chosen(nam
 
 @pytest.mark.parametrize(("name", "neighbours", "budget"), FEASIBLE)
 def test_no_answer_leaves_its_bound_more_often_than_beta_allows(name, neighbours, budget):
-    """150 runs at beta 0.2; a true bound fails this test with probability below 1e-5."""
-    beta, runs = Fraction(1, 5), 150
+    """100 runs at beta 0.2; a true bound fails this test with probability below 1e-5."""
+    beta, runs = Fraction(1, 5), 100
     plan = planned(name, neighbours, budget, beta)
     counts = counts_of(plan)
     truth = plan.workload.answer(counts.marginal)

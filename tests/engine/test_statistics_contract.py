@@ -278,8 +278,8 @@ BOUNDED = [
 
 @pytest.mark.parametrize(("name", "columns", "query", "neighbours", "budget"), BOUNDED)
 def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, neighbours, budget):
-    """250 runs at beta 0.2; a true bound fails this test with probability below 1e-6."""
-    beta, runs = Fraction(1, 5), 250
+    """150 runs at beta 0.2; a true bound fails this test with probability below 1e-5."""
+    beta, runs = Fraction(1, 5), 150
     plan = planned(name, columns, query, neighbours=neighbours, budget=budget, beta=beta)
     holds = HOLDS[type(plan.workload.statistic)]
     rows = some_rows(plan.schema.universe)
