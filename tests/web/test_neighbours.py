@@ -30,6 +30,7 @@ NEIGHBOURS = {
     "one more outside every declared range": TABLE + b"p9999,999,unheard of\n",
     "one more with nothing filled in": TABLE + b"p9999,,\n",
     "one more who is no text a number can be read from": TABLE + b"p9999,=1+1,'; DROP TABLE people\n",
+    "one more who is not a number": TABLE + b"p9999,NaN,nan\n",
     "one fewer": TABLE.rsplit(b"p1236", 1)[0],
 }
 
@@ -47,7 +48,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
             for address in addresses:
                 for person, user in only.items():
                     response = as_(user).get(address)
-                    shown = f"{response.status_code} {response.headers.get('Location', '')} {body(response)}"
+                    shown = f"{response.status_code} {sorted(response.headers.items())} {body(response)}"
                     seen[f"{step}: {masked(address)} as {person}"] = masked(shown)
 
         def do(step, user, address, data):
@@ -112,6 +113,27 @@ def test_every_page_is_the_same_with_one_person_more_or_less(walk):
         other = walk(content)
         assert one.keys() == other.keys(), which
         assert {address for address in one if one[address] != other[address]} == set(), which
+
+
+def test_a_file_that_is_no_text_is_told_to_its_curator_and_to_nobody_else(as_, alice, bob, charlie, sofia):
+    """One more person whose row is bad UTF-8: the upload is refused, and no page shows that there was one."""
+    people = {"bob": bob, "charlie": charlie, "sofia": sofia, "nobody": None, "alice": alice}
+    pages = ["/", "/catalogue/", *map(reverse, ("dataset_list", "release_list", "review_queue", "budget_board"))]
+
+    def all_pages():
+        return {
+            (name, page): masked(f"{answer.status_code} {sorted(answer.headers.items())} {body(answer)}")
+            for name, person in people.items()
+            for page in pages
+            for answer in [as_(person).get(page)]
+        }
+
+    before = all_pages()
+    table = SimpleUploadedFile("survey.csv", TABLE + b"p9999,30,caf\xe9\n")
+    refused = as_(alice).post(reverse("upload"), {"title": "Survey", "table": table})
+    assert refused.status_code == 400
+    assert f"Line {PEOPLE + 2} is not UTF-8 text." in body(refused)
+    assert all_pages() == before
 
 
 def test_no_page_before_the_result_shows_how_many_people_there_are(walk):

@@ -1,0 +1,27 @@
+"""Tests of the ledger and of neighbouring tables that run in one process, again on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.stack import ROOT
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.mark.parametrize("module", ["tests/privacy/test_ledger_machine.py", "tests/web/test_neighbours.py"])
+def test_what_holds_on_the_embedded_database_holds_on_postgresql(module, postgres_database):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", module, "-q", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": postgres_database},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
