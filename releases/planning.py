@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from releases import charts, ledger
 from releases.charts import BoundPoint
 from releases.engine import accountant, filters
-from releases.engine.accuracy import Bound, Proof
+from releases.engine.accuracy import Bound
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
 from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
@@ -92,17 +92,11 @@ class ComparedPlan:
     def sentence(self) -> str:
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
-        if self.bound.proof is Proof.EXPECTED:
+        if self.is_unproved:
             return (
                 f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
                 f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
                 f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
-            )
-        if self.is_unproved:
-            return (
-                f"In simulations on public assumptions, {percent(1 - self.bound.beta)} of the runs had every one of "
-                f"the {self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth. This is "
-                f"no promise; a bound is proved from the release itself."
             )
         return accuracy_sentence(self.plan, self.bound.alpha, self.bound.beta, says=self.bound.says)
 

@@ -30,19 +30,18 @@ class Proof(StrEnum):
     """How a bound is known. BEFORE: a theorem on public inputs. AFTER: a theorem on what was released.
 
     ASSUMED: a theorem on public inputs and a public guess, such as about how many rows the table has.
-    SIMULATED is no bound: it is what happened in simulations on public assumptions, and is labelled so. Nor is
-    EXPECTED: the bound of the noisy tables that something is fitted to, which the fit is expected to stay within.
+    EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, which the fit is
+    expected to stay within.
     """
 
     BEFORE = "proved before the release"
     AFTER = "proved from the release"
     ASSUMED = "proved if the table is about as large as you said"
-    SIMULATED = "simulated on public assumptions"
     EXPECTED = "expected, not proved"
 
     @property
     def is_proved(self) -> bool:
-        return self not in (Proof.SIMULATED, Proof.EXPECTED)
+        return self is not Proof.EXPECTED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -60,13 +60,16 @@ class Certificate:
         """t above: noise is below -t as often as it is above t, half as often as it is beyond t."""
         return self.noise.largest(count=1, beta=min(2 * float(self.beta), 1 - 1e-9))
 
+    def proves(self, largest: int, rng: Randomness) -> float:
+        """What is at least the largest error with probability 1 - β, once that has been released with noise."""
+        return max(0.0, largest + int(self.noise.draw(1, rng)[0]) + self.tail)
+
     def bound(
         self, released: Sequence[NDArray[np.int64]], exact: Sequence[NDArray[np.int64]], rng: Randomness
     ) -> Bound:
         """Measure the largest error, over all families, and state what that proves."""
         largest = max(int(np.abs(one - other).max(initial=0)) for one, other in zip(released, exact, strict=True))
-        measured = largest + int(self.noise.draw(1, rng)[0])
-        width = max(0.0, measured + self.tail)
+        width = self.proves(largest, rng)
         return Bound(
             beta=self.beta, half_widths=(width,) * len(exact), proof=Proof.AFTER, formula=FORMULA, source=SOURCE
         )

@@ -87,13 +87,15 @@ def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[
     return workload.answer(marginals.__getitem__)
 
 
-def distribution(universe: Universe, parts: Sequence[Part], tables: Iterable[NDArray[np.float64]]) -> Distribution:
-    """The parts' tables as independent components, and every attribute that nothing asks about evenly."""
-    asked = {name for part in parts for name in part.universe.names}
+def distribution(
+    universe: Universe, described: Sequence[Universe], tables: Iterable[NDArray[np.float64]]
+) -> Distribution:
+    """Tables over some attributes each as independent components, and every attribute in none of them evenly."""
+    asked = {name for each in described for name in each.names}
     others = [each for each in universe.attributes if each.name not in asked]
     return Distribution(
         components=(
-            *(Component(names=part.universe.names, weights=table) for part, table in zip(parts, tables, strict=True)),
+            *(Component(names=each.names, weights=table) for each, table in zip(described, tables, strict=True)),
             *(Component(names=(each.name,), weights=np.full(each.size, 1 / each.size)) for each in others),
         )
     )

@@ -21,6 +21,7 @@ from releases.engine.mechanisms.choices import scores_of, statistic_of
 from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.workload import Workload
 from releases.engine.worst_case import (
     exponential_miss,
@@ -30,7 +31,6 @@ from releases.engine.worst_case import (
     share_of_each,
 )
 from tests.engine.goodness import law_of, p_value
-from tests.engine.recording import record, with_noise_scaled
 from tests.engine.telling import (
     FALSE_ALARM,
     PERSON,

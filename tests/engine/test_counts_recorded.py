@@ -20,9 +20,8 @@ from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import Workload
-
-from .recording import record
 
 ADDITIVE = ["laplace-queries", "gaussian-queries", "laplace-histogram", "gaussian-histogram"]
 FITTED = ["pmw", "marginal-fit"]

@@ -24,9 +24,8 @@ from releases.engine.noise import LARGEST_SCALE
 from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import read_question
-
-from .recording import record
 
 RELATIONS = ["add_remove", "replace"]
 PURE = PureDP(epsilon=Fraction(1))

@@ -31,10 +31,10 @@ from releases.engine.randomness import StreamRandomness
 from releases.engine.result import Result
 from releases.engine.smooth_sensitivity import distance_to_instability
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.workload import read_question
 
 from .goodness import FALSE_ALARM
-from .recording import record, with_noise_scaled
 from .test_smooth_sensitivity import (
     QUANTILES,
     RELATIONS,

@@ -23,9 +23,9 @@ from releases.engine.mechanisms.exponential_quantile import pad, rank_sensitivit
 from releases.engine.privacy import ApproxDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.worst_case import nearness_miss
 from tests.engine.goodness import law_of, p_value
-from tests.engine.recording import record, with_noise_scaled
 from tests.engine.telling import (
     FALSE_ALARM,
     PERSON,

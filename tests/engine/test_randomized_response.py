@@ -34,10 +34,10 @@ from releases.engine.mechanisms.randomized_response import (
 from releases.engine.privacy import PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import read_question
 
 from .goodness import FALSE_ALARM, Words, p_value
-from .recording import record
 
 TOWN = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}
 SMOKES = {"name": "smokes", "type": "categorical", "categories": ["yes", "no"], "outside": "no"}

@@ -29,9 +29,9 @@ from releases.engine.smalldb.databases import Databases
 from releases.engine.smalldb.existence import Rounding
 from releases.engine.smalldb.shapes import MOST_CELLS, Layered
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import Workload
 from tests.engine.goodness import FALSE_ALARM, p_value
-from tests.engine.recording import record
 from tests.engine.small_databases import (
     CASES,
     CASES_AND_DATABASES,

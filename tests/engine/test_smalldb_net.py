@@ -23,9 +23,9 @@ from releases.engine.randomness import StreamRandomness
 from releases.engine.smalldb import net
 from releases.engine.smalldb.net import Net, candidate
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import Workload
 from tests.engine.goodness import FALSE_ALARM, p_value
-from tests.engine.recording import record
 from tests.engine.small_databases import columns_of, predicate, span
 
 RELATIONS = ["add_remove", "replace"]

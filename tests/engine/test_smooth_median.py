@@ -31,10 +31,10 @@ from releases.engine.randomness import StreamRandomness
 from releases.engine.scaled_noise import Law, rounded_noise
 from releases.engine.smooth_sensitivity import SmoothBound, smooth_sensitivity
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import read_question
 
 from .goodness import FALSE_ALARM, counts_around_zero, p_value
-from .recording import record
 from .test_scaled_noise import rounded_law
 from .test_smooth_sensitivity import column_of
 from .test_statistics_contract import proved_excess

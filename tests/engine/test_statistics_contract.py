@@ -35,10 +35,9 @@ from releases.engine.statistic import (
 )
 from releases.engine.universe import Schema
 from releases.engine.verification.cases import Remembered
+from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import HOLDS, TRUTHS
 from releases.engine.workload import read_question
-
-from .recording import record, with_noise_scaled
 
 RELATIONS = ["add_remove", "replace"]
 BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]

@@ -23,9 +23,9 @@ from releases.engine.mechanisms.thresholds import Comparisons, _cube_root
 from releases.engine.privacy import ApproxDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.sparse_vector_loss import ANY_WAY, ONE_WAY, loss_checks, worst_loss
+from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.worst_case import comparisons_miss
 from tests.engine.goodness import laplace_law, p_value
-from tests.engine.recording import record, with_noise_scaled
 from tests.engine.telling import (
     FALSE_ALARM,
     PERSON,

@@ -266,23 +266,23 @@ def test_the_curves_are_drawn_and_also_a_table(show):
     assert "The curves as a table" in words(page)
 
 
-def test_a_simulated_expectation_is_never_sold_as_a_bound(asked_draft, monkeypatch):
+def test_an_expectation_is_never_sold_as_a_bound(asked_draft, monkeypatch):
     release = stored(asked_draft)
     services.set_choice(release=release, epsilon="1")
     plan = next(plan for plan in services.compare(release=release) if plan.mechanism == "laplace-queries")
-    simulated = Bound(
+    expected = Bound(
         beta=plan.beta,
         half_widths=(41.0,) * len(plan.workload.families),
-        proof=Proof.SIMULATED,
+        proof=Proof.EXPECTED,
         formula="",
-        source="a simulation",
+        source="a fit",
     )
     object.__setattr__(plan, "bound", None)
-    object.__setattr__(plan, "expectation", simulated)
+    object.__setattr__(plan, "expectation", expected)
     (row,) = planning.compared([plan], Budget.objects.get())
-    assert row.sentence.startswith("In simulations on public assumptions, 95% of the runs")
-    assert "This is no promise" in row.sentence
-    assert row.bound.proof.value == "simulated on public assumptions"
+    assert row.sentence.startswith("Expected, not proved: 95% of the time")
+    assert "A bound is proved from the release itself" in row.sentence
+    assert row.bound.proof.value == "expected, not proved"
     object.__setattr__(plan, "expectation", None)
     (row,) = planning.compared([plan], Budget.objects.get())
     assert (row.margin, row.formula) == ("", "")
@@ -290,7 +290,7 @@ def test_a_simulated_expectation_is_never_sold_as_a_bound(asked_draft, monkeypat
     assert row.can_be_chosen
 
 
-def test_proved_bounds_come_before_simulated_ones_and_what_cannot_be_run_comes_last(show):
+def test_proved_bounds_come_before_expected_ones_and_what_cannot_be_run_comes_last(show):
     page = body(show())
     order = [match[1] for match in re.finditer(r'name="mechanism" value="([^"]+)"( disabled)?', page)]
     infeasible = ["Cannot be run." in row_of(show(), name) for name in order]

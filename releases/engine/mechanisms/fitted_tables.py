@@ -117,12 +117,12 @@ class FittedTablesPlan(Plan):
         notes: dict[str, Any],
     ) -> Result:
         """Answers and bound of the fitted weights, one table of expected counts a part."""
-        released = [np.rint(each).astype(np.int64) for each in answers(self.counts_asked, self.parts, iter(weights))]
+        released = [np.rint(each).astype(np.int64) for each in answers(self.counts_asked, self.parts, weights)]
         return Result(
             estimates=tuple(each.astype(np.float64) for each in released),
             bound=self.certificate.bound(released, exact, rng),
             total=float(round(rows)),
-            distribution=distribution(self.schema.universe, self.parts, weights),
+            distribution=distribution(self.schema.universe, [part.universe for part in self.parts], weights),
             notes=notes,
         )
 
@@ -211,12 +211,6 @@ def _deviation(family: Family, parts: Sequence[Part], deviations: Sequence[Mappi
         for each, deviation in deviations[position].items()
         if set(axes) <= set(each)
     )
-
-
-def exact_answers(
-    workload: Workload, parts: Sequence[Part], histograms: Sequence[NDArray[np.int64]]
-) -> list[NDArray[np.int64]]:
-    return answers(workload, parts, iter(histograms))
 
 
 def names_of(part: Part, axes: Axes) -> Names:

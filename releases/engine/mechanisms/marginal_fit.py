@@ -42,7 +42,6 @@ from releases.engine.mechanisms.fitted_tables import (
     BYTES_EACH,
     FittedTablesPlan,
     deviations_of_families,
-    exact_answers,
     expected_bound,
     fit_seconds,
     refused_noise,
@@ -51,7 +50,7 @@ from releases.engine.mechanisms.fitted_tables import (
     within,
 )
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.parts import Part
+from releases.engine.parts import Part, answers
 from releases.engine.privacy import PureDP
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
@@ -206,7 +205,7 @@ class MarginalFitPlan(FittedTablesPlan):
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         histograms = self._histograms(counts)
-        exact = exact_answers(self.counts_asked, self.parts, histograms)
+        exact = answers(self.counts_asked, self.parts, histograms)
         total = self._total(int(histograms[0].sum()), rng)
         progress("Measuring", 0.1)
         measured = [self._measure(position, histogram, rng) for position, histogram in enumerate(histograms)]

@@ -43,7 +43,6 @@ from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, Progr
 from releases.engine.mechanisms.fitted_tables import (
     BYTES_EACH,
     FittedTablesPlan,
-    exact_answers,
     expected_bound,
     fit_seconds,
     names_of,
@@ -53,7 +52,7 @@ from releases.engine.mechanisms.fitted_tables import (
     within,
 )
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.parts import Part
+from releases.engine.parts import Part, answers
 from releases.engine.privacy import PureDP, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
@@ -212,7 +211,7 @@ class PMWPlan(FittedTablesPlan):
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         histograms = self._histograms(counts)
-        exact = exact_answers(self.counts_asked, self.parts, histograms)
+        exact = answers(self.counts_asked, self.parts, histograms)
         total = self._total(int(histograms[0].sum()), rng)
         known = [Known(part, total, sqrt(self.rounds.table.variance)) for part in self.parts]
         truths = [each.tree.tables(each.tree.answer_vector(one)) for each, one in zip(known, histograms, strict=True)]

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.allowance import Allowance
+from releases.engine.certificate import FORMULA, Certificate
 from releases.engine.events import DiscreteLaplaceEvent, Event, ExponentialMechanismEvent
 from releases.engine.histogram import Counts, marginal
 from releases.engine.mechanisms.base import (
@@ -39,9 +41,10 @@ from releases.engine.mechanisms.base import (
     register,
 )
 from releases.engine.noise import LARGEST_SCALE, discrete_laplace
+from releases.engine.parts import distribution
 from releases.engine.privacy import decimal_text
 from releases.engine.randomness import Randomness
-from releases.engine.result import Component, Distribution, Result
+from releases.engine.result import Result
 from releases.engine.smalldb import existence
 from releases.engine.smalldb.databases import Databases
 from releases.engine.smalldb.shapes import MOST_ROWS, Refusal, Setting, Shape, shape_of
@@ -115,6 +118,11 @@ class Split:
             beta_total=beta_total,
             beta_measure=beta_measure,
         )
+
+    def certificate(self, schema: Schema) -> Certificate:
+        """How the largest error is measured, where it is."""
+        allowance = Allowance(amount=self.measure, is_pure=True)
+        return Certificate.of(allowance, schema=schema, beta=self.beta_measure)
 
     def events(self) -> tuple[Event, ...]:
         noise = [DiscreteLaplaceEvent(noise_multiplier=1 / part) for part in (self.total, self.measure) if part]
@@ -308,13 +316,13 @@ class SmallDBPlan(Plan):
         if not self.split.measure:
             return float("inf")
         error = largest_error(answers, exact, size=self.size, total=total)
-        return measured_error(error, self.split, self.schema, rng)
+        return self.split.certificate(self.schema).proves(error, rng)
 
     def _bound(self, total: int, off: int, measured: float) -> Bound:
         proved = theorem(self.shape, self.size, self.split, rows=total, off=off, schema=self.schema)
         words = formula(self.shape, n="n = W")
         if measured < proved:
-            words = r"\alpha = \tilde{L} + \min\left\{j : \Pr[X > j] \le \beta\right\}"
+            words = FORMULA
         return Bound(
             beta=self.beta,
             half_widths=(min(proved, measured),) * len(self.counts_asked.families),
@@ -347,30 +355,9 @@ def released_total(true_total: int, schema: Schema, split: Split, rng: Randomnes
 
 
 def largest_error(answers: list[NDArray[np.int64]], exact: list[NDArray[np.int64]], *, size: int, total: int) -> int:
-    """The largest |W q(y) / m - q(x)| in counts, rounded up to a whole number."""
-    off = max(int(np.abs(total * one - size * two).max()) for one, two in zip(answers, exact, strict=True))
-    return -(-off // size)
-
-
-def measured_error(error: int, split: Split, schema: Schema, rng: Randomness) -> float:
-    """A number that is at least `error` with probability 1 - beta_measure, released with discrete Laplace noise.
+    """The largest |W q(y) / m - q(x)| in counts, rounded up to a whole number.
 
     Rounding up keeps the sensitivity at g: two numbers no more than g apart have ceilings no more than g apart.
     """
-    scale = schema.unit.max_rows / split.measure
-    noisy = error + int(discrete_laplace(scale=scale, size=1, rng=rng)[0])
-    # The error is too low by more than j as often as the noise is above j: half as often as it is beyond j.
-    allowed = min(2 * float(split.beta_measure), 1 - 1e-9)
-    return float(max(0, noisy + laplace_max_quantile(scale=scale, count=1, beta=allowed)))
-
-
-def distribution(universe: Universe, drawn: list[Universe], tables: list[NDArray[np.float64]]) -> Distribution:
-    """The small database as a distribution: its tables, and every other attribute evenly and independently."""
-    asked = {name for each in drawn for name in each.names}
-    others = [each for each in universe.attributes if each.name not in asked]
-    return Distribution(
-        components=(
-            *(Component(names=each.names, weights=table) for each, table in zip(drawn, tables, strict=True)),
-            *(Component(names=(each.name,), weights=np.full(each.size, 1 / each.size)) for each in others),
-        )
-    )
+    off = max(int(np.abs(total * one - size * two).max()) for one, two in zip(answers, exact, strict=True))
+    return -(-off // size)

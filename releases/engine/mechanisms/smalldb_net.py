@@ -21,6 +21,7 @@ from math import log
 import numpy as np
 
 from releases.engine.accuracy import Bound, Proof
+from releases.engine.certificate import FORMULA, MEASURE
 from releases.engine.histogram import Counts
 from releases.engine.mechanisms.base import (
     ROWS,
@@ -37,13 +38,12 @@ from releases.engine.mechanisms.base import (
 from releases.engine.mechanisms.smalldb import (
     Split,
     answers_of,
-    distribution,
     largest_error,
-    measured_error,
     released_total,
     split_of,
     too_noisy,
 )
+from releases.engine.parts import distribution
 from releases.engine.privacy import decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
@@ -67,13 +67,6 @@ CANDIDATES = Option(
     highest=1_000_000,
 )
 SIZE = Option(name="size", help="Rows of each candidate database.", lowest=1, highest=10_000, default=200)
-MEASURE = Option(
-    name="measure",
-    help="Percent of epsilon spent on measuring the largest error of what is released, which is the bound.",
-    lowest=1,
-    highest=50,
-    default=10,
-)
 #: Answers of all candidates: the default net has at most so many, and any net at most a hundred times more.
 _USUAL_ANSWERS = 100_000_000
 _MOST_ANSWERS = 10_000_000_000
@@ -191,9 +184,9 @@ class SmallDBNetPlan(Plan):
         error = largest_error(answers, exact, size=size, total=total)
         bound = Bound(
             beta=self.beta,
-            half_widths=(measured_error(error, self.split, self.schema, rng),) * len(self.counts_asked.families),
+            half_widths=(self.split.certificate(self.schema).proves(error, rng),) * len(self.counts_asked.families),
             proof=Proof.AFTER,
-            formula=r"\alpha = \tilde{L} + \min\left\{j : \Pr[X > j] \le \beta\right\}",
+            formula=FORMULA,
             source=SmallDBNet.source,
         )
         return Result(
