@@ -102,7 +102,10 @@ def _triples(axes: int) -> list[Axes]:
 def _anneal(
     counts: NDArray[np.int64], weights: NDArray[np.float64], sets: Sequence[Axes], seed: int, kernels: ModuleType
 ) -> None:
-    """Move rows of `counts`, in place: at most one of each occupied cell, for none needs to move further than that."""
+    """Move rows of `counts`, in place: at most one of each occupied cell, for none needs to move further than that.
+
+    Where the sample was nearer than what the annealing found, as with weights that are whole already, it stays.
+    """
     shape = counts.shape
     flat = counts.reshape(-1)
     cells = np.flatnonzero(flat)
@@ -110,6 +113,7 @@ def _anneal(
     tree = marginal_tree(shape, tuple(tuple(sorted(axes)) for axes in sets))
     each = float(counts.sum()) / float(weights.sum())
     residual = tree.answer_vector(counts) - tree.answer_vector(weights) * each
+    sampled = float(residual @ residual)
     sweeps = min(_SWEEPS, max(1, int(_MOST_WORK / (len(rows) * len(sets)))))
     tables = _tables(shape, tree.sets, tree.offsets)
     unit = int(tables[-1].max())
@@ -120,6 +124,8 @@ def _anneal(
                 rows, residual, weights.reshape(-1), *tables, temperature, _DROP * unit, _POSSIBLE / each, state
             )
         )
+    if residual @ residual >= sampled:
+        return
     flat[cells] -= 1
     np.add.at(flat, np.ravel_multi_index(tuple(rows.T), shape), 1)
 

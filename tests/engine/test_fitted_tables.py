@@ -16,6 +16,7 @@ from releases.engine.allowance import Allowance
 from releases.engine.certificate import Certificate
 from releases.engine.histogram import Histogram
 from releases.engine.mechanisms.base import mechanism
+from releases.engine.mechanisms.fitted_tables import without_excess
 from releases.engine.mechanisms.marginal_fit import MarginalFitPlan
 from releases.engine.mechanisms.pmw import Known, PMWPlan
 from releases.engine.parts import answers, connected_parts, distribution
@@ -299,6 +300,32 @@ def test_at_a_large_epsilon_the_universe_itself_is_measured_and_nothing_is_fitte
     result = plan.run(counts, rng=StreamRandomness(b"whole"))
     (component,) = result.distribution.components
     assert np.abs(component.weights - counts.counts).sum() <= 10
+
+
+def test_rows_that_noise_has_added_are_taken_from_the_unlikeliest_cells_that_hold_one():
+    random = np.random.default_rng(5)
+    # Every attribute says nearly the same, so a cell off the diagonal is unlikely.
+    likely = np.full((8, 8, 8), 1e-5)
+    likely[np.arange(8), np.arange(8), np.arange(8)] = 1
+    likely += 0.01 * np.minimum.outer(np.minimum.outer(np.arange(8), np.arange(8)), np.arange(8))
+    true = random.multinomial(4_000, likely.ravel() / likely.sum()).reshape(likely.shape).astype(float)
+    spurious = random.choice(np.flatnonzero(true == 0), size=20, replace=False)
+    noisy = true.copy()
+    noisy.flat[spurious] = 1.0
+    left = without_excess(noisy, 4_000)
+    assert left.sum() == 4_000
+    emptied = np.flatnonzero(left != noisy)
+    assert (noisy.flat[emptied] == 1).all()
+    assert (left.flat[emptied] == 0).all()
+    assert np.isin(np.flatnonzero(noisy == 1), spurious).mean() < 0.5
+    assert np.isin(emptied, spurious).mean() > 0.8
+
+
+def test_cells_that_sum_to_no_more_than_the_rows_stay_as_they_are():
+    cells = np.array([[1.0, 0.0], [3.0, 1.0]])
+    np.testing.assert_array_equal(without_excess(cells, 5), cells)
+    np.testing.assert_array_equal(without_excess(cells, 9), cells)
+    assert without_excess(cells, 1).sum() == 3  # only single rows are taken away
 
 
 @pytest.mark.parametrize("name", ["pmw", "marginal-fit"])

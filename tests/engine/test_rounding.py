@@ -80,6 +80,14 @@ def test_whole_weights_come_back_as_they_are():
     assert np.array_equal(counts, table)
 
 
+def test_annealing_that_ends_further_off_than_the_sample_is_dropped(monkeypatch):
+    monkeypatch.setattr(rounding, "_HOTTEST", 5.0)
+    monkeypatch.setattr(rounding, "_COLDEST", 5.0)
+    table = np.random.default_rng(3).poisson(smooth_weights() * 3_000)
+    counts = controlled_counts(table.astype(float), int(table.sum()), StreamRandomness(b"hot"))
+    assert np.array_equal(counts, table)
+
+
 def test_cells_that_expect_nothing_stay_empty():
     weights = smooth_weights()
     weights[3] = 0.0

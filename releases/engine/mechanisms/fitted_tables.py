@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations
 from math import log, prod, sqrt
 from typing import Any
 
@@ -22,7 +23,7 @@ from releases.engine.certificate import Certificate
 from releases.engine.errors import Unpriceable
 from releases.engine.fit import Measurement, fit_marginals, measured_rows
 from releases.engine.histogram import Counts
-from releases.engine.marginals import Axes
+from releases.engine.marginals import Axes, marginal_tree
 from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells
 from releases.engine.noise import LARGEST_SCALE
 from releases.engine.parts import Names, Part, answers, connected_parts, distribution
@@ -152,7 +153,7 @@ def _fitted(
     if not tables:
         return even
     if len(tables) == 1 and tables[0].table.ndim == even.ndim and tables[0].variance < _NEXT_TO_NOTHING:
-        cells = np.maximum(tables[0].table, 0.0)
+        cells = without_excess(np.maximum(tables[0].table, 0.0), round(rows))
         return cells if cells.any() else even
     fit = fit_marginals(
         part.universe.shape,
@@ -163,6 +164,29 @@ def _fitted(
         progress=progress,
     )
     return fit.weights
+
+
+def without_excess(cells: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    """Whole counts with next to no noise, brought down to `rows` rows in all.
+
+    Where hardly any cell has noise, what there is of it adds rows: an empty cell can be told too high and never too
+    low. So the excess is made of cells that hold one row; of these the ones are emptied that the tables of every two
+    attributes, without the row itself, make the least likely: by Kirkwood's product of p(x_i, x_j) over pairs and
+    p(x_i)^-(d - 2) over attributes.
+    """
+    excess, singles = int(cells.sum()) - rows, np.flatnonzero(cells == 1)
+    if excess <= 0 or cells.ndim < 2:
+        return cells
+    pairs = list(combinations(range(cells.ndim), 2))
+    tree = marginal_tree(cells.shape, (*((axis,) for axis in range(cells.ndim)), *pairs))
+    places = np.unravel_index(singles, cells.shape)
+    likely = np.zeros(singles.size)
+    for axes, table in zip(tree.sets, tree.answer(cells), strict=True):
+        others = np.log(table[tuple(places[axis] for axis in axes)] - 0.5)
+        likely += others if len(axes) == 2 else (2 - cells.ndim) * others
+    kept = cells.copy()
+    kept.flat[singles[np.argsort(likely, kind="stable")[:excess]]] = 0.0
+    return kept
 
 
 def most_passes(cells: int) -> int:
