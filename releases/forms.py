@@ -415,7 +415,14 @@ class PlanFileForm(forms.Form):
 class WaysForm(forms.Form):
     """The public numbers of the comparison of four ways."""
 
-    rows = forms.CharField(max_length=120, label="n, rows in the table", help_text="Public here; a guess will do.")
+    neighbours = forms.ChoiceField(
+        label="What is protected",
+        choices=[
+            (NeighbouringRelation.REPLACE.value, "what a row says (n is public)"),
+            (NeighbouringRelation.ADD_REMOVE.value, "that a row is there (n is private)"),
+        ],
+    )
+    rows = forms.CharField(max_length=120, label="n, rows in the table", help_text="A guess will do.")
     cells = forms.CharField(max_length=120, label="|X|, cells of the universe")
     queries = forms.CharField(max_length=120, label="k, answers asked for")
     changed = forms.CharField(
@@ -436,6 +443,8 @@ class WaysForm(forms.Form):
         for name, field in self.fields.items():
             field.error_messages |= missing(f"{name}: nothing was typed; must be a number")
             is_whole = name in ("rows", "cells", "queries", "changed")
+            if name == "neighbours":
+                continue
             field.widget.attrs = {"inputmode": "numeric" if is_whole else "decimal"}
 
     def clean(self) -> dict[str, Any]:
@@ -447,6 +456,7 @@ class WaysForm(forms.Form):
             for name in ("rows", "cells", "queries", "changed")
         }
         read["changed"] = read["changed"] or read["queries"]
+        read["neighbours"] = NeighbouringRelation(given["neighbours"])
         try:
             for name in ("epsilon", "delta", "beta"):
                 read[name] = exact(given[name] or "0", field=name)

@@ -18,6 +18,7 @@ from django.utils.safestring import mark_safe
 from releases import planning
 from releases.engine import four_ways
 from releases.engine.four_ways import Axis, Crossing, Numbers, Way, WayBound
+from releases.engine.privacy import NeighbouringRelation
 from releases.engine.universe import Schema
 from releases.engine.workload import all_marginals
 from releases.receipt import percent
@@ -40,13 +41,14 @@ _WIDTH, _HEIGHT = 520, 410
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 78, 46
 
 
-@lru_cache(maxsize=1)
-def sample_numbers() -> Numbers:
-    """The sample's universe and all its tables of two columns, where replacing a row changes two cells of each."""
+@lru_cache(maxsize=2)
+def sample_numbers(neighbours: NeighbouringRelation = NeighbouringRelation.REPLACE) -> Numbers:
+    """The sample's universe and all its tables of two columns: adding a row changes one cell of each, replacing two."""
     described = json.loads(SAMPLE.read_text())
-    schema = Schema.from_json({**described, "neighbours": "replace"})
+    schema = Schema.from_json({**described, "neighbours": neighbours.value})
     workload = all_marginals(schema.universe, 2)
     return Numbers(
+        neighbours=neighbours,
         rows=SAMPLE_ROWS,
         cells=schema.universe.size,
         queries=workload.size,
@@ -84,7 +86,7 @@ class Row:
 
     @property
     def described(self) -> four_ways.Described:
-        return four_ways.describe(self.bound.way, is_pure=self.bound.is_pure)
+        return four_ways.describe(self.bound.way, is_pure=self.bound.is_pure, neighbours=self.numbers.neighbours)
 
     @property
     def formula(self) -> str:
@@ -150,6 +152,20 @@ def count_text(alpha: float) -> str:
         return f"{ceil(alpha):,}"
     power = floor(log10(alpha))
     return f"{ceil(alpha / 10 ** (power - 1)) / 10:g} × 10^{power}"
+
+
+def meaning_text(numbers: Numbers) -> str:
+    """What the numbers speak of."""
+    if numbers.neighbours is NeighbouringRelation.REPLACE:
+        return (
+            "Neighbours replace one row, so n is public; a query has a value from 0 to 1 on each row, and replacing a "
+            "row changes at most s of the k answers."
+        )
+    return (
+        "Neighbours add or remove one row, so n is private and what is said of it here is a guess; a query has a value "
+        "from 0 to 1 on each row, and a row changes at most s of the k answers. Where n is needed, a twentieth of the "
+        "budget measures it first."
+    )
 
 
 def numbers_text(numbers: Numbers) -> str:
@@ -322,12 +338,14 @@ def documents(numbers: Numbers, *, command: str) -> dict[str, str]:
         command: that makes them, which the page names.
     """
     charts = {
-        _chart_name(axis, table["kind"]): chart(numbers, axis, is_pure=table["kind"] == KINDS[True], style=_STYLE)
+        _chart_name(numbers, axis, table["kind"]): chart(
+            numbers, axis, is_pure=table["kind"] == KINDS[True], style=_STYLE
+        )
         for axis in Axis
         for table in tables(numbers)
     }
     page = "\n".join([*_heading(numbers, command), *_bound_tables(numbers), *_overtaking(numbers)])
-    return {"four_ways.md": page + "\n", **{name: drawn + "\n" for name, drawn in charts.items()}}
+    return {f"{_name(numbers)}.md": page + "\n", **{name: drawn + "\n" for name, drawn in charts.items()}}
 
 
 def _heading(numbers: Numbers, command: str) -> Iterator[str]:
@@ -338,8 +356,7 @@ def _heading(numbers: Numbers, command: str) -> Iterator[str]:
     yield ""
     yield f"Here {numbers_text(numbers)}."
     yield ""
-    yield "Neighbours replace one row, so n is public; a query has a value from 0 to 1 on each row, and replacing a row"
-    yield "changes at most s of the k answers. A bound holds for all k answers at once."
+    yield f"{meaning_text(numbers)} A bound holds for all k answers at once."
     yield ""
 
 
@@ -368,7 +385,7 @@ def _overtaking(numbers: Numbers) -> Iterator[str]:
         for each in along(numbers, axis):
             yield f"### {each['kind']}, against {axis.value}"
             yield ""
-            yield f"![{each['kind']} bounds against {axis.value}]({_chart_name(axis, each['kind'])})"
+            yield f"![{each['kind']} bounds against {axis.value}]({_chart_name(numbers, axis, each['kind'])})"
             yield ""
             yield from each["sentences"]
             yield ""
@@ -385,5 +402,10 @@ def _overtaking(numbers: Numbers) -> Iterator[str]:
     yield "Above the dotted line of a chart a bound is larger than n and says nothing."
 
 
-def _chart_name(axis: Axis, kind: str) -> str:
-    return f"four_ways_{axis.value}_{kind.lower()}.svg"
+def _name(numbers: Numbers) -> str:
+    """Of the page, which its charts' names begin with."""
+    return "four_ways" if numbers.neighbours is NeighbouringRelation.REPLACE else "four_ways_private_n"
+
+
+def _chart_name(numbers: Numbers, axis: Axis, kind: str) -> str:
+    return f"{_name(numbers)}_{axis.value}_{kind.lower()}.svg"

@@ -1,20 +1,22 @@
 r"""Four ways of releasing k linear queries, as functions of n, |X|, k, epsilon, delta and beta: bounds in finite form.
 
-Neighbours replace one of n rows, so n is public, and the queries have values in [0, 1] on a row: the setting in which
-all four are stated. Errors are in counts (divide by n for shares), hold for all k answers at once with probability
-1 - beta, and come from public numbers alone. Each is proved with the constants written here; the rates are what remains
-of it when constants are dropped.
+The queries have values in [0, 1] on a row. Where neighbours replace one of n rows, n is public: the setting in which
+all four are stated. Where they add or remove a row, n is private, and the last two measure it first (see below).
+Errors are in counts (divide by n for shares), hold for all k answers at once with probability 1 - beta, and come from
+public numbers alone. Each is proved with the constants written here; the rates are what remains of it when constants
+are dropped.
 
     noise on each answer      Δ1 <= s and Δ2² <= s, where one row changes at most s of the answers (s = k at worst)
         Laplace, scale b = s/ε: the exact quantile of the largest of k (`laplace_max_quantile`); Dwork and Roth (2014),
         Theorem 3.8, has b ln(k/β)
         Gaussian, σ² = s/(2ρ): σ z + 1, z the two-sided normal quantile at 1 - (1 - β)^(1/k). The discrete tail
         Pr[Z >= m] is at most the continuous Pr[N >= m - 1] (Canonne, Kamath and Steinke 2020, Proposition 25)
-    noise on the histogram    Δ1 = 2, Δ2² = 2; an answer sums up to |X| draws, each weighed by at most 1
-        Laplace, b = 2/ε: min over 0 < t < 1 of (b/t) (ln(2k/β) - |X| ln(1 - t²)), Chernoff's bound; the transform of
+    noise on the histogram    Δ1 = Δ2² = h, with h = 2 cells changed by replacing a row and 1 by adding one; an answer
+        sums up to |X| draws, each weighed by at most 1
+        Laplace, b = h/ε: min over 0 < t < 1 of (b/t) (ln(2k/β) - |X| ln(1 - t²)), Chernoff's bound; the transform of
         the discrete law is at most 1/(1 - t²), that of the continuous one, as sinh(x)/x grows, and 1/(1 - f²t²) at a
         weight f in [0, 1]. Chan, Shi and Song (2011), Corollary 2.9, is 2√2 b max{√(|X| ln(2k/β)), ln(2k/β)}
-        Gaussian, σ² = 1/ρ: √(2 |X| σ² ln(2k/β)); the discrete law is as sub-Gaussian as the continuous one
+        Gaussian, σ² = h/(2ρ): √(2 |X| σ² ln(2k/β)); the discrete law is as sub-Gaussian as the continuous one
     multiplicative weights    T rounds of a choice with ε' and a measurement, below
     a small database          the exponential mechanism over all multisets of m rows, ``smalldb/existence.py``
 
@@ -33,6 +35,15 @@ Pure: V = b ln(T/β'') + 1/2 with b = T/ε'', and T ε' + ε''= ε in all, ε'' 
 Concentrated: T (ε'²/8 + 1/(2σ²)) = ρ, by bounded range (Cesar and Rogers 2021), and V = σ √(2 ln(T/β'')) + 1.
 T and the shares are chosen for the least bound. Their own Theorem 2.2, 2 n √(ln|X|/T) + 10 T ln k/ε with probability
 1 - 2T/k, has about eight times the first term's square.
+
+**Where n is private,** a twentieth of the budget measures it and a tenth of beta is what that may fail with: N = n + e,
+|e| <= o. The histogram and the answers need no n. In weights, answers are N f(p), the score |f(D) - N f(p_i)| still has
+sensitivity 1, and η = 4 ((f(D) + v)/N - f(p_i)), which is off by at most (V + o)/N from 4 (f(D)/n - f(p_i)), for
+f(D) <= n. So the mean of d² is at most ln|X|/(2T) + ((V + o)/N)²; a score differs from N |d| by o at most; and
+
+    α = √((n + o)² ln|X| / (2T) + (V + o)²) + E + o.
+
+A small database is scaled to N rows: its fit counts n + o times, and o is added once.
 
 **Approximate.** δ buys Gaussian noise and the concentrated form of weights, by the largest ρ that converts to (ε, δ)
 (Canonne, Kamath and Steinke 2020, Corollary 13). To a single choice it gives nothing: ρ = ε'²/8 allows ε' = √(8ρ),
@@ -59,7 +70,7 @@ from scipy.special import betaln, erfcinv
 from releases.engine.accuracy import check_beta, laplace_max_quantile
 from releases.engine.calibration import zcdp_budget
 from releases.engine.errors import InvalidInput
-from releases.engine.privacy import privacy_budget
+from releases.engine.privacy import NeighbouringRelation, privacy_budget
 from releases.engine.smalldb import existence
 
 #: No table, universe or list of questions is larger; beyond, a double has no room for the squares.
@@ -70,6 +81,8 @@ LARGEST_QUERIES = 10**12
 _TRIED = np.unique(np.floor(np.concatenate([np.arange(1, 65), 64 * 1.05 ** np.arange(1, 420)])))
 #: Shares of the budget tried for the choices; the rest measures.
 _SHARES = np.linspace(0.05, 0.95, 19)
+#: Of the budget and of beta, for the number of rows where it is private: its error counts little beside the others'.
+TOTAL_SHARE, TOTAL_BETA = Fraction(1, 20), Fraction(1, 10)
 #: Points of a curve, and digits to which a crossing is found.
 _POINTS = 43
 _CROSSING_STEPS = 60
@@ -96,14 +109,16 @@ class Numbers:
     """The public numbers that the bounds are functions of.
 
     Attributes:
-        rows: n, public.
+        neighbours: what one row more or less means; n is public where it is replaced, and else a guess.
+        rows: n.
         cells: |X|.
         queries: k.
-        changed: s, how many of the k answers replacing one row can change, by at most 1 each; k at worst.
+        changed: s, how many of the k answers one row can change, by at most 1 each; k at worst.
         epsilon, delta: of the release; delta 0 leaves the pure forms alone.
         beta: with which probability any bound fails.
     """
 
+    neighbours: NeighbouringRelation
     rows: int
     cells: int
     queries: int
@@ -131,6 +146,38 @@ class Numbers:
     def rho(self) -> float:
         """The largest rho that is (epsilon, delta)-DP."""
         return float(_rho(self.epsilon, self.delta))
+
+    @property
+    def cells_changed(self) -> int:
+        """h above."""
+        return 2 if self.neighbours is NeighbouringRelation.REPLACE else 1
+
+    def measured(self, *, is_pure: bool) -> Measured:
+        """What is left for the answers once n is known."""
+        if self.neighbours is NeighbouringRelation.REPLACE:
+            return Measured(share=1.0, beta=float(self.beta), off=0.0)
+        if is_pure:
+            scale = 1 / (TOTAL_SHARE * self.epsilon)
+            off = float(laplace_max_quantile(scale=scale, count=1, beta=float(self.beta * TOTAL_BETA)))
+        else:
+            sigma = sqrt(1 / (2 * float(TOTAL_SHARE) * self.rho))
+            off = _gaussian_quantile(sigma, count=1, beta=float(self.beta * TOTAL_BETA))
+        return Measured(share=float(1 - TOTAL_SHARE), beta=float(self.beta * (1 - TOTAL_BETA)), off=off)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What is left of a budget once the number of rows is known.
+
+    Attributes:
+        share: of epsilon or rho.
+        beta: what the answers may fail with.
+        off: o, how far off the number is at most with the rest of beta; 0 where it is public.
+    """
+
+    share: float
+    beta: float
+    off: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,9 +273,12 @@ def best(numbers: Numbers, *, is_pure: bool) -> WayBound:
     return min((_bound(way, numbers, is_pure) for way in Way), key=lambda each: each.alpha)
 
 
-def describe(way: Way, *, is_pure: bool) -> Described:
+def describe(way: Way, *, is_pure: bool, neighbours: NeighbouringRelation) -> Described:
     """Formula, rate and source."""
-    return _DESCRIBED[way, is_pure]
+    described = _DESCRIBED[way, is_pure]
+    if neighbours is NeighbouringRelation.REPLACE:
+        return described
+    return replace(described, formula=_PRIVATE_FORMULAS.get((way, is_pure), described.formula))
 
 
 @lru_cache(maxsize=20_000)
@@ -259,21 +309,25 @@ def _queries(numbers: Numbers, is_pure: bool) -> WayBound:
             chosen=f"Laplace noise of scale {float(scale):,.4g}",
         )
     sigma = sqrt(numbers.changed / (2 * numbers.rho))
-    # Pr[|N| > z] = erfc(z / √2) for each of k independent draws.
-    each = -np.expm1(np.log1p(-beta) / k)
     return WayBound(
         way=Way.QUERIES,
         is_pure=False,
-        alpha=sigma * sqrt(2) * float(erfcinv(each)) + 1,
+        alpha=_gaussian_quantile(sigma, count=k, beta=beta),
         published=sigma * sqrt(2 * log(k / beta)) + 1,
         chosen=f"Gaussian noise of deviation {sigma:,.4g}",
     )
 
 
+def _gaussian_quantile(sigma: float, *, count: int, beta: float) -> float:
+    """Pr[|N| > z] = erfc(z / √2) for each of `count` independent draws, and 1 for the discrete law."""
+    each = -np.expm1(np.log1p(-beta) / count)
+    return sigma * sqrt(2) * float(erfcinv(each)) + 1
+
+
 def _histogram(numbers: Numbers, is_pure: bool) -> WayBound:
     odds = log(2 * numbers.queries / float(numbers.beta))
     if is_pure:
-        scale = 2 / float(numbers.epsilon)
+        scale = numbers.cells_changed / float(numbers.epsilon)
         root = sqrt(float(numbers.cells) * odds)
         return WayBound(
             way=Way.HISTOGRAM,
@@ -282,7 +336,7 @@ def _histogram(numbers: Numbers, is_pure: bool) -> WayBound:
             published=2 * sqrt(2) * scale * max(root, odds),
             chosen=f"Laplace noise of scale {scale:,.4g} on each cell",
         )
-    sigma = 1 / sqrt(numbers.rho)
+    sigma = sqrt(numbers.cells_changed / (2 * numbers.rho))
     return WayBound(
         way=Way.HISTOGRAM,
         is_pure=False,
@@ -311,19 +365,22 @@ def _chernoff(cells: float, odds: float) -> float:
 
 def _weights(numbers: Numbers, is_pure: bool) -> WayBound:
     """Half of beta for the choices, half for the measurements."""
-    n, log_cells, log_k = float(numbers.rows), log(numbers.cells), log(numbers.queries)
+    measured = numbers.measured(is_pure=is_pure)
+    n, log_cells, log_k = numbers.rows + measured.off, log(numbers.cells), log(numbers.queries)
     rounds, share = _TRIED[:, None], _SHARES[None, :]
-    odds = np.log(2 * rounds / float(numbers.beta))
+    odds = np.log(2 * rounds / measured.beta)
     if is_pure:
-        choice = share * float(numbers.epsilon) / rounds
-        scale = rounds / ((1 - share) * float(numbers.epsilon))
+        epsilon = measured.share * float(numbers.epsilon)
+        choice = share * epsilon / rounds
+        scale = rounds / ((1 - share) * epsilon)
         noise = scale * odds + 0.5
     else:
-        choice = np.sqrt(8 * share * numbers.rho / rounds)
-        scale = np.sqrt(rounds / (2 * (1 - share) * numbers.rho))
+        rho = measured.share * numbers.rho
+        choice = np.sqrt(8 * share * rho / rounds)
+        scale = np.sqrt(rounds / (2 * (1 - share) * rho))
         noise = scale * np.sqrt(2 * odds) + 1
-    lost = 2 / choice * (log_k + odds)
-    widths = np.sqrt(n * n * log_cells / (2 * rounds) + noise * noise) + lost
+    lost = 2 / choice * (log_k + odds) + measured.off
+    widths = np.sqrt(n * n * log_cells / (2 * rounds) + (noise + measured.off) ** 2) + lost
     least = np.unravel_index(int(np.argmin(widths)), widths.shape)
     return WayBound(
         way=Way.WEIGHTS,
@@ -335,9 +392,12 @@ def _weights(numbers: Numbers, is_pure: bool) -> WayBound:
 
 
 def _hlm(numbers: Numbers) -> float | None:
-    """Theorem 2.2 of Hardt, Ligett and McSherry (2012), at the best T whose failure 2T/k is at most beta."""
+    """Theorem 2.2 of Hardt, Ligett and McSherry (2012), at the best T whose failure 2T/k is at most beta.
+
+    It is for a public n.
+    """
     most = floor(float(numbers.beta) * numbers.queries / 2)
-    if most < 1:
+    if most < 1 or numbers.neighbours is not NeighbouringRelation.REPLACE:
         return None
     rounds = np.append(_TRIED[np.less_equal(_TRIED, most)], float(most))
     log_k = log(numbers.queries)
@@ -346,10 +406,13 @@ def _hlm(numbers: Numbers) -> float | None:
 
 
 def _small_database(numbers: Numbers, is_pure: bool) -> WayBound:
-    epsilon = float(numbers.epsilon) if is_pure else max(float(numbers.epsilon), sqrt(8 * numbers.rho))
-    fits = existence.best_fit(existence.Rounding.ANY, sizes=_TRIED, kinds=numbers.cells, answers=numbers.queries)
-    log_ratios = log_multisets(numbers.cells, _TRIED)
-    widths = fits * numbers.rows + 2 / epsilon * (log_ratios - log(float(numbers.beta)))
+    """One choice; where delta is above 0, the better of its pure and its concentrated form."""
+    pure = numbers.measured(is_pure=True)
+    epsilon, widths = _databases(numbers, pure, epsilon=pure.share * float(numbers.epsilon))
+    if not is_pure:
+        concentrated = numbers.measured(is_pure=False)
+        other = _databases(numbers, concentrated, epsilon=sqrt(8 * concentrated.share * numbers.rho))
+        epsilon, widths = min((epsilon, widths), other, key=lambda each: float(each[1].min()))
     least = int(np.argmin(widths))
     return WayBound(
         way=Way.SMALL_DATABASE,
@@ -360,9 +423,17 @@ def _small_database(numbers: Numbers, is_pure: bool) -> WayBound:
     )
 
 
+def _databases(numbers: Numbers, measured: Measured, *, epsilon: float) -> tuple[float, NDArray[np.float64]]:
+    """Epsilon of the choice, and the bound for each size that is tried."""
+    fits = existence.best_fit(existence.Rounding.ANY, sizes=_TRIED, kinds=numbers.cells, answers=numbers.queries)
+    log_ratios = log_multisets(numbers.cells, _TRIED)
+    n = numbers.rows + measured.off
+    return epsilon, fits * n + measured.off + 2 / epsilon * (log_ratios - log(measured.beta))
+
+
 def _published_small_database(numbers: Numbers, epsilon: float) -> float | None:
-    """Dwork and Roth (2014), Theorem 4.5, in counts; it is for more than two queries."""
-    if numbers.queries <= 2:
+    """Dwork and Roth (2014), Theorem 4.5, in counts; it is for more than two queries and a public n."""
+    if numbers.queries <= 2 or numbers.neighbours is not NeighbouringRelation.REPLACE:
         return None
     top = 16 * log(numbers.cells) * log(numbers.queries) + 4 * log(1 / float(numbers.beta))
     return float((top / (epsilon * numbers.rows)) ** (1 / 3) * numbers.rows)
@@ -486,4 +557,25 @@ _DESCRIBED = {
         rate=r"n^{2/3}\left(\frac{\ln|X| \ln k}{\varepsilon}\right)^{1/3}",
         source=_SMALL_SOURCE + "; delta buys it nothing",
     ),
+}
+_PRIVATE_WEIGHTS = (
+    r"\min_T\; \sqrt{\frac{(n + o)^2 \ln|X|}{2T} + (V + o)^2} + \frac{2}{\varepsilon'}\ln\frac{2Tk}{\beta'} + o,\quad "
+)
+_PRIVATE_SMALL = (
+    r"\min_m\; (n + o)\min\left\{\frac{|X|}{4m}, \sqrt{\frac{\ln 2k}{2m}}\right\} + o + \frac{2}{\varepsilon'}"
+    r"\left(\ln\binom{|X|+m-1}{m} + \ln\frac{1}{\beta'}\right)"
+)
+_OFF = r",\quad \Pr[|e| > o] \le \tfrac{\beta}{10},\ \beta' = \tfrac{9\beta}{10}"
+#: Where n is private and a twentieth of the budget measures it with an error e.
+_PRIVATE_FORMULAS = {
+    (Way.HISTOGRAM, True): r"\min_{0<t<1} \frac{1}{\varepsilon t}\left(\ln\frac{2k}{\beta} - |X| \ln(1 - t^2)\right)",
+    (Way.HISTOGRAM, False): r"\sqrt{\frac{|X|}{\rho} \ln\frac{2k}{\beta}}",
+    (Way.WEIGHTS, True): _PRIVATE_WEIGHTS
+    + r"V = \frac{T}{\varepsilon''}\ln\frac{2T}{\beta'} + \tfrac12,\ T\varepsilon' + \varepsilon'' ="
+    r" \tfrac{19}{20}\varepsilon" + _OFF,
+    (Way.WEIGHTS, False): _PRIVATE_WEIGHTS
+    + r"V = \sigma\sqrt{2\ln\frac{2T}{\beta'}} + 1,\ T\left(\frac{\varepsilon'^2}{8} + \frac{1}{2\sigma^2}\right) ="
+    r" \tfrac{19}{20}\rho" + _OFF,
+    (Way.SMALL_DATABASE, True): _PRIVATE_SMALL + r",\ \varepsilon' = \tfrac{19}{20}\varepsilon" + _OFF,
+    (Way.SMALL_DATABASE, False): _PRIVATE_SMALL + r",\ \varepsilon' = \tfrac{19}{20}\varepsilon" + _OFF,
 }

@@ -19,8 +19,10 @@ from releases.forms import WaysForm
 
 def four_ways(request: HttpRequest) -> HttpResponse:
     """The comparison; what the address does not say is the sample's."""
-    sample = _typed(ways.sample_numbers())
     typed = {name: request.GET[name].strip() for name in WaysForm.base_fields if name in request.GET}
+    is_private = typed.get("neighbours") == NeighbouringRelation.ADD_REMOVE.value
+    relation = NeighbouringRelation.ADD_REMOVE if is_private else NeighbouringRelation.REPLACE
+    sample = _typed(ways.sample_numbers(relation))
     # Of so many answers of somebody's own, how they overlap is not the sample's.
     beginning = sample | ({"changed": ""} if "queries" in typed else {})
     form = WaysForm(beginning | typed)
@@ -28,7 +30,7 @@ def four_ways(request: HttpRequest) -> HttpResponse:
     if form.is_valid() and form.numbers is not None:
         numbers = form.numbers
         context |= {
-            "numbers": numbers,
+            "meaning": ways.meaning_text(numbers),
             "tables": ways.tables(numbers),
             "axes": [
                 {"name": "n", "id": "against-n", "kinds": ways.along(numbers, Axis.ROWS)},
@@ -44,12 +46,13 @@ def numbers_in_address(plan: Plan) -> str:
     if not isinstance(workload, Workload) or plan.schema.universe.size > LARGEST_CELLS:
         return ""
     # The comparison is about one row, whatever the dataset protects.
-    replaced = replace(plan.schema, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    of_a_row = replace(plan.schema, unit=PrivacyUnit())
     return urlencode(
         {
+            "neighbours": plan.schema.neighbours.value,
             "cells": plan.schema.universe.size,
             "queries": workload.size,
-            "changed": min(workload.sensitivity(replaced).l1, workload.size),
+            "changed": min(workload.sensitivity(of_a_row).l1, workload.size),
             "epsilon": decimal_text(plan.budget.epsilon, places=30),
             "delta": decimal_text(plan.delta, places=30),
             "beta": decimal_text(plan.beta, places=30),
@@ -60,4 +63,7 @@ def numbers_in_address(plan: Plan) -> str:
 def _typed(numbers: Numbers) -> dict[str, str]:
     """Numbers as a person would type them."""
     whole = {name: str(getattr(numbers, name)) for name in ("rows", "cells", "queries", "changed")}
-    return whole | {name: decimal_text(getattr(numbers, name), places=30) for name in ("epsilon", "delta", "beta")}
+    words = {"neighbours": numbers.neighbours.value}
+    return (
+        words | whole | {name: decimal_text(getattr(numbers, name), places=30) for name in ("epsilon", "delta", "beta")}
+    )

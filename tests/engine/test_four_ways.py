@@ -17,12 +17,13 @@ from releases.engine import four_ways
 from releases.engine.errors import InvalidInput
 from releases.engine.four_ways import Axis, Numbers, Way, alpha, bounds, crossings, log_multisets, stretches
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.privacy import privacy_budget
+from releases.engine.privacy import NeighbouringRelation, privacy_budget
 from releases.engine.universe import Schema
 from releases.engine.workload import Workload
 
 #: The sample's, and those of the theory's own example.
 SAMPLE = Numbers(
+    neighbours=NeighbouringRelation.REPLACE,
     rows=8_802,
     cells=290_304,
     queries=733,
@@ -31,6 +32,7 @@ SAMPLE = Numbers(
     delta=Fraction(1, 10**6),
     beta=Fraction(1, 20),
 )
+PRIVATE = replace(SAMPLE, neighbours=NeighbouringRelation.ADD_REMOVE, changed=55)
 LARGE = replace(SAMPLE, rows=200_000, cells=256, queries=2_000, changed=2_000)
 
 
@@ -109,11 +111,13 @@ def test_the_transform_of_discrete_laplace_noise_is_at_most_that_of_the_continuo
 
 
 @pytest.mark.parametrize("is_pure", [True, False])
-@pytest.mark.parametrize("numbers", [SAMPLE, LARGE])
+@pytest.mark.parametrize("numbers", [SAMPLE, LARGE, PRIVATE])
 def test_multiplicative_weights_has_the_least_bound_over_rounds_and_shares(numbers, is_pure):
     found = by_way(numbers, is_pure=is_pure)[Way.WEIGHTS]
-    n, beta, epsilon = numbers.rows, 0.05, 1.0
-    total_rho = float(rho(numbers))
+    n, beta, epsilon, total_rho, off = numbers.rows, 0.05, 1.0, float(rho(numbers)), 0.0
+    if numbers is PRIVATE:
+        off = numbers.measured(is_pure=is_pure).off
+        n, beta, epsilon, total_rho = n + off, 0.045, 0.95, 0.95 * total_rho
     best = np.inf
     for rounds in {*range(1, 64), *(round(64 * 1.04**step) for step in range(120))}:
         for share in np.linspace(0.04, 0.96, 24):
@@ -127,7 +131,7 @@ def test_multiplicative_weights_has_the_least_bound_over_rounds_and_shares(numbe
                 sigma = (rounds / (2 * (1 - share) * total_rho)) ** 0.5
                 noise = sigma * (2 * log(2 * rounds / beta)) ** 0.5 + 1
             lost = 2 / choice * (log(numbers.queries) + log(2 * rounds / beta))
-            best = min(best, (n * n * log(numbers.cells) / (2 * rounds) + noise**2) ** 0.5 + lost)
+            best = min(best, (n * n * log(numbers.cells) / (2 * rounds) + (noise + off) ** 2) ** 0.5 + lost + off)
     assert best <= found.alpha * 1.01
     assert found.alpha <= best * 1.01
 
@@ -152,10 +156,13 @@ def test_a_step_of_multiplicative_weights_lowers_the_divergence_as_proved():
         assert drop >= 2 * d * d - 2 * noise * noise - 1e-12
 
 
+@pytest.mark.parametrize("neighbours", NeighbouringRelation)
 @pytest.mark.parametrize("is_pure", [True, False])
-def test_multiplicative_weights_run_as_described_keeps_its_bound(is_pure):
+def test_multiplicative_weights_run_as_described_keeps_its_bound(is_pure, neighbours):
     """40 runs on a small universe; at beta = 1/20 more than 9 failures has probability 6e-5. None is seen."""
-    numbers = replace(SAMPLE, rows=20_000, cells=32, queries=60, changed=60)
+    numbers = replace(SAMPLE, neighbours=neighbours, rows=20_000, cells=32, queries=60, changed=60)
+    left = 1.0 if neighbours is NeighbouringRelation.REPLACE else 0.95
+    epsilon, budget = left, left * numbers.rho
     found = by_way(numbers, is_pure=is_pure)[Way.WEIGHTS]
     rounds = int(found.chosen.split()[0].replace(",", ""))
     share = int(found.chosen.split("%")[0].split()[-1]) / 100
@@ -164,31 +171,69 @@ def test_multiplicative_weights_run_as_described_keeps_its_bound(is_pure):
     queries = (rng.random((60, 32)) < 0.5).astype(float)
     failures = 0
     for _ in range(40):
-        p, average = np.full(32, 1 / 32), np.zeros(32)
+        p, average, total = np.full(32, 1 / 32), np.zeros(32), numbers.rows
+        if left < 1:
+            total += rng.laplace(0, 20) if is_pure else rng.normal(0, (20 / (2 * numbers.rho)) ** 0.5)
         for _ in range(rounds):
             average += p / rounds
-            score = numbers.rows * np.abs(queries @ (truth - p))
-            choice = share / rounds if is_pure else (8 * share * numbers.rho / rounds) ** 0.5
+            score = np.abs(numbers.rows * queries @ truth - total * queries @ p)
+            choice = share * epsilon / rounds if is_pure else (8 * share * budget / rounds) ** 0.5
             asked = queries[np.argmax(score * choice / 2 + rng.gumbel(size=60))]
             if is_pure:
-                noise = rng.laplace(0, rounds / (1 - share))
+                noise = rng.laplace(0, rounds / ((1 - share) * epsilon))
             else:
-                noise = rng.normal(0, (rounds / (2 * (1 - share) * numbers.rho)) ** 0.5)
-            p = p * np.exp(4 * (asked @ (truth - p) + noise / numbers.rows) * asked)
+                noise = rng.normal(0, (rounds / (2 * (1 - share) * budget)) ** 0.5)
+            p = p * np.exp(4 * ((numbers.rows * asked @ truth + noise) / total - asked @ p) * asked)
             p /= p.sum()
-        failures += numbers.rows * np.abs(queries @ (truth - average)).max() > found.alpha
+        failures += np.abs(numbers.rows * queries @ truth - total * queries @ average).max() > found.alpha
     assert failures == 0
 
 
-@pytest.mark.parametrize("numbers", [SAMPLE, LARGE])
+def test_a_step_from_a_wrong_number_of_rows_lowers_the_divergence_as_proved():
+    rng = np.random.default_rng(12)
+    for _ in range(300):
+        truth, present = (rng.dirichlet(np.full(12, 0.4)) + 1e-12 for _ in range(2))
+        truth, present = truth / truth.sum(), present / present.sum()
+        query, rows = rng.random(12), 100.0
+        off, noise = rng.normal(0, 5, size=2)
+        d = query @ truth - query @ present
+        moved = present * np.exp(4 * ((rows * query @ truth + noise) / (rows + off) - query @ present) * query)
+        drop = (truth * np.log(moved / moved.sum() / present)).sum()
+        assert drop >= 2 * d * d - 2 * ((abs(noise) + abs(off)) / (rows + off)) ** 2 - 1e-12
+
+
+def test_where_the_number_of_rows_is_private_it_is_measured_and_the_histogram_has_half_the_noise():
+    for is_pure in (True, False):
+        public, private = by_way(SAMPLE, is_pure=is_pure), by_way(PRIVATE, is_pure=is_pure)
+        halved = 2 if is_pure else 2**0.5
+        assert private[Way.HISTOGRAM].alpha == pytest.approx(public[Way.HISTOGRAM].alpha / halved, rel=1e-6)
+        assert public[Way.QUERIES].alpha / halved == pytest.approx(private[Way.QUERIES].alpha, rel=0.02)
+        for way in (Way.WEIGHTS, Way.SMALL_DATABASE):
+            assert public[way].alpha < private[way].alpha < 1.1 * public[way].alpha
+            assert private[way].published is None
+    # A twentieth of epsilon 1 is noise of scale 20, and a tenth of beta its tail: 2 r^(o + 1) / (1 + r) <= 1/200.
+    off = PRIVATE.measured(is_pure=True).off
+    ratio = mpmath.exp(-mpmath.mpf(1) / 20)
+    assert 2 * ratio ** (off + 1) / (1 + ratio) <= mpmath.mpf(1) / 200 < 2 * ratio**off / (1 + ratio)
+    sigma = (20 / (2 * float(rho(PRIVATE)))) ** 0.5
+    assert PRIVATE.measured(is_pure=False).off == pytest.approx(1 + sigma * 2.807034, rel=1e-3)
+
+
+@pytest.mark.parametrize("numbers", [SAMPLE, LARGE, PRIVATE])
 def test_the_small_database_has_the_least_bound_over_its_sizes(numbers):
     found = by_way(numbers, is_pure=True)[Way.SMALL_DATABASE]
-    by_hand = min(
-        numbers.rows * min(numbers.cells / 4 / m, (log(2 * numbers.queries) / (2 * m)) ** 0.5)
-        + 2 * (lgamma(numbers.cells + m) - lgamma(numbers.cells) - lgamma(m + 1) + log(20))
+    off, beta, epsilon = 0.0, 0.05, 1.0
+    if numbers is PRIVATE:
+        off, beta, epsilon = numbers.measured(is_pure=True).off, 0.045, 0.95
+    by_hand = off + min(
+        (numbers.rows + off) * min(numbers.cells / 4 / m, (log(2 * numbers.queries) / (2 * m)) ** 0.5)
+        + 2 / epsilon * (lgamma(numbers.cells + m) - lgamma(numbers.cells) - lgamma(m + 1) - log(beta))
         for m in (*range(1, 200), *(round(200 * 1.01**step) for step in range(550)))
     )
     assert found.alpha == pytest.approx(by_hand, rel=0.01)
+    if numbers is PRIVATE:
+        assert found.published is None
+        return
     assert found.alpha <= found.published
     assert found.published == pytest.approx(
         numbers.rows * ((16 * log(numbers.cells) * log(numbers.queries) + 4 * log(20)) / numbers.rows) ** (1 / 3)
@@ -230,6 +275,7 @@ def planned(name, queries, *, budget, neighbours="replace", **options):
     assert not plan.infeasible, plan.infeasible
     changed = workload.sensitivity(schema).l1
     numbers = Numbers(
+        neighbours=schema.neighbours,
         rows=10_000,
         cells=schema.universe.size,
         queries=workload.size,
@@ -253,12 +299,14 @@ def test_noise_on_each_answer_is_what_the_plans_promise(queries, epsilon):
     assert plan.bound.alpha <= alpha(Way.QUERIES, numbers, is_pure=False) <= plan.bound.alpha + 2
 
 
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1"])
-def test_noise_on_the_histogram_is_at_least_what_the_plans_promise_and_little_more(epsilon):
+def test_noise_on_the_histogram_is_at_least_what_the_plans_promise_and_little_more(epsilon, neighbours):
     whole = [{"count": {"age": {"from": 0, "to": 40}}}, {"count": {"sex": ["f", "m"]}}]
-    plan, numbers = planned("laplace-histogram", whole, budget=privacy_budget(epsilon=epsilon))
-    assert plan.bound.alpha <= alpha(Way.HISTOGRAM, numbers, is_pure=True) <= 1.4 * plan.bound.alpha
-    plan, numbers = planned("gaussian-histogram", whole, budget=privacy_budget(epsilon=epsilon, delta="0.000001"))
+    plan, numbers = planned("laplace-histogram", whole, budget=privacy_budget(epsilon=epsilon), neighbours=neighbours)
+    assert plan.bound.alpha <= alpha(Way.HISTOGRAM, numbers, is_pure=True) <= 1.4 * plan.bound.alpha + 1
+    both = privacy_budget(epsilon=epsilon, delta="0.000001")
+    plan, numbers = planned("gaussian-histogram", whole, budget=both, neighbours=neighbours)
     assert plan.bound.alpha <= alpha(Way.HISTOGRAM, numbers, is_pure=False) <= 1.4 * plan.bound.alpha + 1
 
 
@@ -276,11 +324,20 @@ def test_the_small_database_is_never_worse_planned_than_in_general():
     cells=st.integers(2, 10**30),
     queries=st.integers(1, 10**7),
     thousandths=st.integers(1, 20_000),
+    neighbours=st.sampled_from(NeighbouringRelation),
 )
 @settings(max_examples=60, deadline=None)
-def test_every_bound_falls_with_epsilon_and_grows_with_n_cells_and_queries(rows, cells, queries, thousandths):
+def test_every_bound_falls_with_epsilon_and_grows_with_n_cells_and_queries(
+    rows, cells, queries, thousandths, neighbours
+):
     numbers = replace(
-        SAMPLE, rows=rows, cells=cells, queries=queries, changed=queries, epsilon=Fraction(thousandths, 1000)
+        SAMPLE,
+        neighbours=neighbours,
+        rows=rows,
+        cells=cells,
+        queries=queries,
+        changed=queries,
+        epsilon=Fraction(thousandths, 1000),
     )
     more = {
         "epsilon": replace(numbers, epsilon=numbers.epsilon * 2),
@@ -345,10 +402,11 @@ def test_with_delta_0_there_are_the_pure_forms_alone():
 def test_every_way_has_a_formula_a_rate_and_a_source():
     for way in Way:
         for is_pure in (True, False):
-            described = four_ways.describe(way, is_pure=is_pure)
-            assert described.formula
-            assert described.rate
-            assert "20" in described.source
+            for neighbours in NeighbouringRelation:
+                described = four_ways.describe(way, is_pure=is_pure, neighbours=neighbours)
+                assert described.formula
+                assert described.rate
+                assert "20" in described.source
 
 
 @pytest.mark.parametrize(

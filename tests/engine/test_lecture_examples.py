@@ -76,6 +76,7 @@ def test_one_count_at_epsilon_a_tenth_gets_laplace_noise_of_scale_ten():
 
 def test_ten_thousand_family_names_at_epsilon_one_and_95_percent_are_within_12_2():
     numbers = four_ways.Numbers(
+        neighbours=NeighbouringRelation.ADD_REMOVE,
         rows=300_000,
         cells=10_000,
         queries=10_000,

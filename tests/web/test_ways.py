@@ -13,6 +13,7 @@ from django.urls import reverse
 from releases import services, ways
 from releases.engine import four_ways
 from releases.engine.four_ways import Axis, Way
+from releases.engine.privacy import NeighbouringRelation
 from tests.web.pages import body, field_value, inline_code, words
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -22,6 +23,10 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def show(as_, charlie):
     """Anybody who is signed in may look: there is nothing of anybody's in it."""
     return lambda **numbers: as_(charlie).get(reverse("ways"), numbers)
+
+
+def described(bound):
+    return four_ways.describe(bound.way, is_pure=bound.is_pure, neighbours=NeighbouringRelation.REPLACE)
 
 
 @pytest.mark.django_db
@@ -37,7 +42,7 @@ def test_it_begins_with_the_sample_s_numbers_and_shows_every_bound_with_formula_
     ]
     for each in four_ways.bounds(ways.sample_numbers()):
         assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
-        assert four_ways.describe(each.way, is_pure=each.is_pure).source in words(shown)
+        assert described(each).source in words(shown)
     assert body(shown).count("<math") == 16
     assert body(shown).count('<svg class="ways-chart"') == 4
 
@@ -63,6 +68,7 @@ def test_other_numbers_give_other_bounds_and_an_empty_delta_the_pure_ones_alone(
     shown = show(rows="1000000", cells="1024", queries="50", delta="", epsilon="0.5")
     assert shown.status_code == 200
     numbers = four_ways.Numbers(
+        neighbours=NeighbouringRelation.REPLACE,
         rows=10**6,
         cells=1024,
         queries=50,
@@ -75,6 +81,17 @@ def test_other_numbers_give_other_bounds_and_an_empty_delta_the_pure_ones_alone(
         assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
     assert "Approximate" not in words(shown)
     assert body(shown).count('<svg class="ways-chart"') == 2
+
+
+@pytest.mark.django_db
+def test_where_rows_come_and_go_it_begins_with_what_one_row_changes_then(show):
+    shown = show(neighbours="add_remove")
+    numbers = ways.sample_numbers(NeighbouringRelation.ADD_REMOVE)
+    assert field_value(shown, "changed") == str(numbers.changed) == "55"
+    assert "n is private" in words(shown)
+    for each in four_ways.bounds(numbers):
+        assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
+    assert show(neighbours="both").status_code == 400
 
 
 @pytest.mark.django_db
@@ -113,9 +130,10 @@ def test_the_compare_page_leads_to_it_with_the_plan_s_public_numbers(draft, as_,
     compared = as_(alice).get(reverse("compare", args=[draft.pk]))
     address = body(compared).split('href="/ways/?')[1].split('"')[0].replace("&amp;", "&")
     assert parse_qs(address) == {
+        "neighbours": ["add_remove"],
         "cells": ["10"],
         "queries": ["17"],
-        "changed": ["6"],
+        "changed": ["3"],
         "epsilon": ["0.5"],
         "delta": ["0.0000001"],
         "beta": ["0.05"],
@@ -129,13 +147,18 @@ def test_a_statistic_has_no_four_ways(draft, as_, alice):
     assert 'href="/ways/?' not in body(as_(alice).get(reverse("compare", args=[draft.pk])))
 
 
-def test_the_document_in_docs_is_what_the_command_writes(tmp_path, capsys):
-    call_command("ways", out=tmp_path)
+@pytest.mark.parametrize(
+    ("neighbours", "page"),
+    [(None, "four_ways.md"), ("add_remove", "four_ways_private_n.md")],
+    ids=["public", "private"],
+)
+def test_the_document_in_docs_is_what_the_command_writes(tmp_path, capsys, neighbours, page):
+    call_command("ways", out=tmp_path, neighbours=neighbours)
     written = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert len(written) == 5
     for name, content in written.items():
         assert (DOCS / name).read_text() == content, f"{name} is out of date: run manage.py ways"
-    assert "four_ways.md" in capsys.readouterr().out
+    assert page in capsys.readouterr().out
 
 
 def test_the_command_takes_other_numbers_and_refuses_bad_ones(tmp_path):

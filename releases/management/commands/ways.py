@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from releases import ways
 from releases.engine.errors import InvalidInput
 from releases.engine.four_ways import Numbers
-from releases.engine.privacy import exact
+from releases.engine.privacy import NeighbouringRelation, exact
 
 _WHOLE = {
     "rows": "n, rows in the table",
@@ -22,6 +22,10 @@ _WHOLE = {
 }
 
 
+#: Options that the page names as it was asked for.
+_TOLD = ("neighbours", *_WHOLE, "epsilon", "delta", "beta")
+
+
 class Command(BaseCommand):
     help = "Set four ways of releasing many counts side by side: writes four_ways.md and its charts."
     requires_system_checks = []
@@ -29,6 +33,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         for name, meaning in _WHOLE.items():
             parser.add_argument(f"--{name}", type=int, help=meaning)
+        parser.add_argument(
+            "--neighbours",
+            choices=[each.value for each in NeighbouringRelation],
+            help="what one row more or less means (default: replace)",
+        )
         for name in ("epsilon", "delta", "beta"):
             parser.add_argument(f"--{name}")
         parser.add_argument("--out", type=Path, default=Path("docs"), help="folder for the files (default: docs)")
@@ -38,7 +47,7 @@ class Command(BaseCommand):
             numbers = _numbers(options)
         except InvalidInput as error:
             raise CommandError(str(error)) from None
-        given = "".join(f" --{name} {options[name]}" for name in (*_WHOLE, "epsilon", "delta", "beta") if options[name])
+        given = "".join(f" --{name} {options[name]}" for name in _TOLD if options[name])
         options["out"].mkdir(parents=True, exist_ok=True)
         for name, content in ways.documents(numbers, command=f"manage.py ways{given}").items():
             (options["out"] / name).write_text(content, encoding="utf-8")
@@ -53,4 +62,5 @@ def _numbers(options: dict[str, Any]) -> Numbers:
     given |= {
         name: exact(options[name], field=name) for name in ("epsilon", "delta", "beta") if options[name] is not None
     }
-    return replace(ways.sample_numbers(), **given)
+    relation = NeighbouringRelation(options["neighbours"] or NeighbouringRelation.REPLACE)
+    return replace(ways.sample_numbers(relation), **given)
