@@ -103,7 +103,12 @@ class ComparedPlan:
     @property
     def formula(self) -> str:
         """The bound's formula as MathML."""
-        return "" if self.bound is None or not self.bound.formula else typeset(self.bound.formula)
+        formula = self.plan.formula if self.bound is None else self.bound.formula
+        return typeset(formula) if formula else ""
+
+    @property
+    def formula_source(self) -> str:
+        return self.plan.source if self.bound is None else self.bound.source
 
     @property
     def cost(self) -> str:

@@ -89,6 +89,14 @@ def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, neig
     assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
 
 
+@pytest.mark.parametrize(("name", "neighbours", "budget"), FEASIBLE)
+def test_every_plan_shows_the_formula_of_its_bound_and_where_it_is_from(name, neighbours, budget):
+    plan = planned(name, neighbours, budget)
+    shown = plan.bound or plan.expectation or plan
+    assert "alpha" in shown.formula
+    assert shown.source
+
+
 def test_a_plan_can_be_stored_and_made_again(name):
     plan = planned(name)
     assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan

@@ -170,6 +170,14 @@ def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, colu
     assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
 
 
+@in_every_runnable_case
+def test_every_plan_shows_the_formula_of_its_bound_and_where_it_is_from(name, columns, query):
+    plan = planned(name, columns, query)
+    shown = plan.bound or plan.expectation or plan
+    assert "alpha" in shown.formula
+    assert shown.source
+
+
 @in_every_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_plan_can_be_stored_and_made_again(name, columns, query, neighbours):

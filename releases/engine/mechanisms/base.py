@@ -108,7 +108,8 @@ class Plan(ABC):
         events: what will happen, for the accountant to price.
         parameters: the numbers of the run (noise scale, rounds, ...), as text for people and receipts.
         bound: the bound proved before the release, where there is one.
-        expectation: what simulations on public assumptions show, where no useful bound can be proved.
+        expectation: what public assumptions or the noise lead one to expect, where no useful bound can be proved.
+        formula, source: of the bound that the release will prove, where nothing is known of it before.
         work: what it takes.
         infeasible: why it cannot be run, in one sentence; empty where it can.
     """
@@ -123,6 +124,8 @@ class Plan(ABC):
     parameters: Mapping[str, str] = field(default_factory=dict)
     bound: Bound | None = None
     expectation: Bound | None = None
+    formula: str = ""
+    source: str = ""
     work: Work = Work(cells=0, seconds=0.0, bytes=0)
     infeasible: str = ""
 

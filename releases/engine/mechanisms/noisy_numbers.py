@@ -152,9 +152,6 @@ class Noised:
 @dataclass(frozen=True, kw_only=True)
 class NoisyNumbersPlan(Plan):
     noised: Noised
-    #: Of a bound that is known only with the release.
-    formula: str
-    source: str
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Adding up the table", 0.0)

@@ -329,6 +329,7 @@ class RandomizedResponse(Mechanism):
             **request.inputs(),
             column=name,
             coins=coins,
+            formula=_FORMULA,
             source=self.source,
             events=events,
             parameters=coins.parameters,
@@ -383,7 +384,6 @@ class Coins:
 class SurveyPlan(Plan):
     column: str
     coins: Coins
-    source: str
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)

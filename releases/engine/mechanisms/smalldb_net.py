@@ -114,6 +114,8 @@ class SmallDBNet(Mechanism):
             split=split,
             events=split.events(),
             parameters=self._parameters(request, count, split),
+            formula=FORMULA,
+            source=self.source,
             work=self._work(request, asked, count),
         )
 

@@ -104,6 +104,8 @@ def plan_smooth_median(request: Request, calibrate: Callable[[Fraction], Calibra
         events=events,
         parameters=parameters,
         bound=None if percent else _range_bound(request, attribute),
+        formula=_FORMULA,
+        source=_SOURCE,
         work=Work(cells=min(values, 10**9), seconds=1.0, bytes=min(values, 10**8) * 80),
     )
 
