@@ -386,12 +386,12 @@ def _weights(numbers: Numbers, is_pure: bool) -> WayBound:
         way=Way.WEIGHTS,
         is_pure=is_pure,
         alpha=float(widths[least]),
-        published=_hlm(numbers) if is_pure else None,
+        published=theorem_of_weights(numbers) if is_pure else None,
         chosen=f"{int(rounds[least[0], 0]):,} rounds, {share[0, least[1]]:.0%} of the budget for the choices",
     )
 
 
-def _hlm(numbers: Numbers) -> float | None:
+def theorem_of_weights(numbers: Numbers) -> float | None:
     """Theorem 2.2 of Hardt, Ligett and McSherry (2012), at the best T whose failure 2T/k is at most beta.
 
     It is for a public n.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
+from math import ceil, log, sqrt
 
 import numpy as np
 import pytest
@@ -357,3 +357,17 @@ def test_prefixes_too_give_synthetic_rows_to_noisy_answers():
     result = plan.run(counts, rng=StreamRandomness(b"prefix"))
     assert abs(result.total - 5_000) < 5 * sqrt(plan.noise.variance) + 50
     assert np.abs(result.distribution.marginal(("c0",)) * 5_000 - counts.counts).max() < 100
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_pmw_says_what_hardt_ligett_and_mcsherry_prove_and_what_it_leaves_to_the_fit(neighbours):
+    schema = schema_of(6, 5, 4, neighbours=neighbours)
+    plan = planned("pmw", schema, {"marginals": 2}, population=50_000, rounds=2)
+    # 74 answers: T is at most 1 = floor(74 / 40).
+    theorem = 2 * 50_000 * sqrt(log(120)) + 10 * log(74)
+    said = plan.parameters["proved of one query a round, averaged"]
+    assert said.endswith(f"; {ceil(theorem):,} by Theorem 2.2, where their number is public")
+    finite = int(said.removeprefix("within ").split(" of 50,000")[0].replace(",", ""))
+    assert 1_000 < finite < theorem / 10
+    assert plan.parameters["tables left to the fit"].startswith("1, which may be further off")
+    assert planned("pmw", schema, {"marginals": 2}, rounds=3).parameters["tables left to the fit"] == "none"

@@ -18,16 +18,17 @@ error have shares of epsilon or rho that add up to the budget, also as each choi
 
 Accuracy. Hardt, Ligett and McSherry (2012, Theorem 2.2) prove an error of 2 n √(ln|X|/T) + 10 T ln|Q|/ε with
 probability 1 - 2T/|Q| for the average of the iterates of the form that measures one query a round: more than the table
-holds unless it is very large (see the comparison of four ways), and nothing of a fit. Expected is that the fit errs no
-more than the noise of its tables; what is proved comes from the measured largest error.
+holds unless it is very large, and nothing of a fit. The plan shows it, and the smaller finite bound of the same form
+(`four_ways`), for the assumed number of rows. Expected is that the fit errs no more than the noise of its tables, which
+holds of those that were measured; what is proved comes from the measured largest error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import pi, prod, sqrt
+from math import ceil, pi, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from releases.engine.allowance import Allowance
 from releases.engine.certificate import MEASURE, Certificate
 from releases.engine.events import Event, ExponentialMechanismEvent, RepeatedEvent
 from releases.engine.fit import Measurement
+from releases.engine.four_ways import LARGEST_CELLS, LARGEST_QUERIES, Numbers, Way, alpha, theorem_of_weights
 from releases.engine.histogram import Counts
 from releases.engine.marginals import MarginalTree, marginal_tree
 from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, Progress, Request, Work, register
@@ -53,7 +55,7 @@ from releases.engine.mechanisms.fitted_tables import (
 )
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.parts import Part, answers
-from releases.engine.privacy import PureDP, decimal_text
+from releases.engine.privacy import NeighbouringRelation, PureDP, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.selection import exponential_mechanism
@@ -144,7 +146,10 @@ class PrivateMultiplicativeWeights(Mechanism):
             certificate=certificate,
             total_noise=total_noise,
             events=(*([total_noise.event] if total_noise else []), *rounds.events(), certificate.noise.event),
-            parameters=_parameters(parts, rounds, allowance, certificate, len(cells)),
+            parameters={
+                **_parameters(parts, rounds, allowance, certificate, len(cells)),
+                "proved of one query a round, averaged": _proved(request),
+            },
             expectation=expected_bound(
                 request,
                 (width,) * len(request.counts_asked.families),
@@ -181,6 +186,11 @@ def _parameters(
 ) -> dict[str, str]:
     return {
         "rounds": f"{rounds.number:,} of {candidates:,} tables",
+        "tables left to the fit": (
+            f"{candidates - rounds.number:,}, which may be further off than is expected of the others"
+            if rounds.number < candidates
+            else "none"
+        ),
         "noise": "discrete Laplace" if allowance.is_pure else "discrete Gaussian",
         "standard deviation of a measured cell": f"{sqrt(rounds.table.variance):,.1f}",
         "epsilon of each choice": decimal_text(rounds.choice),
@@ -189,6 +199,25 @@ def _parameters(
         "budget": allowance.in_words(),
         "deviation of the measured largest error": f"{sqrt(certificate.noise.variance):,.1f}",
     }
+
+
+def _proved(request: Request) -> str:
+    """What is proved of the average of iterates that measure a query a round; of another release than this one."""
+    workload, rows = request.counts_asked, request.options["population"]
+    numbers = Numbers(
+        neighbours=request.schema.neighbours,
+        rows=rows,
+        cells=max(2, min(workload.universe.size, LARGEST_CELLS)),
+        queries=min(workload.size, LARGEST_QUERIES),
+        changed=1,
+        epsilon=request.budget.epsilon / request.schema.unit.max_rows,
+        delta=Fraction(0),
+        beta=request.beta,
+    )
+    finite = alpha(Way.WEIGHTS, numbers, is_pure=True)
+    published = theorem_of_weights(replace(numbers, neighbours=NeighbouringRelation.REPLACE))
+    theorem = "" if published is None else f"; {ceil(published):,} by Theorem 2.2, where their number is public"
+    return f"within {ceil(finite):,} of {rows:,} assumed rows{theorem}"
 
 
 def _work(parts: Sequence[Part], rounds: Rounds) -> Work:
