@@ -417,9 +417,10 @@ class WaysForm(forms.Form):
 
     neighbours = forms.ChoiceField(
         label="What is protected",
+        help_text="In the first case n is public.",
         choices=[
-            (NeighbouringRelation.REPLACE.value, "what a row says (n is public)"),
-            (NeighbouringRelation.ADD_REMOVE.value, "that a row is there (n is private)"),
+            (NeighbouringRelation.REPLACE.value, "what a row says"),
+            (NeighbouringRelation.ADD_REMOVE.value, "that a row is there"),
         ],
     )
     rows = forms.CharField(max_length=120, label="n, rows in the table", help_text="A guess will do.")

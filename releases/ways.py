@@ -78,7 +78,7 @@ class Row:
     def share(self) -> str:
         """Of all rows; a bound of all of them says nothing."""
         share = self.bound.alpha / self.numbers.rows
-        return "says nothing: no count is above n" if share >= 1 else f"{100 * share:.2g}% of n"
+        return "says nothing: no count is above n" if share >= 1 else f"{100 * share:.2g}%\u00a0of\u00a0n"
 
     @property
     def published(self) -> str:
