@@ -15,6 +15,7 @@ from releases.views import (
     organisation,
     plan_files,
     queue,
+    registry,
     releases,
     sessions,
     tokens,
@@ -48,6 +49,7 @@ release_urls = [
     path("<uuid:release_id>/withdraw/", releases.withdraw, name="withdraw"),
     path("<uuid:release_id>/answers/", releases.answers, name="answers"),
     path("<uuid:release_id>/receipt/", releases.receipt, name="receipt"),
+    path("<uuid:release_id>/deployment.yaml", registry.registry, name="registry"),
     path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
     path("<uuid:release_id>/files/<str:name>", releases.download, name="download"),
 ]

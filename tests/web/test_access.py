@@ -75,6 +75,8 @@ GETS = {
     ("answers", "published"): OURS_OR_404,
     ("answers", "public"): ALL,
     ("receipt", "published"): OURS_OR_404,
+    ("registry", "published"): OURS_OR_404,
+    ("registry", "public"): ALL,
     ("receipt", "public"): ALL,
     ("download", "published"): OURS_OR_404,
     ("download", "public"): ALL,

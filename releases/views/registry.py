@@ -1,0 +1,25 @@
+"""A release's entry for the public registry of deployments, to download."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from releases.registry import registry_entry
+from releases.views.access import get_published_for
+
+
+@login_not_required
+def registry(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    entry = registry_entry(
+        release.result["receipt"],
+        address=request.build_absolute_uri(reverse("receipt", args=[release.pk])),
+        is_session=release.is_session,
+    )
+    attached = {"Content-Disposition": 'attachment; filename="deployment.yaml"'}
+    return HttpResponse(entry, content_type="application/yaml; charset=utf-8", headers=attached)
