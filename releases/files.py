@@ -101,6 +101,8 @@ def synthetic_table(universe: Universe, records: Records) -> pa.Table:
     """Synthetic rows with the values a person would expect: a category, a number within its bin."""
     columns: dict[str, Any] = {}
     for attribute in universe.attributes:
+        if attribute.name not in records.columns:
+            continue
         values = records.columns[attribute.name]
         if attribute.is_numeric:
             columns[attribute.name] = values

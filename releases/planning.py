@@ -364,12 +364,30 @@ def epsilon_scale() -> list[dict[str, Any]]:
 
 def releases_left(budget: Budget, price: accountant.Price) -> int:
     """About how many more releases of this price the budget admits (at most 1,000 are counted)."""
+    return _used_up(budget, price)[0]
+
+
+def what_runs_out(budget: Budget, price: accountant.Price) -> str:
+    """Why no further release of this price fits, once as many as do have been made; empty where 1,000 do."""
+    left, spent = _used_up(budget, price)
+    if left >= 1000:
+        return ""
+    broken: dict[str, set[str]] = {}
+    for shortfall in filters.shortfalls(spent, price, budget.caps):
+        broken.setdefault(shortfall.branch, set()).add(shortfall.column)
+    if any(all(column.endswith("delta") for column in columns) for columns in broken.values()):
+        return "The budget’s delta runs out first; releases without a delta still fit."
+    return "The budget’s epsilon runs out first."
+
+
+def _used_up(budget: Budget, price: accountant.Price) -> tuple[int, filters.Totals]:
+    """How many releases of this price fit, and what is spent after them."""
     caps, spent = budget.caps, budget.totals
     left = 0
     while left < 1000 and filters.admits(spent, price, caps):
         spent = spent.plus(filters.amounts(price, policy=caps.policy))
         left += 1
-    return left
+    return left, spent
 
 
 def questions_text(workload: Question) -> str:
@@ -428,6 +446,17 @@ def _refusal(price: accountant.Price, budget: Budget) -> str:
     if filters.admits(budget.totals, price, budget.caps):
         return ""
     left = ledger.remaining(budget)
+    if price.epsilon is not None and price.epsilon <= left.epsilon and price.delta > left.delta:
+        asked, most = (
+            decimal_text(Fraction(units, 10**accountant.DELTA_PLACES), places=accountant.DELTA_PLACES)
+            for units in (price.delta, left.delta)
+        )
+        return (
+            f"It does not fit: it takes delta {asked} all by itself, and delta {most} is left for releases that do. "
+            f"The rest of the budget's delta belongs to Gaussian noise. Type a delta of {most} or less."
+            if left.delta
+            else f"It does not fit: it takes delta {asked}, and no delta is left. A release without a delta may fit."
+        )
     units = left.pure_epsilon if price.pure_epsilon is not None else left.epsilon
     cost = cost_text(price, places=accountant.EPSILON_PLACES)
     return (

@@ -6,6 +6,7 @@ nobody paid for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from releases.engine import accountant
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.privacy import NeighbouringRelation, decimal_text
 from releases.engine.run import Release as MadeRelease
+from releases.engine.universe import CLAMP, DROP, Universe
 from releases.models import Release
 
 RECEIPT_VERSION = 1
@@ -54,6 +56,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         },
         "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
         "synthetic_rows": made.records.rows if made.records is not None else 0,
+        "synthetic_columns": list(made.records.columns) if made.records is not None else [],
         "notes": dict(result.notes),
         "software": {"name": "dpweb", "version": version("dpweb")},
         "date": at.date().isoformat(),
@@ -101,6 +104,35 @@ def accuracy_sentence(plan: Plan, alpha: float, beta: Fraction, *, says: str = "
         f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(alpha)} "
         f"of the truth, all at once."
     )
+
+
+def rules_in_words(universe: Universe) -> list[str]:
+    """What becomes of values that were not declared, in sentences. The declaration's doing alone, whatever the rows."""
+    dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
+    strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
+    clamping = [each.name for each in universe.attributes if each.outside == CLAMP]
+    catching = [each for each in universe.attributes if not each.is_numeric and each.outside != DROP]
+    rules = []
+    if dropping:
+        rules.append(
+            f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
+            f"every count. Capitals and spelling matter."
+        )
+    if strict:
+        rules.append(
+            f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
+        )
+    if clamping:
+        rules.append(
+            f"A number of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
+            f"without a number there is left out of every count."
+        )
+    rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
+    return rules
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def rows_text(alpha: float) -> str:

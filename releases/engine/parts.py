@@ -87,15 +87,10 @@ def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[
     return workload.answer(marginals.__getitem__)
 
 
-def distribution(
-    universe: Universe, described: Sequence[Universe], tables: Iterable[NDArray[np.float64]]
-) -> Distribution:
-    """Tables over some attributes each as independent components, and every attribute in none of them evenly."""
-    asked = {name for each in described for name in each.names}
-    others = [each for each in universe.attributes if each.name not in asked]
+def distribution(described: Sequence[Universe], tables: Iterable[NDArray[np.float64]]) -> Distribution:
+    """Tables over some attributes each as independent components. Of attributes in none of them it says nothing."""
     return Distribution(
-        components=(
-            *(Component(names=each.names, weights=table) for each, table in zip(described, tables, strict=True)),
-            *(Component(names=(each.name,), weights=np.full(each.size, 1 / each.size)) for each in others),
+        components=tuple(
+            Component(names=each.names, weights=table) for each, table in zip(described, tables, strict=True)
         )
     )

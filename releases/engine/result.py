@@ -36,7 +36,7 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """A distribution over the universe, as a product of independent components that cover all attributes."""
+    """A distribution over some attributes of the universe, as a product of independent components."""
 
     components: tuple[Component, ...]
 

@@ -21,8 +21,9 @@ class Records:
     """Synthetic rows, a column at a time.
 
     Attributes:
-        columns: by attribute name, in universe order; a categorical column holds positions in the attribute's
-            categories, an integer column whole numbers, a number column decimals within the bins.
+        columns: by attribute name, in universe order, those that the release tells of; a categorical column holds
+            positions in the attribute's categories, an integer column whole numbers, a number column decimals within
+            the bins.
         rows: how many there are.
     """
 
@@ -31,7 +32,10 @@ class Records:
 
 
 def synthetic_records(universe: Universe, distribution: Distribution, *, rows: int, rng: Randomness) -> Records:
-    """Make `rows` records whose marginals follow the distribution as closely as whole rows can."""
+    """Make `rows` records whose marginals follow the distribution as closely as whole rows can.
+
+    They have the attributes that the distribution speaks of. Values made up for others would be taken for statistics.
+    """
     bins: dict[str, NDArray[np.int64]] = {}
     for component in distribution.components:
         counts = controlled_counts(component.weights, rows, rng).reshape(-1)
@@ -40,7 +44,8 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
         cells = cells[_permutation(rows, rng)]
         indices = np.unravel_index(cells, component.weights.shape)
         bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
-    return Records(columns={each.name: _values(each, bins[each.name], rng) for each in universe.attributes}, rows=rows)
+    told = [each for each in universe.attributes if each.name in bins]
+    return Records(columns={each.name: _values(each, bins[each.name], rng) for each in told}, rows=rows)
 
 
 def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:

@@ -23,7 +23,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
 from releases.forms import ChoiceForm, TitleForm, WorkloadForm
 from releases.models import AuditAction, Budget, Release, ReleaseState
-from releases.receipt import percent, rows_text
+from releases.receipt import percent, rows_text, rules_in_words
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,
@@ -303,6 +303,8 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
         "left_after": max(left, 0) if left >= 0 else None,
+        "runs_out": planning.what_runs_out(budget, row.price) if budget and left >= 0 and row.price else "",
+        "rules": rules_in_words(plan.schema.universe),
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),

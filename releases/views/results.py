@@ -21,6 +21,7 @@ from releases import charts, files
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, read_question
+from releases.receipt import rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -90,6 +91,7 @@ def result_context(
     listed = matching[:MOST_LISTED]
     return {
         "receipt": receipt,
+        "rules": rules_in_words(universe),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],
         "questions_more": len(matching) - len(listed),
@@ -206,6 +208,8 @@ def _synthetic_counts(
     shape = tuple(universe[name].size for name in family.attributes)
     path = folder / f"{files.SYNTHETIC}.parquet"
     if not 0 < rows <= _MOST_COUNTED_ROWS or prod(shape) > _MOST_COUNTED_CELLS or not path.exists():
+        return None
+    if not set(family.attributes) <= set(pyarrow.parquet.read_schema(path).names):
         return None
     table = pyarrow.parquet.read_table(path, columns=list(family.attributes))
     bins = []

@@ -47,6 +47,24 @@ def test_it_says_the_charge_the_accuracy_and_that_it_cannot_be_undone(url, as_, 
     assert "10% 23.2%" in page
 
 
+def test_it_says_what_runs_out_first(draft, url, as_, alice):
+    assert "The budget’s epsilon runs out first." in words(as_(alice).get(url))
+    services.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "age"}]})
+    services.set_choice(release=draft, epsilon="0.1", delta="0.000001", mechanism_name="propose-test-release")
+    page = words(as_(alice).get(url))
+    assert "It does not fit: it takes delta 0.000001 all by itself, and delta 0.0000001 is left" in page
+    services.set_choice(release=draft, epsilon="0.1", delta="0.0000001", mechanism_name="propose-test-release")
+    page = words(as_(alice).get(url))
+    assert "Releases like this left afterwards 0" in page
+    assert "The budget’s delta runs out first; releases without a delta still fit." in page
+
+
+def test_it_says_what_becomes_of_values_that_were_not_declared_and_leads_back(url, draft, as_, alice):
+    page = as_(alice).get(url)
+    assert "Nobody has looked whether there are any." in words(page)
+    assert f'href="{reverse("columns", args=[draft.dataset_id])}"' in body(page)
+
+
 def test_looking_at_it_spends_nothing(url, as_, alice):
     as_(alice).get(url)
     assert not charges().exists()

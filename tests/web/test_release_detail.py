@@ -13,7 +13,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import files, services
+from releases.engine.universe import Schema
 from releases.models import Release
+from releases.receipt import rules_in_words
 from releases.services.releases import _change_draft
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, words
@@ -32,6 +34,28 @@ def with_synthetic(dataset, make_queued):
     assert services.execute_release(release_id=release.pk)
     release.refresh_from_db()
     return release
+
+
+def test_a_result_says_what_became_of_values_that_were_not_declared(published, as_, alice):
+    shown = words(as_(alice).get(detail(published)))
+    for rule in rules_in_words(published.dataset.universe):
+        assert rule in shown
+    confirmed = "What became of values that were not declared"
+    assert confirmed in shown
+
+
+def test_rules_are_told_for_every_kind_of_column():
+    columns = [
+        {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+        {"name": "town", "type": "categorical", "categories": ["a", "other"], "outside": "other"},
+        {"name": "age", "type": "integer", "edges": [0, 10, 20]},
+        {"name": "height", "type": "number", "edges": [0, 1, 2], "outside": "drop"},
+    ]
+    rules = rules_in_words(Schema.from_json({"version": 1, "columns": columns}).universe)
+    assert rules[0].startswith("A row whose value of sex is not exactly one of the declared categories is left out")
+    assert rules[1].startswith("A row whose height is missing or outside the declared range is left out")
+    assert rules[2].startswith("A number of age beyond the declared range counts in the first or the last bin")
+    assert rules[3] == "Any other value of town counts as other."
 
 
 def test_a_draft_s_page_is_its_questions(draft, as_, alice):

@@ -123,7 +123,7 @@ class FittedTablesPlan(Plan):
             estimates=tuple(each.astype(np.float64) for each in released),
             bound=self.certificate.bound(released, exact, rng),
             total=float(round(rows)),
-            distribution=distribution(self.schema.universe, [part.universe for part in self.parts], weights),
+            distribution=distribution([part.universe for part in self.parts], weights),
             notes=notes,
         )
 

@@ -106,4 +106,4 @@ class NoisyQueriesPlan(Plan):
             )
         rows = measured_rows([each for tables in measured for each in tables], None, None)
         weights = fit_parts(parts, measured, rows, progress)
-        return float(round(rows)), distribution(universe, [part.universe for part in parts], weights)
+        return float(round(rows)), distribution([part.universe for part in parts], weights)

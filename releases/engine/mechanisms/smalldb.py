@@ -301,7 +301,7 @@ class SmallDBPlan(Plan):
             estimates=tuple(each.astype(np.float64) * (total / self.size) for each in answers),
             bound=bound,
             total=float(total),
-            distribution=distribution(self.schema.universe, [part.universe for part in self.shape.parts], spread),
+            distribution=distribution([part.universe for part in self.shape.parts], spread),
             notes={"rows of the small database": self.size},
         )
 

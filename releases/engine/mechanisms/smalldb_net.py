@@ -195,6 +195,6 @@ class SmallDBNetPlan(Plan):
             estimates=tuple(each.astype(np.float64) * (total / size) for each in answers),
             bound=bound,
             total=float(total),
-            distribution=distribution(self.schema.universe, universes, [database / size]),
+            distribution=distribution(universes, [database / size]),
             notes={"candidate chosen": chosen},
         )
