@@ -23,7 +23,7 @@ from django.utils import timezone
 from releases import audit_log
 from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import plan_from_json
-from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan
+from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan, one_count
 from releases.engine.online import AnswerKind, Exchange, most_updates
 from releases.engine.online import Session as LiveSession
 from releases.engine.result import Result, whole_universe
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from releases.engine.histogram import Counts
 
 MECHANISM = "pmw-online"
+#: Questions that a session is planned for where nobody says how many.
+USUAL_QUESTIONS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,9 +109,13 @@ def change_session(
         InvalidInput: a value breaks its rule.
         Refusal: it is no draft any more.
     """
-    # What the bound speaks of is the number of questions; the workload merely names the universe.
-    set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
-    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=options)
+    # What the bound speaks of is the number of questions; the workload is one count, and merely names the universe.
+    universe = release.dataset.universe
+    if universe is None:
+        raise Refusal("Declare the dataset's columns first.")
+    set_questions(release=release, workload=one_count(universe).to_json())
+    asked = {"questions": USUAL_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
+    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=asked)
 
 
 def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts: Counts, rng: Any) -> bool:

@@ -27,15 +27,15 @@ from django.views.decorators.http import require_POST
 from releases import audit_log, files, planning, services
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
-from releases.engine.mechanisms.pmw_online import OnlinePlan
+from releases.engine.mechanisms.pmw_online import OnlinePlan, one_count
 from releases.engine.online import AnswerKind, SessionOver
 from releases.engine.privacy import PrivacyBudget, privacy_budget
 from releases.engine.universe import Schema, Universe, number, plain
-from releases.engine.workload import all_marginals, read_count
+from releases.engine.workload import read_count
 from releases.forms import AskForm, SessionForm
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.receipt import percent, rows_text
-from releases.services.sessions import MECHANISM
+from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
 from releases.views.questions import MOST_TICKED_COLUMNS, column_field, predicate
 from releases.views.wizard import budget_text, protection_text
@@ -88,7 +88,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
     given = request.POST if request.method == "POST" else request.GET
-    first = {"epsilon": "1", "delta": "0", "beta": "0.05", "questions": 1000, "population": 10_000}
+    first = {"epsilon": "1", "delta": "0", "beta": "0.05", "questions": USUAL_QUESTIONS, "population": 10_000}
     form = SessionForm(given if "epsilon" in given else first)
     plan, problem = None, ""
     if form.is_valid():
@@ -122,7 +122,7 @@ def _plan(schema: Schema, form: SessionForm) -> Plan:
 
 @lru_cache(maxsize=256)
 def _planned(schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]) -> Plan:
-    workload = all_marginals(schema.universe, 1)
+    workload = one_count(schema.universe)
     return mechanism(MECHANISM).plan(schema, workload, budget=budget, beta=beta, options=dict(options))
 
 
@@ -321,7 +321,7 @@ def _page_context(
         "free_margin": rows_text(plan.rules.public_half_width),
         "paid_margin": rows_text(plan.rules.paid_half_width),
         "total_margin": rows_text(live.total_half_width) if live.total_half_width else "",
-        "is_larger": live.total > plan.options["population"],
+        "is_larger": live.total > plan.options["population"] and plan.rules.updates < plan.rules.questions,
         "population": plan.options["population"],
         "answer": _past(shown, live, universe) if shown is not None else None,
         "again": again,

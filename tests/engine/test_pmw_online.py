@@ -59,7 +59,7 @@ class Forbidden:
 
 @pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
 def test_most_answers_are_free_and_paid_ones_are_at_most_those_reserved(budget):
-    plan = plan_for(budget)
+    plan = plan_for(budget, updates=30)
     session, truth, rng = opened(plan)
     for query in all_queries(plan):
         session.ask(query, truth, rng=rng)
@@ -136,8 +136,21 @@ def test_a_session_that_expected_fewer_rows_ends_rather_than_answer_without_a_bo
         list(asked)
 
 
+def test_no_more_updates_are_reserved_than_there_are_questions_and_few_questions_have_a_small_bound():
+    few, many = plan_for(questions=100), plan_for(questions=100_000)
+    asked = len(all_queries(few))
+    assert few.rules.questions == max(asked, 100)
+    assert few.rules.updates <= few.rules.questions
+    assert plan_for(updates=4_000).rules.updates == plan_for().rules.questions
+    assert few.expectation.alpha < many.expectation.alpha / 3
+    # As many updates as questions: whatever the table, none is left without a proved bound.
+    session, truth, rng = opened(plan_for(updates=4_000, population=10))
+    for query in all_queries(few):
+        session.ask(query, truth, rng=rng)
+
+
 def test_more_questions_than_the_bound_speaks_of_are_refused():
-    plan = plan_for()
+    plan = plan_for(updates=30)
     session, truth, rng = opened(plan)
     for query in all_queries(plan):
         session.ask(query, truth, rng=rng)

@@ -55,6 +55,7 @@ from releases.engine.online import AnswerKind, Rules, Session, SessionOver, most
 from releases.engine.privacy import ApproxDP, PureDP, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result, whole_universe
+from releases.engine.universe import Universe
 from releases.engine.workload import Count, Family, Marginal, Prefix, Workload
 
 #: Shares of beta: the total, the threshold's noise, the comparisons' noise, the paid answers' noise.
@@ -106,7 +107,9 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
         workload = request.counts_asked
         questions = max(request.options["questions"] or 0, workload.size)
         setting = _Setting.of(request, questions=questions)
-        candidates = [request.options["updates"]] if request.options["updates"] else _numbers_of_updates()
+        # More updates than questions can never be used.
+        reserved = request.options["updates"]
+        candidates = [min(reserved, questions)] if reserved else _numbers_of_updates(questions)
         priced = min((_priced(setting, updates) for updates in candidates), key=lambda each: each.half_width)
         width = priced.half_width
         return OnlinePlan(
@@ -362,10 +365,12 @@ def _rules(
     slack = laplace_max_quantile(
         scale=threshold_scale, count=thresholds, beta=setting.beta_of("threshold")
     ) + laplace_max_quantile(scale=query_scale, count=2 * setting.questions, beta=setting.beta_of("queries"))
-    # c updates suffice for the expected table: ln|X| n² / (2 gap²) < c.
-    gap = ceil(setting.expected_rows * sqrt(log(setting.cells) / (2 * updates)) * 1.0001) + 1
+    # c updates suffice for the expected table: ln|X| n² / (2 gap²) < c. As many as there are questions always do.
+    gap = 1
+    if updates < setting.questions:
+        gap = ceil(setting.expected_rows * sqrt(log(setting.cells) / (2 * updates)) * 1.0001) + 1
+        assert most_updates(setting.cells, gap=gap - 0.5, rows=setting.expected_rows) < updates
     threshold = slack + ceil(setting.total_half_width) + gap
-    assert most_updates(setting.cells, gap=gap - 0.5, rows=setting.expected_rows) < updates
     return Rules(
         updates=updates,
         questions=setting.questions,
@@ -385,8 +390,9 @@ def _with_total(setting: _Setting, *events: Event) -> tuple[Event, ...]:
     return events if setting.total_noise is None else (setting.total_noise.event, *events)
 
 
-def _numbers_of_updates() -> list[int]:
-    return sorted({floor(exp(step / 8)) for step in range(8 * 9) if exp(step / 8) <= _MOST_UPDATES})
+def _numbers_of_updates(questions: int) -> list[int]:
+    most = min(questions, _MOST_UPDATES)
+    return sorted({most, *(floor(exp(step / 8)) for step in range(8 * 9) if exp(step / 8) <= most)})
 
 
 def _epsilon_of_share(rho: Fraction) -> Fraction:
@@ -402,3 +408,8 @@ def _rounded(value: Fraction) -> Fraction:
     """A shorter fraction, not larger, so that receipts can be read."""
     unit = 10 ** max(0, 9 - floor(log(float(value), 10)))
     return Fraction(floor(value * unit), unit)
+
+
+def one_count(universe: Universe) -> Workload:
+    """What a session is planned with, whose questions are not known yet: one count, which merely names the universe."""
+    return Workload(universe=universe, families=(Count(attributes=universe.names[:1], bins=((0,),)),))
