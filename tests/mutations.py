@@ -85,6 +85,23 @@ MUTATIONS = (
         test="tests/engine/test_neighbouring_counts.py::test_laplace_noise_on_cells_is_not_seen_to_spend_more_than_it_claims",
     ),
     Mutation(
+        name="weighted-scale-over-the-square-of-the-weight",
+        file="releases/engine/additive.py",
+        text="return self.l1_sensitivity / (self.epsilon * self.weight)",
+        instead="return self.l1_sensitivity / (self.epsilon * self.weight**2)",
+        test="tests/engine/test_weights.py::test_noise_is_drawn_at_one_scale_over_each_importance",
+    ),
+    Mutation(
+        name="weighted-scale-for-an-unweighted-sensitivity",
+        file="releases/engine/workload.py",
+        text="l1=rows * self._most_changed(schema, self.weights),",
+        instead="l1=rows * self._most_changed(schema, (1,) * len(self.families)),",
+        test=(
+            "tests/engine/test_weights.py::"
+            "test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_of_it_on_some"
+        ),
+    ),
+    Mutation(
         name="sum-sensitivity-of-the-range-alone",
         file="releases/engine/sensitivity.py",
         text="return max(abs(self.lowest), abs(self.highest))",

@@ -213,15 +213,18 @@ def _laplace(event: kinds.LaplaceEvent) -> Forms:
     return Forms(epsilon=epsilon, rho=rho_of_laplace(epsilon=epsilon))
 
 
-@_prices(kinds.DiscreteLaplaceEvent)
-def _discrete_laplace(event: kinds.DiscreteLaplaceEvent) -> Forms:
+@_prices(kinds.DiscreteLaplaceEvent, kinds.WeightedDiscreteLaplaceEvent)
+def _discrete_laplace(event: kinds.DiscreteLaplaceEvent | kinds.WeightedDiscreteLaplaceEvent) -> Forms:
     # Where one unit moves one count by one, the privacy loss takes the two values +-epsilon of randomized
-    # response, so the continuous law's smaller rho is not to be had.
+    # response, so the continuous law's smaller rho is not to be had. With weights, answers that move by d_i lose
+    # at most sum |d_i| w_i / s, which is the weighted l1 change over s.
     return _pure(1 / event.noise_multiplier)
 
 
-@_prices(kinds.GaussianEvent, kinds.DiscreteGaussianEvent)
-def _gaussian(event: kinds.GaussianEvent | kinds.DiscreteGaussianEvent) -> Forms:
+@_prices(kinds.GaussianEvent, kinds.DiscreteGaussianEvent, kinds.WeightedDiscreteGaussianEvent)
+def _gaussian(
+    event: kinds.GaussianEvent | kinds.DiscreteGaussianEvent | kinds.WeightedDiscreteGaussianEvent,
+) -> Forms:
     return Forms(epsilon=None, rho=rho_of_gaussian(noise_variance=event.noise_variance))
 
 

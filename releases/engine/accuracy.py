@@ -7,7 +7,7 @@ used; each quantile is rounded outwards, to a whole count where noise is whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import erfc
 
 from releases.engine.errors import InvalidInput
 
@@ -126,6 +127,77 @@ def gaussian_max_quantile(*, variance: Fraction, count: int, beta: float) -> int
     # tails[m] = Pr[|X| > m]
     tails = 2 * upper[1:] / (2 * upper[0] - law[0])
     return int(np.argmax(tails <= allowed))
+
+
+def laplace_weighted_quantile(*, scale: Fraction, counts: Mapping[int, int], beta: float) -> int:
+    """The least u with Pr[some |X| > u // w, X a draw of weight w] <= beta, all draws independent.
+
+    A draw of weight w is discrete Laplace of scale `scale`/w, so every draw is allowed as many of its own scales.
+
+    Args:
+        counts: from w to the number of its draws.
+    """
+    weights = np.array(list(counts))
+    t = float(scale) / weights
+
+    def tails(within: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(2 * np.exp(-(within + 1) / t) / (1 + np.exp(-1 / t)))
+
+    return _weighted_quantile(tails, counts, beta)
+
+
+def gaussian_weighted_quantile(*, variance: Fraction, counts: Mapping[int, int], beta: float) -> int:
+    """The same of discrete Gaussian draws, of variance `variance`/w² where the weight is w.
+
+    Tails are summed from the law itself; where that has too many points, Pr[|X| > m] <= Pr[|N(0, sigma²)| >= m]
+    (Canonne, Kamath and Steinke 2020, Proposition 25), which is one count wider at most.
+    """
+    rarest = -np.expm1(np.log1p(-beta) / sum(counts.values()))
+    laws = [_gaussian_tails(float(variance) / weight**2, rarest, _LARGEST_LATTICE // len(counts)) for weight in counts]
+    deviations = np.sqrt(2 * float(variance)) / np.array(list(counts))
+
+    def tails(within: NDArray[np.int64]) -> NDArray[np.float64]:
+        found = erfc(within / deviations)
+        for position, (law, most) in enumerate(zip(laws, within.tolist(), strict=True)):
+            if most < len(law):
+                found[position] = law[most]
+        return np.asarray(found)
+
+    return _weighted_quantile(tails, counts, beta)
+
+
+def _gaussian_tails(sigma2: float, rarest: float, most: int) -> NDArray[np.float64]:
+    """Pr[|X| > m] for m = 0, 1, ... down to that rare; nothing where it takes more than so many points."""
+    reach = int(np.ceil(np.sqrt(2 * sigma2 * np.log(4 / rarest)))) + 2
+    if 2 * reach > most:
+        return np.zeros(0)
+    law = np.exp(-(np.arange(2 * reach, dtype=np.float64) ** 2) / (2 * sigma2))
+    upper = np.cumsum(law[::-1])[::-1]
+    return np.asarray(2 * upper[1 : reach + 1] / (2 * upper[0] - law[0]))
+
+
+def _weighted_quantile(
+    tails: Callable[[NDArray[np.int64]], NDArray[np.float64]], counts: Mapping[int, int], beta: float
+) -> int:
+    """The least whole u for which the draws of each weight w all stay within u // w, with probability 1 - beta.
+
+    Draws are whole, so what is allowed to them changes at whole u alone. `tails` are those of one draw of each weight.
+    """
+    weights, draws = np.array(list(counts)), np.array(list(counts.values()))
+    allowed = -np.log1p(-beta) * (1 - _SLACK)
+
+    def holds(reach: int) -> bool:
+        with np.errstate(divide="ignore"):
+            missed = -np.log1p(-np.minimum(tails(reach // weights), 1.0))
+        return bool((draws * missed).sum() <= allowed)
+
+    low, high = -1, 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sinh
 from typing import Protocol
@@ -13,11 +14,19 @@ from numpy.typing import NDArray
 from releases.engine.accuracy import (
     gaussian_max_quantile,
     gaussian_sum_quantile,
+    gaussian_weighted_quantile,
     laplace_max_quantile,
     laplace_sum_quantile,
+    laplace_weighted_quantile,
 )
 from releases.engine.calibration import zcdp_budget
-from releases.engine.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event
+from releases.engine.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    WeightedDiscreteGaussianEvent,
+    WeightedDiscreteLaplaceEvent,
+)
 from releases.engine.noise import discrete_gaussian, discrete_laplace
 from releases.engine.privacy import ApproxDP, decimal_text
 from releases.engine.randomness import Randomness
@@ -27,13 +36,22 @@ from releases.engine.workload import Sensitivity
 class Noise(Protocol):
     """One law of additive noise on whole numbers.
 
+    On answers of different weights it is calibrated to the sensitivity of the weighted answers. Then it is the law on
+    an answer of weight 1, and that on an answer of weight w has a w-th of its scale (`of_weight`).
+
     Attributes:
         event: what adding it to a vector of the calibrated sensitivity is, for the accountant.
+        weighted_event: the same of adding to each answer the law of its weight.
         parameters: for people and receipts.
     """
 
     @property
     def event(self) -> Event: ...
+
+    @property
+    def weighted_event(self) -> Event: ...
+
+    def of_weight(self, weight: int) -> Noise: ...
 
     @property
     def parameters(self) -> dict[str, str]: ...
@@ -49,6 +67,14 @@ class Noise(Protocol):
         """What the largest of `count` independent draws exceeds with probability at most beta."""
         ...
 
+    def largest_weighted(self, counts: Mapping[int, int], *, beta: float) -> dict[int, float]:
+        """By weight, what the largest of its draws exceeds; any exceeds its own with probability at most beta.
+
+        Args:
+            counts: by weight, how many independent draws.
+        """
+        ...
+
     def sum(self, *, count: int, beta: float) -> float:
         """What the absolute sum of `count` independent draws exceeds with probability at most beta."""
         ...
@@ -56,18 +82,26 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaplaceNoise:
-    """Discrete Laplace noise of scale Δ1/ε: ε-DP (Dwork and Roth 2014, Theorem 3.6, on the integers)."""
+    """Discrete Laplace noise of scale Δ1/(ε w): ε-DP (Dwork and Roth 2014, Theorem 3.6, on the integers)."""
 
     epsilon: Fraction
     l1_sensitivity: int
+    weight: int = 1
 
     @property
     def scale(self) -> Fraction:
-        return self.l1_sensitivity / self.epsilon
+        return self.l1_sensitivity / (self.epsilon * self.weight)
 
     @property
     def event(self) -> Event:
         return DiscreteLaplaceEvent(noise_multiplier=1 / self.epsilon)
+
+    @property
+    def weighted_event(self) -> Event:
+        return WeightedDiscreteLaplaceEvent(noise_multiplier=1 / self.epsilon)
+
+    def of_weight(self, weight: int) -> LaplaceNoise:
+        return replace(self, weight=weight)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -83,16 +117,21 @@ class LaplaceNoise:
     def largest(self, *, count: int, beta: float) -> float:
         return float(laplace_max_quantile(scale=self.scale, count=count, beta=beta))
 
+    def largest_weighted(self, counts: Mapping[int, int], *, beta: float) -> dict[int, float]:
+        reach = laplace_weighted_quantile(scale=self.scale, counts=counts, beta=beta)
+        return {weight: float(reach // weight) for weight in counts}
+
     def sum(self, *, count: int, beta: float) -> float:
         return laplace_sum_quantile(scale=self.scale, count=count, beta=beta)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GaussianNoise:
-    """Discrete Gaussian noise of variance Δ2²/(2ρ): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4)."""
+    """Discrete Gaussian noise of variance Δ2²/(2ρ w²): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorems 4, 14)."""
 
     rho: Fraction
     l2_sensitivity_squared: int
+    weight: int = 1
 
     @staticmethod
     def within(budget: ApproxDP, sensitivity: Sensitivity) -> GaussianNoise:
@@ -102,11 +141,18 @@ class GaussianNoise:
 
     @property
     def exact_variance(self) -> Fraction:
-        return self.l2_sensitivity_squared / (2 * self.rho)
+        return self.l2_sensitivity_squared / (2 * self.rho * self.weight**2)
 
     @property
     def event(self) -> Event:
         return DiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+
+    @property
+    def weighted_event(self) -> Event:
+        return WeightedDiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+
+    def of_weight(self, weight: int) -> GaussianNoise:
+        return replace(self, weight=weight)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -125,6 +171,10 @@ class GaussianNoise:
 
     def largest(self, *, count: int, beta: float) -> float:
         return float(gaussian_max_quantile(variance=self.exact_variance, count=count, beta=beta))
+
+    def largest_weighted(self, counts: Mapping[int, int], *, beta: float) -> dict[int, float]:
+        reach = gaussian_weighted_quantile(variance=self.exact_variance, counts=counts, beta=beta)
+        return {weight: float(reach // weight) for weight in counts}
 
     def sum(self, *, count: int, beta: float) -> float:
         return gaussian_sum_quantile(variance=self.exact_variance, count=count, beta=beta)

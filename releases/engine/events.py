@@ -326,6 +326,40 @@ class DiscreteGaussianEvent(Event):
         return f"discrete Gaussian noise of variance {size} times the squared l2 sensitivity"
 
 
+@_event("weighted_discrete_laplace")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedDiscreteLaplaceEvent(Event):
+    """Independent discrete Laplace noise on integers x_i of weights w_i, of scale s / w_i on the i-th.
+
+    noise_multiplier = s / (l1 sensitivity of the vector of the w_i x_i).
+    """
+
+    noise_multiplier: Multiplier
+
+    def in_words(self) -> str:
+        size = _shown(self.noise_multiplier)
+        return f"discrete Laplace noise of scale {size} times the weighted l1 sensitivity over each answer's weight"
+
+
+@_event("weighted_discrete_gaussian")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedDiscreteGaussianEvent(Event):
+    """Independent discrete Gaussian noise on integers x_i of weights w_i, of variance (sigma / w_i)**2 on the i-th.
+
+    noise_variance = sigma**2 / (l2 sensitivity of the vector of the w_i x_i)**2 (Canonne, Kamath and Steinke
+    2020, Theorem 14, which lets each coordinate have its own sigma).
+    """
+
+    noise_variance: Variance
+
+    def in_words(self) -> str:
+        size = _shown(self.noise_variance)
+        return (
+            f"discrete Gaussian noise of variance {size} times the squared weighted l2 sensitivity over the square of "
+            f"each answer's weight"
+        )
+
+
 # Choosing
 
 

@@ -2,13 +2,14 @@
 
 A query asks how many rows lie in a set of cells. Queries come in families that share a marginal: all cells of
 a marginal, one predicate, or all prefixes of an attribute; a family's answers are a linear map of that marginal,
-with coefficients 0 and 1.
+with coefficients 0 and 1. A family's weight says how much its answers matter beside the others': mechanisms that add
+noise to each answer give it that much less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from itertools import combinations
@@ -27,6 +28,8 @@ WORKLOAD_VERSION = 1
 #: A release of more answers than this is a mistake, and no page or file of it could be read.
 MOST_ANSWERS = 50_000_000
 MOST_FAMILIES = 200_000
+#: Enough to tell questions apart; beyond, the rest would be noise alone.
+MOST_WEIGHT = 1_000
 #: How many cells are enumerated to find a sensitivity exactly; beyond, a proven upper bound is used.
 _ENUMERATED_CELLS = 4_000_000
 _ENUMERATED_PAIRS = 2_000
@@ -43,6 +46,7 @@ class Marginal:
 
     kind: ClassVar[str] = "marginal"
     attributes: tuple[str, ...]
+    weight: int = 1
 
     def cells(self, universe: Universe) -> int:
         return prod(universe[name].size for name in self.attributes)
@@ -63,7 +67,7 @@ class Marginal:
             yield tuple(labels[i] for labels, i in zip(all_labels, index, strict=True))
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
-        return {"marginal": list(self.attributes)}
+        return {"marginal": list(self.attributes), **_weight_to_json(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +82,7 @@ class Count:
     kind: ClassVar[str] = "count"
     attributes: tuple[str, ...]
     bins: tuple[tuple[int, ...], ...]
+    weight: int = 1
 
     def cells(self, universe: Universe) -> int:
         return 1
@@ -107,13 +112,14 @@ class Count:
         """The same set of rows without the conditions that every bin meets (one is kept where all do)."""
         pairs = list(zip(self.attributes, self.bins, strict=True))
         kept = [(name, bins) for name, bins in pairs if len(bins) < universe[name].size] or pairs[:1]
-        return Count(attributes=tuple(name for name, _ in kept), bins=tuple(bins for _, bins in kept))
+        return replace(self, attributes=tuple(name for name, _ in kept), bins=tuple(bins for _, bins in kept))
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {
             "count": {
                 name: _bins_to_json(universe[name], bins) for name, bins in zip(self.attributes, self.bins, strict=True)
-            }
+            },
+            **_weight_to_json(self),
         }
 
 
@@ -123,6 +129,7 @@ class Prefix:
 
     kind: ClassVar[str] = "prefix"
     attributes: tuple[str, ...]
+    weight: int = 1
 
     def cells(self, universe: Universe) -> int:
         return universe[self.attributes[0]].size
@@ -142,15 +149,20 @@ class Prefix:
             yield (range_label(attribute, tuple(range(last + 1))),)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
-        return {"prefix": self.attributes[0]}
+        return {"prefix": self.attributes[0], **_weight_to_json(self)}
 
 
 Family: TypeAlias = Marginal | Count | Prefix
 
 
+def unweighted(family: Family) -> Family:
+    """The same questions at weight 1: by these two families are told to ask the same."""
+    return family if family.weight == 1 else replace(family, weight=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """How far one privacy unit can move the whole vector of answers.
+    """How far one privacy unit can move the whole vector of answers, or of answers times their weights.
 
     Attributes:
         l1: the greatest sum of absolute changes, in counts.
@@ -186,7 +198,7 @@ class Workload:
 
     Attributes:
         universe: what the queries are about.
-        families: in the order asked; a family asked twice is kept once.
+        families: in the order asked; a family asked twice is kept once, with the last of its weights.
     """
 
     universe: Universe
@@ -195,7 +207,9 @@ class Workload:
     def __post_init__(self) -> None:
         if not self.families:
             raise InvalidInput("queries", 0, "must hold at least one query")
-        object.__setattr__(self, "families", tuple(dict.fromkeys(self.families)))
+        for family in self.families:
+            _check_weight(family.weight)
+        object.__setattr__(self, "families", tuple({unweighted(each): each for each in self.families}.values()))
         if self.size > MOST_ANSWERS:
             raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MOST_ANSWERS:,} answers")
 
@@ -203,6 +217,17 @@ class Workload:
     def size(self) -> int:
         """k, the number of answers."""
         return sum(family.cells(self.universe) for family in self.families)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """Of each family its weight; all 1 where they are equal, for a weight says something beside others alone."""
+        given = tuple(family.weight for family in self.families)
+        return given if self.is_weighted else (1,) * len(given)
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether some questions matter more than others."""
+        return len({family.weight for family in self.families}) > 1
 
     @cached_property
     def marginals(self) -> tuple[tuple[str, ...], ...]:
@@ -229,36 +254,55 @@ class Workload:
         bound: the sum over families of the most each can change.
         """
         rows = schema.unit.max_rows
-        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            change = self._most_answers_of_one_row()
-        else:
-            change = self._most_answers_changed_by_replacing()
+        change = self._most_changed(schema, (1,) * len(self.families))
         return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)
 
-    def _most_answers_of_one_row(self) -> int:
-        """max_x Σ_q q(x): each marginal counts a row once; predicates and prefixes depend on the cell."""
-        marginals = sum(isinstance(family, Marginal) for family in self.families)
-        columns = self._uneven_answers()
+    def weighted_sensitivity(self, schema: Schema) -> Sensitivity:
+        """Δ1 and Δ2² of the vector of all answers, each times its weight w.
+
+        Noise of scale Δ1/(ε w) on each answer q loses Σ |d_q| ε w_q / Δ1 <= ε when the answers move by d, and variance
+        Δ2²/(2 ρ w²) has Σ d_q² w_q² 2 ρ / (2 Δ2²) <= ρ. The maximum is over one unit at a time, so weights of questions
+        that no one row touches together do not add up. Since d is in {-1, 0, 1} for one row, Δ2² is the greatest sum
+        of w² over changed answers as Δ1 is that of w; exact or an upper bound as `sensitivity`.
+        """
+        rows = schema.unit.max_rows
+        return Sensitivity(
+            l1=rows * self._most_changed(schema, self.weights),
+            l2_squared=rows * rows * self._most_changed(schema, tuple(weight * weight for weight in self.weights)),
+        )
+
+    def _most_changed(self, schema: Schema, costs: Sequence[int]) -> int:
+        """The most that one row can change, where each changed answer of a family counts as its cost."""
+        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
+            return self._most_answers_of_one_row(costs)
+        return self._most_answers_changed_by_replacing(costs)
+
+    def _most_answers_of_one_row(self, costs: Sequence[int]) -> int:
+        """max_x Σ_q c_q q(x): each marginal counts a row once; predicates and prefixes depend on the cell."""
+        priced = list(zip(self.families, costs, strict=True))
+        marginals = sum(cost for family, cost in priced if isinstance(family, Marginal))
+        columns = self._uneven_answers(costs)
         if columns is not None:
             return marginals + int(columns.sum(axis=0).max(initial=0))
-        return sum(_most_of(family, self.universe) for family in self.families)
+        return sum(cost * _most_of(family, self.universe) for family, cost in priced)
 
-    def _most_answers_changed_by_replacing(self) -> int:
-        """max_{x,y} Σ_q |q(x) - q(y)|, the diameter of the cells' answer vectors in l1.
+    def _most_answers_changed_by_replacing(self, costs: Sequence[int]) -> int:
+        """max_{x,y} Σ_q c_q |q(x) - q(y)|, the diameter of the cells' answer vectors in l1.
 
         A row that a declared rule drops has answer vector 0, so the pairs include it. A marginal changes in two
         cells at most, a predicate in one, a prefix family of m bins in m - 1 (m with a dropped row).
         """
         may_drop = self.universe.may_drop
-        one_row = self._most_answers_of_one_row()
-        marginals = sum(2 for family in self.families if isinstance(family, Marginal))
-        columns = self._uneven_answers()
+        one_row = self._most_answers_of_one_row(costs)
+        priced = list(zip(self.families, costs, strict=True))
+        marginals = sum(2 * cost for family, cost in priced if isinstance(family, Marginal))
+        columns = self._uneven_answers(costs)
         if columns is not None and columns.shape[1] <= _ENUMERATED_PAIRS:
             changed = marginals + _diameter(columns)
         else:
             changed = 0
-            for family in self.families:
-                changed += (
+            for family, cost in priced:
+                changed += cost * (
                     2
                     if isinstance(family, Marginal)
                     else 1
@@ -268,29 +312,31 @@ class Workload:
         changed = min(changed, 2 * one_row)
         return max(changed, one_row) if may_drop else changed
 
-    def _uneven_answers(self) -> NDArray[np.int8] | None:
-        """q(x) for all predicates and prefixes (rows) and all cells of the attributes they use (columns).
+    def _uneven_answers(self, costs: Sequence[int]) -> NDArray[np.integer[Any]] | None:
+        """c_q q(x) for all predicates and prefixes (rows) and all cells of the attributes they use (columns).
 
         None where that is too large to enumerate.
         """
-        uneven = [family for family in self.families if not isinstance(family, Marginal)]
-        used = sorted({name for family in uneven for name in family.attributes}, key=self.universe.axis)
+        priced = zip(self.families, costs, strict=True)
+        uneven = [(family, cost) for family, cost in priced if not isinstance(family, Marginal)]
+        used = sorted({name for family, _ in uneven for name in family.attributes}, key=self.universe.axis)
         shape = tuple(self.universe[name].size for name in used)
-        rows = sum(family.cells(self.universe) for family in uneven)
+        rows = sum(family.cells(self.universe) for family, _ in uneven)
         if not uneven:
             return np.zeros((1, 1), dtype=np.int8)
         if prod(shape) * rows > _ENUMERATED_CELLS:
             return None
         blocks = []
-        for family in uneven:
+        for family, cost in uneven:
             axes = [used.index(name) for name in family.attributes]
             for answer in range(family.cells(self.universe)):
                 unit = np.zeros(family.cells(self.universe))
-                unit[answer] = 1
+                unit[answer] = cost
                 table = family.adjoint(unit, tuple(shape[axis] for axis in axes))
                 spread = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
                 blocks.append(np.broadcast_to(table.reshape(spread), shape).reshape(-1))
-        return np.asarray(blocks, dtype=np.int8)
+        # At most the square of a weight, which 32 bits hold; sums are taken in 64.
+        return np.asarray(blocks, dtype=np.int8 if max(costs) == 1 else np.int32)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -314,13 +360,19 @@ class Workload:
         queries = value.get("queries")
         if not isinstance(queries, list) or not queries:
             raise InvalidInput("queries", queries, "must be a list with at least one query")
-        families: list[Family] = []
+        weights: dict[Family, int] = {}
         for position, query in enumerate(queries):
             try:
-                families.extend(_families(query, universe))
+                families = _families(query, universe)
+                for family in families:
+                    # A family asked again keeps its weight unless another is given.
+                    weights[family] = query.get("weight", weights.get(family, 1))
             except InvalidInput as error:
                 raise InvalidInput(f"queries[{position}].{error.field}", error.value, error.rule) from None
-        return Workload(universe=universe, families=tuple(families))
+        return Workload(
+            universe=universe,
+            families=tuple(replace(family, weight=w) if w != 1 else family for family, w in weights.items()),
+        )
 
 
 #: What a release answers.
@@ -382,10 +434,21 @@ def _families(query: object, universe: Universe) -> Iterable[Family]:
     if len(kinds) != 1:
         known = ", ".join((*readers, *STATISTIC_WORDS))
         raise InvalidInput("query", ", ".join(map(str, query)), f"must have one of {known}")
-    unknown = set(query) - {kinds[0]} - ({"columns"} if kinds == ["marginals"] else set())
+    unknown = set(query) - {kinds[0], "weight"} - ({"columns"} if kinds == ["marginals"] else set())
     if unknown:
         raise InvalidInput("query", ", ".join(sorted(map(str, unknown))), "is not a known field")
+    _check_weight(query.get("weight", 1))
     return readers[kinds[0]](query, universe)
+
+
+def _check_weight(weight: object) -> None:
+    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= MOST_WEIGHT:
+        raise InvalidInput("weight", weight, f"must be a whole number from 1 to {MOST_WEIGHT:,}")
+
+
+def _weight_to_json(family: Family) -> dict[str, int]:
+    """Left out at 1, so that what was stored before there were weights stays as it is."""
+    return {} if family.weight == 1 else {"weight": family.weight}
 
 
 def _all_marginals(query: dict[str, Any], universe: Universe) -> Iterable[Family]:
@@ -486,7 +549,7 @@ def _most_of(family: Family, universe: Universe) -> int:
     return family.cells(universe) if isinstance(family, Prefix) else 1
 
 
-def _diameter(columns: NDArray[np.int8]) -> int:
+def _diameter(columns: NDArray[np.integer[Any]]) -> int:
     """The greatest l1 distance between two columns."""
     unique = np.unique(columns, axis=1).astype(np.int32)
     return max(int(np.abs(unique - unique[:, [i]]).sum(axis=0).max()) for i in range(unique.shape[1]))

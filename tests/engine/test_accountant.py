@@ -34,6 +34,8 @@ from releases.engine.events import (
     ReportNoisyMaxEvent,
     SparseVectorEvent,
     SubsampledEvent,
+    WeightedDiscreteGaussianEvent,
+    WeightedDiscreteLaplaceEvent,
 )
 from releases.engine.privacy import NeighbouringRelation
 
@@ -111,8 +113,9 @@ def test_every_amount_is_rounded_up():
     assert (tiny.delta, tiny.rho_delta) == (1, 1)
 
 
-def test_a_gaussian_has_an_exact_rho_no_pure_form_and_an_approximate_one_only_with_a_delta():
-    event = DiscreteGaussianEvent(noise_variance=25)
+@pytest.mark.parametrize("kind", [DiscreteGaussianEvent, WeightedDiscreteGaussianEvent])
+def test_a_gaussian_has_an_exact_rho_no_pure_form_and_an_approximate_one_only_with_a_delta(kind):
+    event = kind(noise_variance=25)
     pure = price([event], delta=Fraction(0))
     assert pure == Price(pure_epsilon=None, epsilon=None, delta=0, rho=EPSILON_UNITS // 50, rho_delta=0)
     found = price([event], delta=MILLIONTH)
@@ -171,6 +174,7 @@ def test_one_dear_event_among_many_cheap_ones_is_added_and_the_rest_converted():
     [
         (LaplaceEvent(noise_multiplier=2), 0.5, 0.5 + math.exp(-0.5) - 1),
         (DiscreteLaplaceEvent(noise_multiplier=2), 0.5, 0.5 * math.tanh(0.25)),
+        (WeightedDiscreteLaplaceEvent(noise_multiplier=2), 0.5, 0.5 * math.tanh(0.25)),
         (ExponentialMechanismEvent(epsilon=Fraction(1, 2)), 0.5, 0.25 / 8),
         (ReportNoisyMaxEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),
         (PermuteAndFlipEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),

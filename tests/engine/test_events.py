@@ -30,6 +30,8 @@ from releases.engine.events import (
     ReportNoisyMaxEvent,
     SparseVectorEvent,
     SubsampledEvent,
+    WeightedDiscreteGaussianEvent,
+    WeightedDiscreteLaplaceEvent,
     declared_relations,
     event_from_json,
 )
@@ -53,6 +55,8 @@ EXAMPLES: tuple[Event, ...] = (
     ParallelEvent(events=(PureEvent(epsilon=HALF), PureEvent(epsilon=Fraction(1))), neighbours="add_remove"),
     SubsampledEvent(event=PureEvent(epsilon=HALF), rate=Fraction(1, 10), scheme="poisson", neighbours="add_remove"),
     GroupedEvent(event=PureEvent(epsilon=HALF), size=3),
+    WeightedDiscreteLaplaceEvent(noise_multiplier=Fraction(7)),
+    WeightedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
 )
 
 rationals = st.fractions(min_value=Fraction(1, 50), max_value=20, max_denominator=10**6)
@@ -117,6 +121,8 @@ def test_the_stored_form_never_changes():
         "parallel": ["events", "kind", "neighbours"],
         "subsampled": ["event", "kind", "neighbours", "rate", "scheme"],
         "grouped": ["event", "kind", "size"],
+        "weighted_discrete_laplace": ["kind", "noise_multiplier"],
+        "weighted_discrete_gaussian": ["kind", "noise_variance"],
     }
     assert LaplaceEvent(noise_multiplier=Fraction(10, 3)).to_json() == {
         "kind": "laplace",

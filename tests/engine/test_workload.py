@@ -170,7 +170,12 @@ def test_the_adjoint_is_the_adjoint(queries):
         ({"prefix": "wage"}, "queries[0].prefix", "declared column"),
         ({"median": "age"}, "queries[0].query", "must have one of"),
         ({"prefix": "age", "marginals": 1}, "queries[0].query", "must have one of"),
-        ({"prefix": "age", "weight": 1}, "queries[0].query", "not a known field"),
+        ({"prefix": "age", "colour": 1}, "queries[0].query", "not a known field"),
+        ({"prefix": "age", "weight": 0}, "queries[0].weight", "must be a whole number from 1 to 1,000"),
+        ({"count": {"sex": ["f"]}, "weight": 1001}, "queries[0].weight", "must be a whole number from 1 to 1,000"),
+        ({"marginals": 1, "weight": 2.5}, "queries[0].weight", "must be a whole number from 1 to 1,000"),
+        ({"marginal": ["age"], "weight": "2"}, "queries[0].weight", "must be a whole number from 1 to 1,000"),
+        ({"marginal": ["age"], "weight": True}, "queries[0].weight", "must be a whole number from 1 to 1,000"),
         ({}, "queries[0].query", "must be an object"),
     ],
 )

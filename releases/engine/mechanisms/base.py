@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -189,6 +189,7 @@ class Mechanism(ABC):
         source: paper, theorem, page.
         options: the choices it leaves to the curator.
         answers: the statistics it answers; none for a mechanism that answers counts.
+        uses_weights: whether the weights of a workload decide where its noise goes.
     """
 
     name: ClassVar[str]
@@ -197,6 +198,7 @@ class Mechanism(ABC):
     source: ClassVar[str]
     options: ClassVar[tuple[Option, ...]] = (ROWS,)
     answers: ClassVar[tuple[type[Statistic], ...]] = ()
+    uses_weights: ClassVar[bool] = False
 
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
@@ -224,7 +226,10 @@ class Mechanism(ABC):
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
-        return self._plan(request)
+        plan = self._plan(request)
+        if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
+            return plan
+        return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})
 
     def can_answer(self, workload: Question) -> bool:
         """Whether it is a mechanism for this kind of question at all."""
@@ -294,6 +299,9 @@ def too_many_cells(request: Request, *, cells: int, bytes_each: int) -> Infeasib
     work = Work(cells=shown, seconds=float(shown) * 1e-7, bytes=shown * bytes_each)
     return infeasible(request, reason, work=work)
 
+
+#: What a plan says of weights that change nothing in it.
+_WEIGHTS_UNUSED = "not used: this mechanism treats all questions alike"
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."

@@ -4,10 +4,14 @@ The noise is calibrated to what one privacy unit can change in the whole vector 
 (`Workload.sensitivity`), not to the number of queries where these overlap less. The bound is the exact quantile of
 the largest of k independent draws. Noisy answers disagree with one another; synthetic rows, whose answers agree, are
 made from a distribution fitted to the noisy marginals (`fit`), which is post-processing.
+
+An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
+to the answers times their weights (`Workload.weighted_sensitivity`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,25 +31,62 @@ from releases.engine.workload import Count, Prefix, Workload
 
 #: Synthetic rows are made of noisy answers where fitting takes less than about half a minute.
 _MOST_FITTED_CELLS = 10_000_000
+#: To make the table of a sampler: measured, 0.05 at the most.
+_SECONDS_A_LAW = 0.05
+#: The bound of weighted answers: all are allowed as many of their own scales.
+_WEIGHTED_FORMULA = (
+    r"\alpha_w = \left\lfloor \frac{u}{w} \right\rfloor,\quad"
+    r" u = \min\left\{u : \prod_w \Pr\left[|X_w| \le \frac{u}{w}\right]^{k_w} \ge 1 - \beta\right\}"
+)
+#: Weights whose noise is said one by one; of more, the least and the greatest.
+_MOST_SAID = 6
 
 
 def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: str) -> Plan:
-    answers = request.counts_asked.size
-    width = noise.largest(count=answers, beta=float(request.beta))
+    """The plan of noise on each answer.
+
+    Args:
+        noise: on an answer of weight 1, calibrated to the weighted sensitivity of the workload.
+        formula: of the bound where all weights are equal.
+    """
+    workload, beta = request.counts_asked, float(request.beta)
+    answers, weights = workload.size, workload.weights
+    if workload.is_weighted:
+        counts: Counter[int] = Counter()
+        for family, weight in zip(workload.families, weights, strict=True):
+            counts[weight] += family.cells(workload.universe)
+        widths = noise.largest_weighted(counts, beta=beta)
+    else:
+        widths = {1: noise.largest(count=answers, beta=beta)}
     return NoisyQueriesPlan(
         **request.inputs(),
         noise=noise,
-        events=(noise.event,),
-        parameters=noise.parameters,
+        events=(noise.weighted_event if workload.is_weighted else noise.event,),
+        parameters=_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters,
         bound=Bound(
             beta=request.beta,
-            half_widths=(width,) * len(request.counts_asked.families),
+            half_widths=tuple(widths[weight] for weight in weights),
             proof=Proof.BEFORE,
-            formula=formula,
+            formula=_WEIGHTED_FORMULA if workload.is_weighted else formula,
             source=source,
         ),
-        work=_work(answers, described_parts(request.counts_asked)),
+        work=_work(answers, described_parts(workload), laws=len(widths)),
     )
+
+
+def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
+    """The noise of each weight, where these differ. Sensitivities are of the answers times their weights."""
+    different = sorted(set(weights))
+    said = different if len(different) <= _MOST_SAID else [different[0], different[-1]]
+    laws = [(weight, noise.of_weight(weight).parameters) for weight in said]
+    parameters = {}
+    for name, value in laws[0][1].items():
+        values = {weight: parts[name] for weight, parts in laws}
+        if len(set(values.values())) == 1:
+            parameters[f"weighted {name}" if "sensitivity" in name else name] = value
+        else:
+            parameters[name] = "; ".join(f"{each} at importance {weight:,}" for weight, each in values.items())
+    return parameters
 
 
 def described_parts(workload: Workload) -> tuple[Part, ...]:
@@ -57,11 +98,11 @@ def described_parts(workload: Workload) -> tuple[Part, ...]:
     return parts if max(part.universe.size for part in parts) <= _MOST_FITTED_CELLS else ()
 
 
-def _work(answers: int, parts: Sequence[Part]) -> Work:
+def _work(answers: int, parts: Sequence[Part], *, laws: int) -> Work:
     cells = sum(part.universe.size for part in parts)
     return Work(
         cells=max(answers, cells),
-        seconds=0.2 + answers * 4e-7 + fit_seconds(parts),
+        seconds=0.2 + answers * 4e-7 + (laws - 1) * _SECONDS_A_LAW + fit_seconds(parts),
         bytes=answers * 24 + cells * BYTES_EACH,
     )
 
@@ -74,11 +115,24 @@ class NoisyQueriesPlan(Plan):
         progress("Counting the table", 0.0)
         exact = np.concatenate(self.counts_asked.answer(counts.marginal))
         progress("Adding noise", 0.3)
-        noisy = self.counts_asked.split(exact + self.noise.draw(exact.shape, rng))
+        noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
         assert self.bound is not None
         estimates = tuple(each.astype(np.float64) for each in noisy)
         total, described = self._described(estimates, within(progress, "Fitting synthetic rows", 0.4, 0.95))
         return Result(estimates=estimates, bound=self.bound, total=total, distribution=described)
+
+    def _drawn(self, answers: int, rng: Randomness) -> NDArray[np.int64]:
+        """Noise on all answers; those of one weight are drawn together, for a sampler's table is made for each law."""
+        workload = self.counts_asked
+        if not workload.is_weighted:
+            return self.noise.draw(answers, rng)
+        cells = [family.cells(workload.universe) for family in workload.families]
+        weight_of = np.repeat(np.array(workload.weights, dtype=np.int16), cells)
+        drawn = np.empty(answers, dtype=np.int64)
+        for weight in sorted(set(workload.weights)):
+            places = np.flatnonzero(weight_of == weight)
+            drawn[places] = self.noise.of_weight(weight).draw(places.size, rng)
+        return drawn
 
     def _described(
         self, estimates: Sequence[NDArray[np.float64]], progress: Callable[[float], None]
@@ -91,7 +145,10 @@ class NoisyQueriesPlan(Plan):
         if not parts:
             return 1.0, None
         measured: list[list[Measurement]] = [[] for _ in parts]
-        for family, estimate in zip(self.counts_asked.families, estimates, strict=True):
+        variances = {weight: self.noise.of_weight(weight).variance for weight in set(self.counts_asked.weights)}
+        for family, weight, estimate in zip(
+            self.counts_asked.families, self.counts_asked.weights, estimates, strict=True
+        ):
             if isinstance(family, Count):
                 continue
             position = next(i for i, part in enumerate(parts) if family.attributes in part.asked)
@@ -101,7 +158,7 @@ class NoisyQueriesPlan(Plan):
                 Measurement(
                     axes=parts[position].universe.axes(family.attributes),
                     table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
-                    variance=self.noise.variance * (2 if is_prefix else 1),
+                    variance=variances[weight] * (2 if is_prefix else 1),
                 )
             )
         rows = measured_rows([each for tables in measured for each in tables], None, None)

@@ -1,0 +1,381 @@
+"""Weights of questions: the price stays the same, noise moves from what matters to what matters less, bounds follow.
+
+Privacy is held against brute force: all neighbours of a small universe, and the scales that samplers were given.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from releases.engine import accountant
+from releases.engine.accuracy import (
+    gaussian_max_quantile,
+    gaussian_weighted_quantile,
+    laplace_max_quantile,
+    laplace_weighted_quantile,
+)
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.verification.cases import counts_of
+from releases.engine.workload import Marginal, Workload
+
+from .recording import record
+
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
+    {"name": "sex", "type": "categorical", "categories": ["f", "m"], "outside": "m"},
+]
+ASKED = [{"marginal": ["age", "sex"]}, {"prefix": "age"}, {"count": {"sex": ["f"]}}]
+PURE, APPROXIMATE = PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+RELATIONS = ["add_remove", "replace"]
+NOISY = ["laplace-queries", "gaussian-queries"]
+COUNTING = [name for name, each in mechanisms().items() if not each.answers]
+
+weights = st.one_of(st.integers(1, 4), st.integers(1, 1000))
+
+
+def schema_of(neighbours="add_remove", max_rows=1):
+    unit = {"kind": "row"} if max_rows == 1 else {"kind": "person", "id": "p", "max_rows": max_rows}
+    return Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours, "unit": unit})
+
+
+def weighted(given_weights, asked=ASKED):
+    return [{**query, "weight": each} for query, each in zip(asked, given_weights, strict=True)]
+
+
+def planned(name, queries, *, schema=None, budget=None, beta=Fraction(1, 20)):
+    schema = schema or schema_of()
+    budget = budget or (PURE if name.startswith("laplace") else APPROXIMATE)
+    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+    return mechanism(name).plan(schema, workload, budget=budget, beta=beta)
+
+
+def all_changes(plan):
+    """How the answers differ between neighbours that are one row, or a pair of rows, long."""
+    universe = plan.schema.universe
+    rows = [[row] for row in itertools.product((0, 10, 20), (0, 1))]
+    answers = [np.concatenate(plan.workload.answer(counts_of(universe, each).marginal)) for each in [*rows, []]]
+    if plan.schema.neighbours == "add_remove":
+        return [each * plan.schema.unit.max_rows for each in answers]
+    pairs = itertools.combinations(answers, 2)
+    return [(one - other) * plan.schema.unit.max_rows for one, other in pairs]
+
+
+def drawn_scales(plan, sampler, parameter):
+    """For each answer, the exact scale or variance of the noise that a run drew for it."""
+    recording = record(lambda rng: plan.run(counts_of(plan.schema.universe, [(0, 0)] * 5), rng=rng), seed=b"scales")
+    by_weight = {}
+    sorted_weights = sorted(set(plan.workload.weights))
+    draws = [dict(draw.parameters) for draw in recording.draws if draw.sampler == sampler]
+    assert len(draws) == len(sorted_weights)
+    for weight, draw in zip(sorted_weights, draws, strict=True):
+        by_weight[weight] = Fraction(draw[parameter])
+    cells = [family.cells(plan.schema.universe) for family in plan.workload.families]
+    return [by_weight[weight] for weight, size in zip(plan.workload.weights, cells, strict=True) for _ in range(size)]
+
+
+# Privacy
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.integers(1, 3))
+def test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_of_it_on_some(given, relation, rows):
+    plan = planned("laplace-queries", weighted(given), schema=schema_of(relation, rows))
+    scales = drawn_scales(plan, "discrete_laplace", "scale")
+    losses = [
+        sum(abs(int(moved)) / scale for moved, scale in zip(change, scales, strict=True))
+        for change in all_changes(plan)
+    ]
+    assert max(losses) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.integers(1, 3))
+def test_gaussian_noise_as_drawn_costs_at_most_rho_on_all_neighbours_and_all_of_it_on_some(given, relation, rows):
+    plan = planned("gaussian-queries", weighted(given), schema=schema_of(relation, rows))
+    variances = drawn_scales(plan, "discrete_gaussian", "variance")
+    costs = [
+        sum(int(moved) ** 2 / (2 * variance) for moved, variance in zip(change, variances, strict=True))
+        for change in all_changes(plan)
+    ]
+    assert max(costs) == plan.noise.rho
+
+
+def test_noise_is_drawn_at_one_scale_over_each_importance():
+    """A row of age 0 and sex f is in a cell of weight 1, in 3 running totals of weight 4 and in a count of weight 2."""
+    plan = planned("laplace-queries", weighted((1, 4, 2)))
+    assert drawn_scales(plan, "discrete_laplace", "scale") == [Fraction(15)] * 6 + [Fraction(15, 4)] * 3 + [
+        Fraction(15, 2)
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.sampled_from(NOISY))
+def test_a_weighted_plan_is_priced_at_its_budget_and_wastes_less_than_a_hair(given, relation, name):
+    plan = planned(name, weighted(given), schema=schema_of(relation))
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    unit = 10**accountant.EPSILON_PLACES
+    if name == "laplace-queries":
+        assert price.pure_epsilon == unit
+    else:
+        assert unit * (1 - 1e-6) <= price.epsilon <= unit
+        assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_questions_that_no_row_touches_together_do_not_add_up(relation):
+    """Counts of two bins: a row is in one of them, so the sum of the groups' own maxima would be too much noise."""
+    asked = [{"count": {"age": {"to": 10}}, "weight": 3}, {"count": {"age": {"from": 10, "to": 20}}, "weight": 2}]
+    plan = planned("laplace-queries", asked, schema=schema_of(relation))
+    assert plan.noise.l1_sensitivity == (3 if relation == "add_remove" else 5)
+    assert plan.workload.weighted_sensitivity(plan.schema).l2_squared == (9 if relation == "add_remove" else 13)
+
+
+def test_a_weighted_workload_too_large_to_enumerate_is_bounded_from_above():
+    columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(0, 1001, 10))} for i in range(4)]
+    queries = [
+        {"count": {f"c{i}": {"from": 100, "to": 500} for i in range(4)}, "weight": 7},
+        {"prefix": "c0", "weight": 2},
+        {"marginal": ["c1"]},
+    ]
+    for relation, l1 in (("add_remove", 7 + 2 * 100 + 1), ("replace", 7 + 2 * 99 + 2)):
+        schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": relation})
+        asked = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+        assert asked.weighted_sensitivity(schema).l1 >= l1
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", NOISY)
+def test_neighbours_are_drawn_for_alike_and_lie_within_the_weighted_sensitivity(name, relation, monkeypatch):
+    """What is fitted to the noisy tables is post-processing, and left out."""
+    monkeypatch.setattr(
+        "releases.engine.mechanisms.noisy_queries.fit_parts",
+        lambda parts, tables, rows, progress: [np.ones(part.universe.shape) for part in parts],
+    )
+    row = st.tuples(st.integers(0, 29), st.integers(0, 1))
+
+    @settings(max_examples=60, deadline=None, database=None)
+    @given(st.tuples(weights, weights, weights), st.lists(row, max_size=9), row, row, st.binary(min_size=4, max_size=8))
+    def compared(given, shared, one, other, seed):
+        plan = planned(name, weighted(given), schema=schema_of(relation))
+        tables = [*shared, one], [*shared, other] if relation == "replace" else shared
+        runs = [
+            record(lambda rng, table=table: plan.run(counts_of(plan.schema.universe, table), rng=rng), seed=seed)
+            for table in tables
+        ]
+        assert runs[0].draws
+        assert runs[0].flow == runs[1].flow
+        moved = [first - second for first, second in zip(*(run.result.estimates for run in runs), strict=True)]
+        pairs = list(zip(plan.workload.weights, moved, strict=True))
+        if name == "laplace-queries":
+            assert sum(weight * np.abs(each).sum() for weight, each in pairs) <= plan.noise.l1_sensitivity
+        else:
+            assert sum(weight**2 * (each**2).sum() for weight, each in pairs) <= plan.noise.l2_sensitivity_squared
+
+    compared()
+
+
+# Equal weights
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_equal_weights_leave_every_plan_as_it_is_without_weights(name):
+    plain, ones, threes = (
+        planned(name, queries, budget=APPROXIMATE) for queries in (ASKED, weighted((1, 1, 1)), weighted((3, 3, 3)))
+    )
+    assert ones == plain
+    assert ones.to_json() == plain.to_json()
+    assert replace(threes, workload=plain.workload) == plain
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_equal_weights_draw_what_no_weights_draw(name):
+    results = []
+    for queries in (ASKED, weighted((7, 7, 7))):
+        plan = planned(name, queries)
+        results.append(plan.run(counts_of(plan.schema.universe, [(1, 0)] * 9), rng=StreamRandomness(b"alike")))
+    assert json.dumps(results[0].to_json()) == json.dumps(results[1].to_json())
+
+
+@pytest.mark.parametrize("name", [name for name in COUNTING if name not in NOISY])
+def test_a_mechanism_that_uses_no_weights_says_so_and_changes_no_number(name):
+    plain, plan = (planned(name, queries, budget=APPROXIMATE) for queries in (ASKED, weighted((5, 1, 2))))
+    assert (plan.events, plan.bound, plan.expectation, plan.work) == (
+        plain.events,
+        plain.bound,
+        plain.expectation,
+        plain.work,
+    )
+    said = {} if plan.infeasible else {"importance": "not used: this mechanism treats all questions alike"}
+    assert plan.parameters == {**plain.parameters, **said}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_a_weighted_plan_can_be_stored_and_made_again(name):
+    plan = planned(name, weighted((5, 1, 2)))
+    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+# What is asked
+
+
+def test_a_weight_survives_json_and_is_left_out_at_1():
+    universe = schema_of().universe
+    stored = {"version": 1, "queries": [*weighted((2, 1000), ASKED[:2]), ASKED[2]]}
+    asked = Workload.from_json(stored, universe)
+    assert asked.to_json() == stored
+    assert asked.weights == (2, 1000, 1)
+    assert Workload.from_json({"version": 1, "queries": weighted((1, 1, 1))}, universe).to_json() == {
+        "version": 1,
+        "queries": ASKED,
+    }
+
+
+def test_a_question_asked_twice_is_kept_once_with_the_last_weight_given():
+    universe = schema_of().universe
+
+    def weights_of(*queries):
+        asked = Workload.from_json({"version": 1, "queries": list(queries)}, universe)
+        return [(family.title(universe), family.weight) for family in asked.families]
+
+    age = {"marginal": ["age"]}
+    assert weights_of({"marginals": 1}, {**age, "weight": 5}) == [("age", 5), ("sex", 1)]
+    assert weights_of({**age, "weight": 5}, {"marginals": 1}) == [("age", 5), ("sex", 1)]
+    assert weights_of({**age, "weight": 5}, {**age, "weight": 1}) == [("age", 1)]
+    twice = Workload(
+        universe=universe, families=(Marginal(attributes=("age",)), Marginal(attributes=("age",), weight=4))
+    )
+    assert [family.weight for family in twice.families] == [4]
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1001, 2.0, True, "3", None])
+def test_a_weight_that_is_no_whole_number_from_1_to_1000_is_refused(weight):
+    universe = schema_of().universe
+    with pytest.raises(InvalidInput, match=r"weight: .* must be a whole number from 1 to 1,000"):
+        Workload(universe=universe, families=(Marginal(attributes=("age",), weight=weight),))
+
+
+# Accuracy
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_an_important_question_is_closer_to_the_truth_by_its_importance(name):
+    plan = planned(name, weighted((1, 4, 2)))
+    least, greatest, middle = plan.bound.half_widths
+    # A half width is rounded down to a whole count where the next lower one would not hold.
+    assert least // 4 == greatest
+    assert least // 2 == middle
+    assert plan.bound.alpha == least
+    plain = planned(name, ASKED)
+    assert greatest < plain.bound.alpha < least
+
+
+def miss_probability(tail, reach, counts):
+    """Pr[some draw of weight w is above reach // w], from the tail of one draw."""
+    return -np.expm1(sum(count * np.log1p(-tail(weight, reach // weight)) for weight, count in counts.items()))
+
+
+def laplace_tail(scale, weight, most):
+    t = float(scale) / weight
+    return 2 * np.exp(-(most + 1) / t) / (1 + np.exp(-1 / t))
+
+
+def gaussian_tail(variance, weight, most):
+    law = np.exp(-(np.arange(-800, 801, dtype=float) ** 2) * weight**2 / (2 * float(variance)))
+    return law[np.abs(np.arange(-800, 801)) > most].sum() / law.sum()
+
+
+@pytest.mark.parametrize("counts", [{1: 3, 2: 40}, {1: 500, 7: 1}, {3: 10, 5: 10, 11: 10}, {1: 1, 1000: 10**6}])
+@pytest.mark.parametrize("beta", [0.2, 0.05, 1e-6])
+def test_the_weighted_quantiles_are_the_least_that_hold(counts, beta):
+    scale, variance = Fraction(20), Fraction(500)
+    found = laplace_weighted_quantile(scale=scale, counts=counts, beta=beta)
+    assert miss_probability(lambda *at: laplace_tail(scale, *at), found, counts) <= beta
+    assert miss_probability(lambda *at: laplace_tail(scale, *at), found - 1, counts) > beta * (1 - 1e-6)
+    found = gaussian_weighted_quantile(variance=variance, counts=counts, beta=beta)
+    assert miss_probability(lambda *at: gaussian_tail(variance, *at), found, counts) <= beta
+    assert miss_probability(lambda *at: gaussian_tail(variance, *at), found - 1, counts) > beta * (1 - 1e-6)
+
+
+def test_the_weighted_quantile_of_one_weight_is_the_quantile_of_the_largest_draw():
+    for amount, count in ((Fraction(7, 2), 1), (Fraction(30), 250), (Fraction(900), 10**6)):
+        found = laplace_weighted_quantile(scale=amount, counts={1: count}, beta=0.05)
+        assert found == laplace_max_quantile(scale=amount, count=count, beta=0.05)
+        found = gaussian_weighted_quantile(variance=amount**2, counts={1: count}, beta=0.05)
+        assert found == gaussian_max_quantile(variance=amount**2, count=count, beta=0.05)
+
+
+def test_a_gaussian_law_of_too_many_points_is_bounded_by_the_normal_one_at_most_one_count_wider():
+    summed = gaussian_weighted_quantile(variance=Fraction(30_000) ** 2, counts={1: 50, 2: 50}, beta=0.05)
+    bounded = gaussian_weighted_quantile(variance=Fraction(30_000) ** 2, counts={1: 50, 2: 50, 900: 1}, beta=0.05)
+    assert summed <= bounded <= summed * 1.001
+    found = gaussian_weighted_quantile(variance=Fraction(10**7) ** 2, counts={1: 10, 3: 10}, beta=0.05)
+    within_normal = miss_probability(lambda weight, most: 2 * norm.sf(most * weight / 10**7), found, {1: 10, 3: 10})
+    assert within_normal == pytest.approx(0.05, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_the_weighted_bound_covers_as_often_as_it_says_and_one_for_less_noise_does_not(name):
+    """2,000 runs at beta 0.2. A true bound fails with probability below 1e-9, as one for 0.8 of the noise passes."""
+    runs, beta = 2000, Fraction(1, 5)
+    plan = planned(name, weighted((1, 6, 2)), beta=beta)
+    least, most = binom.ppf([1e-9, 1 - 1e-9], runs, float(beta))
+    noise = plan.noise
+    scaled = (
+        replace(noise, epsilon=noise.epsilon / Fraction(4, 5))
+        if name == "laplace-queries"
+        else replace(noise, rho=noise.rho / Fraction(16, 25))
+    )
+    narrower = scaled.largest_weighted({1: 6, 2: 1, 6: 3}, beta=float(beta))
+    rng = StreamRandomness(f"weighted coverage {name}".encode())
+    missed = missed_narrower = 0
+    for _ in range(runs):
+        drawn = plan.workload.split(plan._drawn(plan.workload.size, rng))
+        off = [np.abs(each).max() for each in drawn]
+        missed += any(each > width for each, width in zip(off, plan.bound.half_widths, strict=True))
+        missed_narrower += any(each > narrower[weight] for each, weight in zip(off, plan.workload.weights, strict=True))
+    assert missed <= most
+    assert missed_narrower > most
+    # Nor is it wider than it need be: rounding to whole counts costs little at these scales.
+    assert missed >= least * 0.75
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, monkeypatch):
+    seen = []
+
+    def fitted(parts, measured, rows, progress):
+        seen.extend(each.variance for tables in measured for each in tables)
+        return [np.ones(part.universe.shape) for part in parts]
+
+    monkeypatch.setattr("releases.engine.mechanisms.noisy_queries.fit_parts", fitted)
+    plan = planned(name, weighted((2, 3, 9)))
+    plan.run(counts_of(plan.schema.universe, [(1, 1)] * 50), rng=StreamRandomness(b"fit"))
+    # A prefix is the table of its steps, with the noise of two answers in each.
+    assert seen == [plan.noise.of_weight(2).variance, 2 * plan.noise.of_weight(3).variance]
+    assert seen[0] != plan.noise.variance
+
+
+@pytest.mark.parametrize(("name", "law"), [("laplace-queries", "noise scale"), ("gaussian-queries", "noise variance")])
+def test_a_weighted_plan_says_the_noise_of_each_importance(name, law):
+    plan = planned(name, weighted((1, 2, 10)))
+    assert plan.parameters[law].count(";") == 2
+    assert plan.parameters[law].endswith("at importance 10")
+    assert any(each.startswith("weighted l") for each in plan.parameters)
+    many = [{"count": {"age": {"to": 10}, "sex": ["f"]}}, {"count": {"age": {"to": 20}, "sex": ["f"]}}]
+    many += [{"count": {"age": {"to": 10}}}, {"count": {"age": {"to": 20}}}, *ASKED]
+    plan = planned(name, weighted((1, 2, 3, 4, 5, 6, 1000), many))
+    assert plan.parameters[law].count(";") == 1
+    assert plan.parameters[law].endswith("at importance 1,000")
