@@ -25,7 +25,7 @@ from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question
 from releases.files import readable_size
 from releases.models import Budget
-from releases.receipt import accuracy_sentence, percent, rows_text
+from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
 _CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
@@ -89,6 +89,12 @@ class ComparedPlan:
         return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha)}"
 
     @property
+    def margins(self) -> list[tuple[str, str]]:
+        """The bound of each degree of importance, the most important last; empty where importance decides nothing."""
+        widths = {} if self.bound is None else bounds_by_weight(self.plan, self.bound)
+        return [(f"{weight:,}", f"± {rows_text(width)}") for weight, width in widths.items()]
+
+    @property
     def sentence(self) -> str:
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
@@ -98,7 +104,7 @@ class ComparedPlan:
                 f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
                 f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
             )
-        return accuracy_sentence(self.plan, self.bound.alpha, self.bound.beta, says=self.bound.says)
+        return accuracy_sentence(self.plan, self.bound)
 
     @property
     def formula(self) -> str:
@@ -407,7 +413,9 @@ def questions_text(workload: Question) -> str:
     ]
     parts += [f"running totals of {_counted(prefixes, 'column')}"] if prefixes else []
     parts += [_counted(counts, "single count")] if counts else []
-    return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}"
+    weights = sorted({family.weight for family in workload.families})
+    importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if workload.is_weighted else ""
+    return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}{importance}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -14,13 +14,17 @@ from math import ceil
 from typing import Any
 
 from releases.engine import accountant
+from releases.engine.accuracy import Bound
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.privacy import NeighbouringRelation, decimal_text
 from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Universe
+from releases.engine.workload import Workload
 from releases.models import Release
 
 RECEIPT_VERSION = 1
+#: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
+_MOST_TOLD = 3
 
 
 def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
@@ -52,7 +56,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "cost": cost_of(plan),
         "bound": {
             **result.bound.to_json(),
-            "sentence": accuracy_sentence(plan, result.bound.alpha, result.bound.beta, says=result.bound.says),
+            "sentence": accuracy_sentence(plan, result.bound),
         },
         "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
         "synthetic_rows": made.records.rows if made.records is not None else 0,
@@ -93,16 +97,19 @@ def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
     )
 
 
-def accuracy_sentence(plan: Plan, alpha: float, beta: Fraction, *, says: str = "") -> str:
+def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     """The one sentence on accuracy, as it stands on every page and in every download."""
-    confidence, answers = percent(1 - beta), plan.workload.size
-    if says:
-        return f"With probability {confidence}, {says}"
+    confidence, answers = percent(1 - bound.beta), plan.workload.size
+    if bound.says:
+        return f"With probability {confidence}, {bound.says}"
     if answers == 1:
-        return f"With probability {confidence}, the count is within {rows_text(alpha)} of the truth."
+        return f"With probability {confidence}, the count is within {rows_text(bound.alpha)} of the truth."
+    more_important = sorted(bounds_by_weight(plan, bound).items())[1:]
+    told = more_important if len(more_important) <= _MOST_TOLD else more_important[-1:]
+    closer = "".join(f", those of importance {weight:,} within {rows_text(width)}" for weight, width in told)
     return (
-        f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(alpha)} "
-        f"of the truth, all at once."
+        f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(bound.alpha)} "
+        f"of the truth{closer}, all at once."
     )
 
 
@@ -133,6 +140,14 @@ def rules_in_words(universe: Universe) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def bounds_by_weight(plan: Plan, bound: Bound) -> dict[int, float]:
+    """The half width of each degree of importance; empty where importance decides nothing."""
+    workload = plan.workload
+    if not isinstance(workload, Workload) or not workload.is_weighted or not mechanism(plan.mechanism).uses_weights:
+        return {}
+    return dict(sorted(zip(workload.weights, bound.half_widths, strict=True)))
 
 
 def rows_text(alpha: float) -> str:

@@ -208,7 +208,7 @@ class Workload:
         if not self.families:
             raise InvalidInput("queries", 0, "must hold at least one query")
         for family in self.families:
-            _check_weight(family.weight)
+            check_weight(family.weight)
         object.__setattr__(self, "families", tuple({unweighted(each): each for each in self.families}.values()))
         if self.size > MOST_ANSWERS:
             raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MOST_ANSWERS:,} answers")
@@ -437,11 +437,16 @@ def _families(query: object, universe: Universe) -> Iterable[Family]:
     unknown = set(query) - {kinds[0], "weight"} - ({"columns"} if kinds == ["marginals"] else set())
     if unknown:
         raise InvalidInput("query", ", ".join(sorted(map(str, unknown))), "is not a known field")
-    _check_weight(query.get("weight", 1))
+    check_weight(query.get("weight", 1))
     return readers[kinds[0]](query, universe)
 
 
-def _check_weight(weight: object) -> None:
+def check_weight(weight: object) -> None:
+    """Refuse what is no weight.
+
+    Raises:
+        InvalidInput: naming the rule.
+    """
     if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= MOST_WEIGHT:
         raise InvalidInput("weight", weight, f"must be a whole number from 1 to {MOST_WEIGHT:,}")
 

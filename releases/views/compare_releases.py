@@ -19,7 +19,7 @@ from django.shortcuts import render
 
 from releases import files
 from releases.engine.universe import Schema
-from releases.engine.workload import Family, Workload, read_question
+from releases.engine.workload import Family, Workload, read_question, unweighted
 from releases.models import Release, ReleaseState
 from releases.receipt import percent
 from releases.views.access import get_published_for
@@ -112,7 +112,11 @@ def _queries(release: Release) -> set[str]:
     universe = Schema.from_json(receipt["schema"]).universe
     if not isinstance(read_question(receipt["workload"], universe), Workload):
         return set()
-    return {json.dumps(query, sort_keys=True) for query in receipt["workload"]["queries"]}
+    # What is asked is the same however much it mattered.
+    asked = [
+        {name: value for name, value in query.items() if name != "weight"} for query in receipt["workload"]["queries"]
+    ]
+    return {json.dumps(query, sort_keys=True) for query in asked}
 
 
 def _chosen(others: list[Release], number: str) -> Release | None:
@@ -127,8 +131,8 @@ def _chosen(others: list[Release], number: str) -> Release | None:
 def _pairs_context(first: Release, second: Release, *, question: str, page: str | None) -> dict[str, Any]:
     universe = Schema.from_json(_receipt(first)["schema"]).universe
     ours, theirs = _workload(first), _workload(second)
-    theirs_asked = set(theirs.families)
-    common = [family for family in ours.families if family in theirs_asked]
+    theirs_asked = set(map(unweighted, theirs.families))
+    common = [family for family in map(unweighted, ours.families) if family in theirs_asked]
     chosen = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else 0
     family = common[chosen if chosen < len(common) else 0]
     cells = family.cells(universe)
@@ -172,7 +176,7 @@ def _workload(release: Release) -> Workload:
 
 def _intervals(release: Release, workload: Workload, family: Family, start: int, stop: int) -> Iterator[Interval]:
     """The answers number `start` to `stop` of one family of a release."""
-    position = workload.families.index(family)
+    position = list(map(unweighted, workload.families)).index(family)
     first = sum(each.cells(workload.universe) for each in workload.families[:position])
     stored = stored_rows(files.folder_of(release) / f"{files.ANSWERS}.parquet", first + start, first + stop)
     for estimate, lower, upper in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):

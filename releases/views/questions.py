@@ -22,10 +22,12 @@ from releases.engine.workload import (
     Inquiry,
     Marginal,
     Question,
+    Workload,
     read_count,
 )
 from releases.models import Release
 from releases.statistic_forms import STATISTIC_FORMS, StatisticForm
+from releases.views.importance import ADDED, ImportanceField, is_typed, weighed, with_importance
 from releases.views.wizard import workload_of
 
 #: The kind of question that is no statistic.
@@ -39,36 +41,50 @@ MOST_TICKED_COLUMNS = 120
 _MOST_OFFERED_BINS = 200
 #: Questions listed with a button to remove them.
 _MOST_LISTED = 150
+#: Questions of one kind that are listed without being asked to.
+_MOST_OPEN = 12
 
 
 def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | None:
     """The draft's workload after the button that was pressed; None where no question is left.
 
     Raises:
-        InvalidInput: what was to be added breaks a rule.
+        InvalidInput: what was to be added, or an importance in the list, breaks a rule.
     """
-    queries = list((release.workload or {}).get("queries", []))
-    if any(word in query for query in queries for word in STATISTIC_WORDS):
-        # A statistic stands alone; counts take its place.
-        queries = []
     action = posted.get("action", "")
     if action == "clear":
         return None
+    queries = _weighed_queries(release, posted)
     if action.startswith("remove-"):
         removed = action.removeprefix("remove-")
         queries = [query for position, query in enumerate(queries) if str(position) != removed]
         if not queries:
             return None
     elif action == "marginals":
-        queries.append(_marginals(posted))
+        queries.append(with_importance(_marginals(posted), posted))
     elif action == "prefix":
-        queries.append({"prefix": posted.get("prefix", "")})
+        queries.append(with_importance({"prefix": posted.get("prefix", "")}, posted))
     elif action == "count":
         assert release.dataset.universe is not None
-        queries.append({"count": predicate(release.dataset.universe, posted)})
-    else:
+        queries.append(with_importance({"count": predicate(release.dataset.universe, posted)}, posted))
+    elif action not in ("importance", "next"):
         raise InvalidInput("action", action, "is not known; use the buttons of the page")
     return {"version": WORKLOAD_VERSION, "queries": queries}
+
+
+def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]]:
+    """The counts asked so far, with the importance typed beside them; none where a statistic is, which stands alone.
+
+    Raises:
+        InvalidInput: an importance breaks its rule.
+    """
+    queries = list((release.workload or {}).get("queries", []))
+    if any(word in query for query in queries for word in STATISTIC_WORDS):
+        return []
+    if not is_typed(posted):
+        return queries
+    workload = workload_of(release)
+    return weighed(workload, posted) if isinstance(workload, Workload) else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +215,9 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "kind": asked.kind,
         "statistic": asked.statistic,
         "asked": planning.questions_text(workload) if workload else "",
-        "groups": _groups(workload) if workload else [],
+        "groups": _groups(workload, posted) if workload else [],
+        "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,
+        "added_importance": {asked.action: posted.get(ADDED, "")},
         "orders": _orders(universe, posted.get("order", "")),
         "chosen_columns": posted.getlist("columns"),
         "typed_columns": posted.get("typed_columns", ""),
@@ -212,14 +230,23 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _groups(workload: Question) -> list[dict[str, Any]]:
+def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
     """The questions by kind, each list cut at what a page can hold."""
     universe = workload.universe
     if isinstance(workload, Inquiry):
         # One statistic, whatever its answer consists of.
         title = planning.questions_text(workload)
         shown = [{"action": "remove-0", "title": title, "answers": workload.size}]
-        return [{"title": "One statistic", "number": 1, "answers": workload.size, "shown": shown, "more": 0}]
+        return [
+            {
+                "title": "One statistic",
+                "number": 1,
+                "answers": workload.size,
+                "shown": shown,
+                "is_open": True,
+                "more": 0,
+            }
+        ]
     found: dict[tuple[int, str], list[tuple[int, Family]]] = {}
     for position, family in enumerate(workload.families):
         order = len(family.attributes)
@@ -233,7 +260,12 @@ def _groups(workload: Question) -> list[dict[str, Any]]:
     groups = []
     for (_, title), families in sorted(found.items()):
         shown = [
-            {"action": f"remove-{position}", "title": family.title(universe), "answers": family.cells(universe)}
+            {
+                "action": f"remove-{position}",
+                "title": family.title(universe),
+                "answers": family.cells(universe),
+                "importance": ImportanceField.of(family, universe, posted),
+            }
             for position, family in families[:_MOST_LISTED]
         ]
         groups.append(
@@ -242,6 +274,7 @@ def _groups(workload: Question) -> list[dict[str, Any]]:
                 "number": len(families),
                 "answers": sum(family.cells(universe) for _, family in families),
                 "shown": shown,
+                "is_open": len(families) <= _MOST_OPEN or any(each["importance"].is_wrong for each in shown),
                 "more": len(families) - len(shown),
             }
         )

@@ -32,6 +32,7 @@ from releases.views.access import (
     signed_in,
 )
 from releases.views.citation import citation
+from releases.views.importance import is_typed
 from releases.views.questions import STATISTIC_ACTIONS, Asked, asked_statistic, changed_workload, question_context
 from releases.views.results import answers_as_json, result_context
 from releases.views.sessions import address_of_plan, session_facts
@@ -124,6 +125,8 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
     elif asked.action == "next":
         if not release.workload:
             raise services.Refusal("Add at least one question before you compare mechanisms.")
+        if is_typed(request.POST):
+            services.set_questions(release=release, workload=changed_workload(release, request.POST))
         return "compare"
     elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
         workload = changed_workload(release, request.POST)
@@ -173,6 +176,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "others": planning.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
         "units": list(dict.fromkeys(row.unit for row in rows)),
+        "is_weighted": any(row.margins for row in rows),
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
         **curves,
         "beliefs": planning.belief_table(epsilon),

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases import charts, files
+from releases.engine.mechanisms.base import mechanism
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Family, Inquiry, Marginal, read_question
-from releases.receipt import rules_in_words
+from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
+from releases.receipt import rows_text, rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -99,6 +100,7 @@ def result_context(
         "find": find,
         "chosen": str(chosen),
         "chosen_title": titles[chosen],
+        **_importance(workload, family, receipt, chosen),
         "heads": family.attributes,
         "rows": rows,
         "has_synthetic": kind is not None and kind.synthetic is not None,
@@ -123,6 +125,15 @@ def result_context(
             for name, size in result["files"].items()
         ],
     }
+
+
+def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> dict[str, str]:
+    """How much the question matters and how close its counts are, where that differs from question to question."""
+    if isinstance(family, Part) or not isinstance(workload, Workload) or not workload.is_weighted:
+        return {}
+    if not mechanism(receipt["mechanism"]["name"]).uses_weights:
+        return {}
+    return {"importance": f"{family.weight:,}", "within": rows_text(receipt["bound"]["half_widths"][position])}
 
 
 def answers_as_json(folder: Path) -> Iterator[str]:
