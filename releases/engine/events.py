@@ -338,7 +338,9 @@ class WeightedDiscreteLaplaceEvent(Event):
 
     def in_words(self) -> str:
         size = _shown(self.noise_multiplier)
-        return f"discrete Laplace noise of scale {size} times the weighted l1 sensitivity over each answer's weight"
+        return (
+            f"discrete Laplace noise of scale {size} times the weighted l1 sensitivity, divided by each answer's weight"
+        )
 
 
 @_event("weighted_discrete_gaussian")
@@ -355,8 +357,8 @@ class WeightedDiscreteGaussianEvent(Event):
     def in_words(self) -> str:
         size = _shown(self.noise_variance)
         return (
-            f"discrete Gaussian noise of variance {size} times the squared weighted l2 sensitivity over the square of "
-            f"each answer's weight"
+            f"discrete Gaussian noise of variance {size} times the squared weighted l2 sensitivity, divided by the "
+            f"square of each answer's weight"
         )
 
 

@@ -21,11 +21,11 @@ _LISTED = "importance-"
 
 @dataclass(frozen=True, kw_only=True)
 class ImportanceField:
-    """The field beside a question in the list.
+    """A field for an importance.
 
     Attributes:
-        name: says what the question asks, not where it stands: another window may have changed the list.
-        value: as typed, or as stored.
+        name: in the list it says what the question asks, not where it stands: another window may have changed the list.
+        value: as typed, or as stored; empty where it is 1 unless another is typed.
         is_wrong: whether what was typed is no importance.
     """
 
@@ -39,6 +39,12 @@ class ImportanceField:
         value = posted.get(name, str(family.weight))
         return ImportanceField(name=name, value=value, is_wrong=not _is_weight(_read(value)))
 
+    @staticmethod
+    def added(posted: QueryDict) -> ImportanceField:
+        """The field of a question that is to be added."""
+        value = posted.get(ADDED, "")
+        return ImportanceField(name=ADDED, value=value, is_wrong=not _is_weight(_read(value)))
+
 
 def is_typed(posted: QueryDict) -> bool:
     """Whether the list of questions was sent."""
@@ -47,7 +53,7 @@ def is_typed(posted: QueryDict) -> bool:
 
 def field_name(family: Family, universe: Universe) -> str:
     asked = json.dumps(unweighted(family).to_json(universe), sort_keys=True)
-    return _LISTED + hashlib.sha256(asked.encode()).hexdigest()[:16]
+    return _LISTED + hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
 def with_importance(query: dict[str, Any], posted: QueryDict) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from releases.engine.workload import (
 )
 from releases.models import Release
 from releases.statistic_forms import STATISTIC_FORMS, StatisticForm
-from releases.views.importance import ADDED, ImportanceField, is_typed, weighed, with_importance
+from releases.views.importance import ImportanceField, is_typed, weighed, with_importance
 from releases.views.wizard import workload_of
 
 #: The kind of question that is no statistic.
@@ -217,7 +217,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "asked": planning.questions_text(workload) if workload else "",
         "groups": _groups(workload, posted) if workload else [],
         "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,
-        "added_importance": {asked.action: posted.get(ADDED, "")},
+        "added_importance": {asked.action: ImportanceField.added(posted)},
         "orders": _orders(universe, posted.get("order", "")),
         "chosen_columns": posted.getlist("columns"),
         "typed_columns": posted.get("typed_columns", ""),
@@ -259,14 +259,15 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
         found.setdefault(kind, []).append((position, family))
     groups = []
     for (_, title), families in sorted(found.items()):
+        fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MOST_LISTED]]
         shown = [
             {
                 "action": f"remove-{position}",
                 "title": family.title(universe),
                 "answers": family.cells(universe),
-                "importance": ImportanceField.of(family, universe, posted),
+                "importance": field,
             }
-            for position, family in families[:_MOST_LISTED]
+            for (position, family), field in zip(families, fields, strict=False)
         ]
         groups.append(
             {
@@ -274,7 +275,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
                 "number": len(families),
                 "answers": sum(family.cells(universe) for _, family in families),
                 "shown": shown,
-                "is_open": len(families) <= _MOST_OPEN or any(each["importance"].is_wrong for each in shown),
+                "is_open": len(families) <= _MOST_OPEN or any(each.value != "1" for each in fields),
                 "more": len(families) - len(shown),
             }
         )

@@ -35,8 +35,8 @@ _MOST_FITTED_CELLS = 10_000_000
 _SECONDS_A_LAW = 0.05
 #: The bound of weighted answers: all are allowed as many of their own scales.
 _WEIGHTED_FORMULA = (
-    r"\alpha_w = \left\lfloor \frac{u}{w} \right\rfloor,\quad"
-    r" u = \min\left\{u : \prod_w \Pr\left[|X_w| \le \frac{u}{w}\right]^{k_w} \ge 1 - \beta\right\}"
+    r"\alpha_w = \lfloor u / w \rfloor,\quad"
+    r" u = \min\left\{u : \prod_w \Pr[|X_w| \le u / w]^{k_w} \ge 1 - \beta\right\}"
 )
 #: Weights whose noise is said one by one; of more, the least and the greatest.
 _MOST_SAID = 6
