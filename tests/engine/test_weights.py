@@ -29,9 +29,8 @@ from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
 from releases.engine.verification.cases import counts_of
+from releases.engine.verification.recording import record
 from releases.engine.workload import Marginal, Workload
-
-from .recording import record
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
