@@ -265,6 +265,8 @@ class Workload:
         that no one row touches together do not add up. Since d is in {-1, 0, 1} for one row, Δ2² is the greatest sum
         of w² over changed answers as Δ1 is that of w; exact or an upper bound as `sensitivity`.
         """
+        if not self.is_weighted:
+            return self.sensitivity(schema)
         rows = schema.unit.max_rows
         return Sensitivity(
             l1=rows * self._most_changed(schema, self.weights),

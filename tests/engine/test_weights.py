@@ -367,6 +367,24 @@ def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, m
     assert seen[0] != plan.noise.variance
 
 
+@pytest.mark.parametrize("name", NOISY)
+@pytest.mark.parametrize("given", [(10, 1), (1000, 1), (1, 1000)])
+def test_synthetic_rows_follow_questions_of_little_importance_too(name, given):
+    """The less important table is known within its noise: the fit may not stop before it has used it."""
+    columns = [{"name": each, "type": "integer", "edges": [0, 1, 2, 3]} for each in "abc"]
+    schema = Schema.from_json({"version": 1, "columns": columns})
+    queries = weighted(given, [{"marginal": ["a", "b"]}, {"marginal": ["b", "c"]}])
+    budget = PureDP(epsilon=Fraction(40)) if name == "laplace-queries" else replace(APPROXIMATE, epsilon=Fraction(40))
+    plan = planned(name, queries, schema=schema, budget=budget)
+    rows = [(a, b, c) for a in range(3) for b in range(3) for c in range(3) for _ in range(1 + 40 * a * b + 90 * b * c)]
+    counts = counts_of(schema.universe, rows * 20)
+    result = plan.run(counts, rng=StreamRandomness(b"sure"))
+    (component,) = result.distribution.components
+    fitted = component.weights / component.weights.sum() * result.total
+    for names, axis, width in ((("a", "b"), 2, plan.bound.half_widths[0]), (("b", "c"), 0, plan.bound.half_widths[1])):
+        assert np.abs(fitted.sum(axis=axis) - counts.marginal(names)).max() <= width + 2
+
+
 @pytest.mark.parametrize(("name", "law"), [("laplace-queries", "noise scale"), ("gaussian-queries", "noise variance")])
 def test_a_weighted_plan_says_the_noise_of_each_importance(name, law):
     plan = planned(name, weighted((1, 2, 10)))

@@ -31,6 +31,9 @@ from releases.engine.workload import Count, Prefix, Workload
 
 #: Synthetic rows are made of noisy answers where fitting takes less than about half a minute.
 _MOST_FITTED_CELLS = 10_000_000
+#: No measurement counts as more than so much surer than another: beyond, the fit stops before it has used the less sure
+#: ones (measured: off by 14,000 rows of 200,000 where they are within 1), and the surest is met as well without it.
+_MOST_APART = 1e4
 #: To make the table of a sampler: measured, 0.05 at the most.
 _SECONDS_A_LAW = 0.05
 #: The bound of weighted answers: all are allowed as many of their own scales.
@@ -146,6 +149,7 @@ class NoisyQueriesPlan(Plan):
             return 1.0, None
         measured: list[list[Measurement]] = [[] for _ in parts]
         variances = {weight: self.noise.of_weight(weight).variance for weight in set(self.counts_asked.weights)}
+        least = max(variances.values()) / _MOST_APART
         for family, weight, estimate in zip(
             self.counts_asked.families, self.counts_asked.weights, estimates, strict=True
         ):
@@ -158,7 +162,7 @@ class NoisyQueriesPlan(Plan):
                 Measurement(
                     axes=parts[position].universe.axes(family.attributes),
                     table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
-                    variance=variances[weight] * (2 if is_prefix else 1),
+                    variance=max(variances[weight], least) * (2 if is_prefix else 1),
                 )
             )
         rows = measured_rows([each for tables in measured for each in tables], None, None)
