@@ -15,6 +15,7 @@ from releases.engine.statistic import (
     LargestCount,
     MostCommon,
     Quantile,
+    Range,
     Statistic,
     Threshold,
     Votes,
@@ -213,6 +214,34 @@ class QuantileForm(StatisticForm):
         return {self.kind: {"column": given["column"], "at": given["at"]}}
 
 
+class RangeForm(StatisticForm):
+    kind = "range"
+    title = "Range that holds most rows"
+    says = "Two values with a share of the rows from one to the other, and as many of the rest below as above."
+    first = "column"
+    inside = forms.CharField(
+        label="Share inside",
+        required=False,
+        max_length=40,
+        initial="0.98",
+        help_text="0.98 leaves one row in a hundred below and one above.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+    )
+
+    def choices_of(self) -> dict[str, forms.Field]:
+        return {"column": _column_field(_numeric(self.universe), label="Of this column")}
+
+    def lacks(self) -> str:
+        return "" if _numeric(self.universe) else "No column is declared as numbers, so there is nothing to rank."
+
+    def typed_of(self, statistic: Statistic) -> dict[str, Any]:
+        assert isinstance(statistic, Range)
+        return {"column": statistic.attributes[0], "inside": decimal_text(statistic.inside, places=12)}
+
+    def query(self, given: dict[str, Any]) -> dict[str, Any]:
+        return {self.kind: {"column": given["column"], "inside": given["inside"]}}
+
+
 class SurveyForm(StatisticForm):
     kind = "survey"
     title = "Survey by randomised response"
@@ -314,6 +343,7 @@ STATISTIC_FORMS: dict[str, type[StatisticForm]] = {
         MostCommonForm,
         LargestCountForm,
         QuantileForm,
+        RangeForm,
         ThresholdForm,
         SurveyForm,
     )

@@ -192,6 +192,30 @@ class Quantile(Statistic):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Range(Statistic):
+    """Two values of a numeric column with a share `inside` of the rows from one to the other, and as many of the rest
+    below the lower as above the upper: the quantiles at (1 - inside) / 2 and (1 + inside) / 2.
+    """
+
+    kind: ClassVar[str] = "range"
+    is_choice: ClassVar[bool] = True
+    inside: Fraction = Fraction(98, 100)
+
+    @property
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The shares of the rows at or below either end."""
+        return (1 - self.inside) / 2, (1 + self.inside) / 2
+
+    def parts(self, universe: Universe) -> tuple[Part, ...]:
+        (name,) = self.attributes
+        share = decimal_text(self.inside * 100, places=6)
+        return (Part(name=f"range that holds {share}% of {name}", rows=("lowest", "highest")),)
+
+    def to_json(self, universe: Universe) -> dict[str, Any]:
+        return {self.kind: {"column": self.attributes[0], "inside": decimal_text(self.inside, places=12)}}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Threshold(Statistic):
     """A stream of counts, each asked in turn: is it above a public threshold? It stops after `answers` times yes.
 
@@ -296,6 +320,15 @@ def _read_quantile(value: object, universe: Universe) -> Statistic:
     return Quantile(attributes=names, at=at)
 
 
+def _read_range(value: object, universe: Universe) -> Statistic:
+    fields = _fields(value, {"column", "inside"}, field="range")
+    names = _numeric([fields.get("column")], universe, field="range.column")
+    inside = exact(str(number(fields.get("inside"), field="range.inside")), field="range.inside")
+    if not 0 < inside < 1:
+        raise InvalidInput("range.inside", fields.get("inside"), "must be above 0 and below 1 (0.98 for 98%)")
+    return Range(attributes=names, inside=inside)
+
+
 def _read_threshold(value: object, universe: Universe) -> Statistic:
     fields = _fields(value, {"counts", "above", "answers"}, field="threshold")
     predicates = _predicates(fields.get("counts"), universe, field="threshold.counts")
@@ -324,6 +357,7 @@ _READERS = {
     "largest_count": _read_largest_count,
     "median": _read_median,
     "quantile": _read_quantile,
+    "range": _read_range,
     "threshold": _read_threshold,
     "survey": _read_survey,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from releases import charts, files
 from releases.engine.mechanisms.thresholds import ABOVE
-from releases.engine.statistic import MostCommon, Survey, Threshold, Votes
+from releases.engine.statistic import MostCommon, Range, Survey, Threshold, Votes
 from releases.engine.workload import Inquiry
 
 #: Rows on the page; the rest is in the file.
@@ -24,6 +24,7 @@ class Shape(StrEnum):
     NUMBER = "number"
     NUMBERS = "numbers"
     CHOICE = "choice"
+    RANGE = "range"
     LIST = "list"
     STREAM = "stream"
     DISTRIBUTION = "distribution"
@@ -90,6 +91,8 @@ def _shape(inquiry: Inquiry, answers: list[ShownAnswer]) -> Shape:
         return Shape.STREAM
     if isinstance(statistic, MostCommon) and statistic.k > 1:
         return Shape.LIST
+    if isinstance(statistic, Range):
+        return Shape.RANGE
     if answers[0].chosen:
         return Shape.CHOICE
     if isinstance(statistic, (Survey, Votes)):

@@ -72,6 +72,8 @@ QUESTIONS = [
     (PEOPLE, {"largest_count": LIKED}),
     (PEOPLE, {"median": "age"}),
     (PEOPLE, {"quantile": {"column": "income", "at": "0.9"}}),
+    (PEOPLE, {"range": {"column": "age", "inside": "0.8"}}),
+    (PEOPLE, {"range": {"column": "income", "inside": "0.98"}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
 ]

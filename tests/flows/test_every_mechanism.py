@@ -19,6 +19,7 @@ from releases.engine.statistic import (
     Mean,
     MostCommon,
     Quantile,
+    Range,
     SecondMoments,
     Statistic,
     Sum,
@@ -46,6 +47,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     MostCommon: {"top": {"column": "education", "k": 2}},
     LargestCount: {"largest_count": [OLD, {"married": ["yes"]}, {"region": ["south"]}]},
     Quantile: {"median": "age"},
+    Range: {"range": {"column": "age", "inside": "0.98"}},
     Threshold: {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},
     Survey: {"survey": "insurance"},
 }

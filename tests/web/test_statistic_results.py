@@ -111,6 +111,13 @@ def test_a_quantile_by_ranks_is_the_value_chosen(publish, show):
     assert "<dt>Median of age</dt><dd>40</dd>" in body(show(release))
 
 
+def test_a_range_is_shown_from_end_to_end(publish, show):
+    release = publish("exponential-range", {"range": {"column": "age", "inside": "0.9"}})
+    low, high = (row["answer"] for row in rows_of(release))
+    assert (low, high) == ("20", "40")
+    assert "<dt>Range that holds 90% of age</dt><dd>20 to 40</dd>" in body(show(release))
+
+
 def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(publish, show):
     question = {"threshold": {"counts": [WOMEN, MEN, WOMEN], "above": 100}}
     page = show(publish("above-threshold", question))

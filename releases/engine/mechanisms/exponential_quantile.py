@@ -51,7 +51,7 @@ from releases.engine.universe import Attribute, Schema, plain
 from releases.engine.worst_case import exponential_miss, least_alpha
 
 #: Ranks are counted in units of 1 / the denominator of q, which so stay whole numbers of 64 bits.
-_LARGEST_DENOMINATOR = 10**6
+LARGEST_DENOMINATOR = 10**6
 #: As many pieces are made of the range at least, where it has so many values: see `pad`.
 _FEWEST_PIECES = 1 << 12
 
@@ -68,29 +68,24 @@ class ExponentialQuantile(Mechanism):
     def _plan(self, request: Request) -> Plan:
         quantile = request.statistic
         assert isinstance(quantile, Quantile)
-        if quantile.at.denominator > _LARGEST_DENOMINATOR:
+        if quantile.at.denominator > LARGEST_DENOMINATOR:
             return infeasible(request, "It takes a share of the rows with at most six decimals.")
         attribute = request.schema.universe[quantile.attributes[0]]
-        values = attribute.highest - attribute.lowest + 1
         sensitivity = rank_sensitivity(request.schema, quantile.at)
-        epsilon = epsilon_of_each(request.budget, _event, rounds=1)
-        rate = epsilon / (2 * sensitivity * quantile.at.denominator)
-        off = least_alpha(
-            lambda units: exponential_miss(candidates=values, rate=float(rate), gap=units + 1), beta=float(request.beta)
-        )
-        alpha = Fraction(off, quantile.at.denominator)
+        epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)
+        alpha = rank_error(attribute, quantile.at, epsilon=epsilon, sensitivity=sensitivity, beta=float(request.beta))
         return ExponentialQuantilePlan(
             **request.inputs(),
             epsilon=epsilon,
             sensitivity=sensitivity,
-            events=(_event(epsilon),),
+            events=(draw_event(epsilon),),
             parameters={
-                "values it may draw": f"{values:,}",
+                "values it may draw": f"{values_of(attribute):,}",
                 "epsilon": decimal_text(epsilon),
                 "sensitivity of a rank": decimal_text(sensitivity),
             },
             bound=_bound(request, alpha),
-            work=Work(cells=_FEWEST_PIECES, seconds=0.5, bytes=_FEWEST_PIECES * 200),
+            work=draws_work(1),
         )
 
 
@@ -114,22 +109,55 @@ class ExponentialQuantilePlan(Plan):
         quantile = statistic_of(self)
         assert isinstance(quantile, Quantile)
         attribute = self.schema.universe[quantile.attributes[0]]
-        pieces = pad(ranked(counts.tally(quantile.attributes), attribute, quantile.at))
-        values = attribute.highest - attribute.lowest + 1
+        tally = counts.tally(quantile.attributes)
         progress("Choosing", 0.5)
-        index = exponential_mechanism(
-            pieces.scores,
-            epsilon=self.epsilon,
-            sensitivity=self.sensitivity,
-            denominator=quantile.at.denominator,
-            weights=None if pieces.scores.size == values else pieces.widths.tolist(),
-            rng=rng,
-        )
-        # Every value of a piece is equally likely.
-        within = random_below(int(pieces.widths[index]), rng, most=values)
-        value = Decimal(int(pieces.starts[index]) + within).scaleb(-attribute.decimals)
+        value = draw_value(tally, attribute, quantile.at, epsilon=self.epsilon, sensitivity=self.sensitivity, rng=rng)
         assert self.bound is not None
         return Result(estimates=(np.array([float(value)]),), bound=self.bound, total=0.0, chosen=(plain(value),))
+
+
+def values_of(attribute: Attribute) -> int:
+    """|R|: how many fixed points the declared range has."""
+    return attribute.highest - attribute.lowest + 1
+
+
+def draw_event(epsilon: Fraction) -> Event:
+    """One draw."""
+    return ExponentialMechanismEvent(epsilon=epsilon)
+
+
+def draws_work(draws: int) -> Work:
+    """What so many draws from one column take, one after the other."""
+    return Work(cells=_FEWEST_PIECES, seconds=0.4 + 0.1 * draws, bytes=_FEWEST_PIECES * 200)
+
+
+def rank_error(
+    attribute: Attribute, at: Fraction, *, epsilon: Fraction, sensitivity: Fraction, beta: float
+) -> Fraction:
+    """The least alpha, in rows, such that u is below -alpha with probability at most beta, whatever the table."""
+    rate = epsilon / (2 * sensitivity * at.denominator)
+    values = values_of(attribute)
+    off = least_alpha(lambda units: exponential_miss(candidates=values, rate=float(rate), gap=units + 1), beta=beta)
+    return Fraction(off, at.denominator)
+
+
+def draw_value(
+    tally: Tally, attribute: Attribute, at: Fraction, *, epsilon: Fraction, sensitivity: Fraction, rng: Randomness
+) -> Decimal:
+    """One value of the declared range with probability proportional to exp(epsilon u / (2 sensitivity))."""
+    pieces = pad(ranked(tally, attribute, at))
+    values = values_of(attribute)
+    index = exponential_mechanism(
+        pieces.scores,
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        denominator=at.denominator,
+        weights=None if pieces.scores.size == values else pieces.widths.tolist(),
+        rng=rng,
+    )
+    # Every value of a piece is equally likely.
+    within = random_below(int(pieces.widths[index]), rng, most=values)
+    return Decimal(int(pieces.starts[index]) + within).scaleb(-attribute.decimals)
 
 
 def rank_sensitivity(schema: Schema, at: Fraction) -> Fraction:
@@ -191,10 +219,6 @@ def pad(pieces: Pieces) -> Pieces:
     return Pieces(starts=pieces.starts[origin] + place, widths=widths, scores=pieces.scores[origin])
 
 
-def _event(epsilon: Fraction) -> Event:
-    return ExponentialMechanismEvent(epsilon=epsilon)
-
-
 def _bound(request: Request, alpha: Fraction) -> Bound:
     assert isinstance(request.statistic, Quantile)
     return Bound(
@@ -209,11 +233,15 @@ def _bound(request: Request, alpha: Fraction) -> Bound:
 
 
 def _says(quantile: Quantile, alpha: Fraction) -> str:
-    # Rounded up: a smaller number would not be true.
-    shown = ceil(alpha * 10)
-    rows = "1 row" if shown == 10 else f"{shown // 10:,} rows" if shown % 10 == 0 else f"{shown / 10:,.1f} rows"
+    rows = rank_text(alpha)
     share = f"{decimal_text(quantile.at * 100, places=6)}% of the rows"
     return (
         f"{share}, or at most {rows} fewer, have the value given or a lower one, and {share}, or at most {rows} more, "
         f"have a lower one."
     )
+
+
+def rank_text(alpha: Fraction) -> str:
+    """So many rows to one decimal, rounded up: a smaller number would not be true."""
+    shown = ceil(alpha * 10)
+    return "1 row" if shown == 10 else f"{shown // 10:,} rows" if shown % 10 == 0 else f"{shown / 10:,.1f} rows"

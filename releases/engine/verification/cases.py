@@ -299,6 +299,7 @@ _A_CHOICE = Case(
     pairs=_pairs(add_remove=([_B], [_B, _A]), replace=([_B, _B], [_B, _A]), look_at=chosen),
     budget=PURE_2,
 )
+_LOW_AND_HIGH_3 = [(0,)] * 3 + [(2,)] * 3
 _LOW_AND_HIGH = [(0,)] * 40 + [(1000,)] * 40
 _ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
 
@@ -319,6 +320,18 @@ CASES: dict[str, Case] = {
             look_at=estimates,
             weakened=TENTH,
         )
+    ),
+    # Both ends next to the median, so that one row moves both of them.
+    "exponential-range": Case(
+        columns=_numbers(2),
+        queries=[{"range": {"column": "x", "inside": "0.02"}}],
+        pairs=_pairs(
+            add_remove=([*_LOW_AND_HIGH_3, (1,)], _LOW_AND_HIGH_3),
+            replace=([(0,), (1,), (0,)], [(0,), (1,), (2,)]),
+            look_at=chosen,
+            weakened=TENTH,
+        ),
+        budget=PURE_2,
     ),
     "exponential-metric": _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates)

@@ -20,6 +20,7 @@ from releases.engine.statistic import (
     Mean,
     MostCommon,
     Quantile,
+    Range,
     SecondMoments,
     Statistic,
     Sum,
@@ -149,8 +150,22 @@ def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
     wanted = float(quantile.at) * len(values)
     if not result.chosen:
         return bool(abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9)
+    return _rank_is_near(values, answer, wanted, width)
+
+
+def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:
+    asked, width = _asked(plan), result.bound.alpha
+    values = np.sort(_numbers(rows, asked.attributes[0]))
+    return all(
+        _rank_is_near(values, answer, float(at) * len(values), width)
+        for at, answer in zip(asked.ends, result.estimates[0], strict=True)
+    )
+
+
+def _rank_is_near(values: Floats, answer: float, wanted: float, width: float) -> bool:
+    """Whether some rank that the answer has is within so many rows of the one wanted."""
     below, up_to = (values < answer - 1e-9).sum(), (values < answer + 1e-9).sum()
-    return bool(below <= wanted + width and up_to >= wanted - width)
+    return bool(below <= wanted + width + 1e-9 and up_to >= wanted - width - 1e-9)
 
 
 def predicates_met(plan: Plan, rows: Rows) -> list[int]:
@@ -181,5 +196,6 @@ HOLDS: dict[type[Statistic], Holds] = {
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,
     Quantile: the_quantile_is_near,
+    Range: both_ends_are_near,
     Threshold: no_comparison_is_far_off,
 }
