@@ -14,7 +14,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.four_ways import Numbers
 from releases.engine.privacy import LARGEST_EPSILON, NeighbouringRelation, PrivacyUnit, exact, privacy_budget
-from releases.engine.universe import Attribute, AttributeKind, Schema, plain
+from releases.engine.universe import Attribute, AttributeKind, Schema, Universe, plain
 from releases.models import POLICY_MEANING, Dataset
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
@@ -124,9 +124,9 @@ class ColumnForm(forms.Form):
 ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MOST_FORM_COLUMNS, absolute_max=MOST_FORM_COLUMNS)
 
 
-def column_initials(dataset: Dataset) -> list[dict[str, str]]:
-    """A form for every column of the table, filled from what was declared before."""
-    declared = {attribute.name: attribute for attribute in (dataset.universe.attributes if dataset.universe else ())}
+def column_initials(dataset: Dataset, universe: Universe | None) -> list[dict[str, str]]:
+    """A form for every column of the table, filled from what was declared before or is to be."""
+    declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
     initials = []
     for name in dataset.columns[:MOST_FORM_COLUMNS]:
         attribute = declared.get(name)
@@ -558,15 +558,15 @@ def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool]:
     return Schema.from_json(codebook), says_protection
 
 
-def codebook_of(dataset: Dataset) -> str:
-    """What is declared so far as a codebook, to copy, to change, or to keep; empty before anything is."""
-    if dataset.universe is None:
+def codebook_of(dataset: Dataset, universe: Universe | None) -> str:
+    """What is declared, or is to be, as a codebook, to copy, to change, or to keep; empty where nothing is."""
+    if universe is None:
         return ""
     parts = ['"version": 1']
     if dataset.budget is not None:
         parts.append(f'"unit": {json.dumps(dataset.budget.unit, ensure_ascii=False)}')
         parts.append(f'"neighbours": {json.dumps(dataset.budget.neighbours)}')
-    columns = [json.dumps(attribute.to_json(), ensure_ascii=False) for attribute in dataset.universe.attributes]
+    columns = [json.dumps(attribute.to_json(), ensure_ascii=False) for attribute in universe.attributes]
     parts.append('"columns": [\n    ' + ",\n    ".join(columns) + "\n  ]")
     return "{\n  " + ",\n  ".join(parts) + "\n}"
 

@@ -396,6 +396,12 @@ def _used_up(budget: Budget, price: accountant.Price) -> tuple[int, filters.Tota
     return left, spent
 
 
+def left_after(budget: Budget, price: accountant.Price) -> str:
+    """What would be left of the budget after a release of this price, as epsilon of a release without a delta."""
+    spent = budget.totals.plus(filters.amounts(price, policy=budget.caps.policy))
+    return f"epsilon {ledger.epsilon_text(filters.remaining(spent, budget.caps).pure_epsilon)}"
+
+
 def questions_text(workload: Question) -> str:
     """What is asked, in one line: ``55 tables of counts over 2 columns; 733 answers``."""
     if isinstance(workload, Inquiry):

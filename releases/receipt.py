@@ -21,6 +21,7 @@ from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Universe
 from releases.engine.workload import Workload
 from releases.models import Release
+from releases.ranges import origins
 
 RECEIPT_VERSION = 1
 #: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
@@ -30,6 +31,8 @@ _MOST_TOLD = 3
 def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
     plan, result = made.plan, made.result
     described = mechanism(plan.mechanism)
+    # The schema is what was declared; of a range that was learned it is said what that cost, in its own release.
+    learned = [each.to_json() for each in origins(release.dataset, plan.schema.universe).values()]
     return {
         "version": RECEIPT_VERSION,
         "release": str(release.pk),
@@ -41,6 +44,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
+        **({"learned_ranges": learned} if learned else {}),
         "workload": plan.workload.to_json(),
         "answers": plan.workload.size,
         "mechanism": {

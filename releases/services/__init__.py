@@ -4,6 +4,7 @@ datasets    ingest_dataset, declare_universe, declare_protection, join_populatio
 budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
 releases    draft_release, name_release, set_questions, set_choice, compare, submit_release, cancel_release,
             make_public, make_private, withdraw_release
+ranges      plan_range, learn_range
 reviews     approve_release, deny_release, ask_back_release
 execution   execute_release, reconcile
 sessions    draft_session, change_session, ask_session, let_ask, close_session, standing
@@ -30,6 +31,7 @@ from releases.services.datasets import (
 )
 from releases.services.execution import execute_release, reconcile
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.ranges import learn_range, plan_range
 from releases.services.releases import (
     Refusal,
     cancel_release,
@@ -86,6 +88,7 @@ __all__ = [
     "freeze_budget",
     "ingest_dataset",
     "join_population",
+    "learn_range",
     "let_ask",
     "make_private",
     "make_public",
@@ -95,6 +98,7 @@ __all__ = [
     "owner_of_token",
     "plan_of",
     "plan_of_session",
+    "plan_range",
     "read_beta",
     "reconcile",
     "request_budget",

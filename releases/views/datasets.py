@@ -10,10 +10,10 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import planning, services
+from releases import planning, ranges, services
 from releases.engine.errors import InvalidInput
 from releases.engine.ingest import UnreadableTable
 from releases.engine.privacy import NeighbouringRelation
@@ -29,8 +29,8 @@ from releases.forms import (
     column_initials,
     schema_from_codebook,
 )
-from releases.models import Dataset, Organisation
-from releases.views.access import get_dataset_for, signed_in
+from releases.models import Dataset, Organisation, ReleaseState
+from releases.views.access import get_dataset_for, get_own_release_for, signed_in
 from releases.views.wizard import budget_text, frame, protection_text
 
 PAGE_LENGTH = 50
@@ -87,13 +87,17 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
 def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Data, second half: what the columns can hold, typed in or pasted; never looked up in the rows.
 
-    `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then.
+    `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then. With
+    `learned` in the address, the fields of one column hold the range that a published release learned of it, to be
+    confirmed.
     """
     dataset = get_dataset_for(request, dataset_id)
+    offered, learned = _with_learned_range(request, dataset)
     pasted = request.method == "POST" and "codebook" in request.POST
     typed = request.method == "POST" and not pasted
-    codebook = CodebookForm(request.POST if pasted else None, initial={"codebook": codebook_of(dataset)})
-    formset = ColumnFormSet(request.POST if typed else None, initial=None if typed else column_initials(dataset))
+    codebook = CodebookForm(request.POST if pasted else None, initial={"codebook": codebook_of(dataset, offered)})
+    initials = None if typed else column_initials(dataset, offered)
+    formset = ColumnFormSet(request.POST if typed else None, initial=initials)
     universe = dataset.universe
     if pasted and codebook.is_valid() and _declare_codebook(dataset, codebook, request):
         return redirect("protection", dataset_id=dataset.pk)
@@ -104,6 +108,8 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     context = {
         "codebook": codebook,
         "formset": formset,
+        "rows": _rows(formset, dataset),
+        "learned": learned,
         "problems": _problems(formset) if typed else [],
         "universe": universe,
         "cells": planning.cells_text(universe.size) if universe is not None else "",
@@ -115,6 +121,36 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return render(request, "releases/_column_check.html", context)
     is_wrong = bool(context["problems"] or codebook.errors)
     return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+
+
+def _with_learned_range(request: HttpRequest, dataset: Dataset) -> tuple[Universe | None, ranges.LearnedRange | None]:
+    """The columns as they are declared or, where the address names a release that learned a range, as they would be."""
+    named = request.GET.get("learned", "")
+    if request.method == "POST" or not named:
+        return dataset.universe, None
+    try:
+        release = get_own_release_for(request, uuid.UUID(named))
+    except ValueError:
+        raise Http404 from None
+    learned = ranges.learned_by(release) if release.status is ReleaseState.PUBLISHED else None
+    if learned is None or release.dataset_id != dataset.pk:
+        raise Http404
+    try:
+        return ranges.with_range(dataset.universe, learned, release), learned
+    except InvalidInput as error:
+        messages.error(request, str(error))
+        return dataset.universe, None
+
+
+def _rows(formset: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    """Each column's fields, whether its range can be learned, and by which release it was."""
+    universe, found = dataset.universe, ranges.origins(dataset, dataset.universe)
+    rows = []
+    for form in formset:
+        name = form["name"].value()
+        declared = universe is not None and name in universe.names and universe[name].is_numeric
+        rows.append({"form": form, "can_be_learned": declared, "origin": found.get(name)})
+    return rows
 
 
 def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest) -> bool:

@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import audit_log, files, ledger, planning, services
+from releases import audit_log, files, ledger, planning, ranges, services
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
@@ -353,6 +353,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         )
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
+            context["learned"] = ranges.learned_by(release) if is_own else None
         context["protects"] = _protects(release.result["receipt"])
     return render(request, "releases/release_detail.html", context)
 

@@ -242,8 +242,8 @@ def test_the_bound_holds_as_often_as_it_says_and_with_twice_the_noise_it_does_no
 def test_the_bound_is_said_in_rows_at_both_ends():
     plan = planned("exponential-range", WIDE, asked("0.98", "income"), epsilon=1)
     assert plan.bound.says == (
-        "at most 1% of the rows and 96.6 rows more lie below the range given, and at most so many above it; at least "
-        "1% of the rows less 96.6 rows are at or below its lowest value, and at least so many at or above its highest, "
+        "at most 1% of the rows and 96.6 rows more lie below the range given, and at most as many above it; at least "
+        "1% of the rows less 96.6 rows are at or below its lowest value, and at least as many at or above its highest, "
         "all at once."
     )
     halves = [planned("exponential-range", WIDE, asked("0.98", "income"), epsilon=each) for each in (1, 2)]

@@ -52,6 +52,7 @@ GETS = {
     ("upload", ""): SIGNED_IN,
     ("dataset_detail", "dataset"): OURS,
     ("columns", "dataset"): OURS,
+    ("learn_range", "dataset"): OURS,
     ("protection", "dataset"): OURS,
     ("budget", "dataset"): OURS,
     ("new_release", "dataset"): POST_ONLY,
@@ -111,6 +112,7 @@ GETS = {
 POSTS = {
     ("upload", ""): LOGIN,
     ("columns", "dataset"): 404,
+    ("learn_range", "dataset"): 404,
     ("protection", "dataset"): 404,
     ("budget", "dataset"): 404,
     ("new_release", "dataset"): 404,
@@ -247,6 +249,7 @@ FILLED = {
     "session_audience": {"audience": "everybody"},
     "upload": {"title": "Mine"},
     "columns": {"codebook": '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]}'},
+    "learn_range": {"column": "age", "lowest": "0", "highest": "150", "inside": "98", "epsilon": "1"},
     "protection": {"kind": "row", "neighbours": "replace", "max_rows": "1"},
     "budget": {"epsilon": "50", "delta": "0.000001", "policy": "zcdp"},
     "questions": {"action": "clear"},

@@ -71,6 +71,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         services.share_dataset(dataset=dataset, group=alice.groups.get())
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
+        pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
         look("uploaded", *pages, *everywhere)
         codebook = {"version": 1, "columns": COLUMNS}
         do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})

@@ -139,6 +139,6 @@ def _says(asked: Range, alpha: Fraction) -> str:
     rows = rank_text(alpha)
     share = f"{decimal_text(asked.ends[0] * 100, places=6)}% of the rows"
     return (
-        f"at most {share} and {rows} more lie below the range given, and at most so many above it; at least {share} "
-        f"less {rows} are at or below its lowest value, and at least so many at or above its highest, all at once."
+        f"at most {share} and {rows} more lie below the range given, and at most as many above it; at least {share} "
+        f"less {rows} are at or below its lowest value, and at least as many at or above its highest, all at once."
     )
