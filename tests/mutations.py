@@ -57,6 +57,13 @@ MUTATIONS = (
         test="tests/engine/test_selection.py::test_the_law_is_the_one_defined_and_not_that_of_another_epsilon",
     ),
     Mutation(
+        name="range-whole-epsilon-at-each-end",
+        file="releases/engine/mechanisms/exponential_range.py",
+        text="epsilon = epsilon_of_each(request.budget, draw_event, rounds=_ENDS)",
+        instead="epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)",
+        test="tests/engine/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
+    ),
+    Mutation(
         name="choice-monotone-under-replace",
         file="releases/engine/mechanisms/choices.py",
         text="return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE",
