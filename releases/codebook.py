@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Attribute, AttributeKind, number
+from releases.engine.universe import LARGEST_POINT, MOST_DECIMALS, Attribute, AttributeKind, number, places
 
 #: The heads understood, and the field of the schema format that each fills.
 _HEADS = {
@@ -87,6 +87,13 @@ def edges_from_text(text: str) -> list[Decimal]:
         return [number(part, field="edges") for part in re.split(r"[,;|\s]+", text.strip()) if part]
     low, high, last = (number(match[group], field="edges") for group in (1, 2, 4))
     return _by_width(text, low, high, last) if match[3] == "by" else _by_number(text, low, high, last)
+
+
+def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
+    """The places declared before, or more where new edges have more; left to the default where they no longer fit."""
+    kept = max([decimals, *map(places, edges)])
+    fits = kept <= MOST_DECIMALS and max(map(abs, edges), default=Decimal(0)) * 10**kept <= LARGEST_POINT
+    return {"decimals": kept} if fits else {}
 
 
 def _by_width(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:

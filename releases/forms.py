@@ -9,7 +9,13 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 
-from releases.codebook import categories_from_text, codebook_from_csv, edges_from_text, is_csv_codebook
+from releases.codebook import (
+    categories_from_text,
+    codebook_from_csv,
+    decimals_kept,
+    edges_from_text,
+    is_csv_codebook,
+)
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.four_ways import Numbers
@@ -79,6 +85,8 @@ class ColumnForm(forms.Form):
 
     LEFT_OUT = ""
     name = forms.CharField(widget=forms.HiddenInput)
+    #: Places of a number, as declared by a codebook or for a range that was learned; carried along.
+    decimals = forms.CharField(required=False, max_length=2, widget=forms.HiddenInput)
     kind = forms.ChoiceField(
         label="Type",
         required=False,
@@ -114,6 +122,8 @@ class ColumnForm(forms.Form):
                 described["edges"] = edges_from_text(given.get("values", ""))
             if given.get("outside"):
                 described["outside"] = given["outside"].strip()
+            if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
+                described |= decimals_kept(int(given["decimals"]), described["edges"])
             given["attribute"] = Attribute.from_json(described)
         except InvalidInput as error:
             field = "outside" if error.field == "outside" else "values"
@@ -135,6 +145,8 @@ def column_initials(dataset: Dataset, universe: Universe | None) -> list[dict[st
             continue
         values = "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
         initials.append({"name": name, "kind": attribute.kind.value, "values": values, "outside": attribute.outside})
+        if attribute.kind is AttributeKind.NUMBER:
+            initials[-1]["decimals"] = str(attribute.decimals)
     return initials
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from releases.engine.errors import InvalidInput
 from releases.engine.statistic import Range
-from releases.engine.universe import Attribute, AttributeKind, Schema, Universe
+from releases.engine.universe import Attribute, AttributeKind, Schema, Universe, places
 from releases.models import Dataset, Release, ReleaseState
 
 #: The mechanism that learns ranges.
@@ -160,13 +160,6 @@ def edges_between(lowest: Decimal, highest: Decimal) -> tuple[Decimal, ...]:
             if bins <= _MOST_BINS:
                 return (*(lowest + width * index for index in range(bins)), highest)
         power *= 10
-
-
-def places(value: Decimal) -> int:
-    """Digits after the point."""
-    exponent = value.normalize().as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(0, -exponent)
 
 
 def _learned(*, workload: Any, notes: dict[str, str], **known: Any) -> LearnedRange:

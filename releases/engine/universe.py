@@ -22,6 +22,8 @@ SCHEMA_VERSION = 1
 MOST_BINS = 2_000_000
 MOST_COLUMNS = 10_000
 MOST_DECIMALS = 9
+#: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
+LARGEST_POINT = 2**53
 #: Of a number whose declaration does not say.
 USUAL_DECIMALS = 2
 
@@ -106,10 +108,10 @@ class Attribute:
             raise InvalidInput("outside", self.outside, 'must be "clamp" or "drop" in a numeric column')
 
     def _check_decimals(self) -> None:
-        least = max(_places(edge) for edge in self.edges)
+        least = max(places(edge) for edge in self.edges)
         if self.decimals == -1:
             usual = 0 if self.kind is AttributeKind.INTEGER else USUAL_DECIMALS
-            fits = max(abs(edge) for edge in self.edges) * 10**usual <= 2**53
+            fits = max(abs(edge) for edge in self.edges) * 10**usual <= LARGEST_POINT
             object.__setattr__(self, "decimals", max(least, usual if fits else 0))
         if self.kind is AttributeKind.INTEGER and self.decimals != 0:
             raise InvalidInput("decimals", self.decimals, "must be 0 for whole numbers")
@@ -117,7 +119,7 @@ class Attribute:
             raise InvalidInput(
                 "decimals", self.decimals, f"must be {least} to {MOST_DECIMALS}: no fewer than the edges have"
             )
-        if max(abs(point) for point in (self.lowest, self.highest)) > 2**53:
+        if max(abs(point) for point in (self.lowest, self.highest)) > LARGEST_POINT:
             raise InvalidInput("decimals", self.decimals, "must leave the edges below 2^53 of their last place")
 
     @cached_property
@@ -335,7 +337,8 @@ def number(value: object, *, field: str) -> Decimal:
     return read
 
 
-def _places(value: Decimal) -> int:
+def places(value: Decimal) -> int:
+    """Digits after the point, idle noughts left out."""
     exponent = value.normalize().as_tuple().exponent
     assert isinstance(exponent, int)
     return max(0, -exponent)

@@ -91,6 +91,27 @@ def test_what_was_declared_stands_in_the_form_the_next_day(sheet):
 
 
 @pytest.mark.parametrize(
+    ("declared_before", "edges", "places"),
+    [
+        ("4", "0, 1", 4),
+        ("0", "0, 1", 0),
+        ("0", "0, 0.125", 3),
+        ("9", "0, 10000000", 2),
+        ("x", "0, 1", 2),
+        ("", "0, 1", 2),
+    ],
+)
+def test_the_places_of_a_number_are_carried_along_where_they_fit(
+    sheet, fresh, as_, alice, declared_before, edges, places
+):
+    data = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "form-0-name": "age", "form-0-kind": "number"}
+    data |= {"form-0-values": edges, "form-0-decimals": declared_before}
+    assert as_(alice).post(reverse("columns", args=[fresh.pk]), data).status_code == 302
+    assert declared(fresh)[0]["decimals"] == places
+    assert field_value(sheet.get(), "form-1-decimals") == str(places)
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         (("age", "integer", "18, 40, 30"), "edges: '40, 30' must rise: each edge above the one before it"),
