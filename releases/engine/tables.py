@@ -28,6 +28,8 @@ NUMBER_GRAMMAR = r"^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?
 #: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
 _SHORT_CHAIN = 64
 _CELL = "dpweb_cell"
+#: A prime below 2**20, so that the product of two remainders fits.
+_SCRAMBLE = 1_000_003
 
 
 def open_table(location: str) -> ir.Table:
@@ -208,22 +210,28 @@ def _bound_contributions(rows: ir.Table, codes: list[str], schema: Schema) -> ir
     """Keep at most `max_rows` rows of each person; rows without an id belong to nobody and do not count.
 
     Which rows are kept depends on that person's rows alone, so a neighbour changes nobody else's: they are ordered
-    by a fixed scramble of their codes (equal rows are interchangeable), which favours no value.
+    by a fixed scramble of their values, which favours none, and then by these and their codes. Rows that are alike in
+    all of that are interchangeable; codes alone would leave it to the database which of two numbers in one bin counts.
     """
     import ibis
 
     rows = rows.filter(rows["unit_id"].notnull())
+    attributes = schema.universe.attributes
+    values = [_fixed_point(rows, axis, attribute) for axis, attribute in enumerate(attributes)]
     scramble = sum(
-        ((rows[code] * _multiplier(name)) % 1_000_003 for code, name in zip(codes, schema.universe.names, strict=True)),
+        (
+            (value % _SCRAMBLE) * _multiplier(attribute.name) % _SCRAMBLE
+            for value, attribute in zip(values, attributes, strict=True)
+        ),
         start=ibis.literal(0, "int64"),
     )
-    order = [scramble % 1_000_003, *(rows[code] for code in codes)]
+    order = [scramble % _SCRAMBLE, *values, *(rows[code] for code in codes)]
     ranked = rows.mutate(rank_of_row=ibis.row_number().over(group_by=rows["unit_id"], order_by=order))
     return ranked.filter(ranked["rank_of_row"] < schema.unit.max_rows)
 
 
 def _multiplier(name: str) -> int:
-    return 1 + int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) % 1_000_002
+    return 1 + int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) % (_SCRAMBLE - 1)
 
 
 def _as_text(column: ir.Column) -> ir.StringValue:

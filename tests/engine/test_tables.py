@@ -144,6 +144,21 @@ def test_one_more_person_moves_nobody_elses_rows(load):
     assert (after - before).sum() == 2
 
 
+def test_which_rows_of_a_person_count_does_not_depend_on_where_they_stand_in_the_table(load):
+    """Also where all of them lie in one bin: what is counted follows from each person's rows, whatever their order."""
+    columns = [{"name": "wage", "type": "number", "edges": [-100, 1000], "decimals": 1}]
+    declared = schema({"kind": "person", "id": "id", "max_rows": 2}, columns)
+    rows = [f"p{person},{(37 * person * row) % 1000 - 50}.{row}\n" for person in range(40) for row in range(5)]
+    orders = [rows, rows[::-1], rows[1::2] + rows[::2]]
+    tallies = [TableCounts(load("id,wage\n" + "".join(order)), declared).tally(("wage",)) for order in orders]
+    found = [sorted(zip(each.values[0].tolist(), each.counts.tolist(), strict=True)) for each in tallies]
+    assert found[0] == found[1] == found[2]
+    assert sum(count for _, count in found[0]) == 80
+    # Neither the lowest nor the highest of a person are preferred.
+    kept, everyone = np.mean([value for value, _ in found[0]]), np.mean([10 * float(row.split(",")[1]) for row in rows])
+    assert abs(kept - everyone) < 700
+
+
 def test_many_categories_and_many_bins_are_coded_alike(load):
     codes = [f"c{i:03d}" for i in range(150)]
     edges = sorted({i * i for i in range(90)})
