@@ -218,6 +218,16 @@ def test_going_on_declares_the_bounds_and_drafts_the_release(sheet, survey, alic
     assert not LedgerEntry.objects.filter(kind=EntryKind.CHARGE).exists()
 
 
+def test_the_draft_can_be_compared_and_its_questions_changed_like_any_other(sheet, as_, alice):
+    sheet.post()
+    release = Release.objects.get()
+    compared = as_(alice).get(reverse("compare", args=[release.pk]))
+    assert 'name="mechanism" value="exponential-range"' in body(compared)
+    asked = as_(alice).get(reverse("questions", args=[release.pk]))
+    assert "<h2>Range that holds most rows</h2>" in body(asked)
+    assert field_value(asked, "inside") == "0.9"
+
+
 def test_bounds_that_are_declared_already_leave_the_bins_as_they_are(sheet, survey):
     services.declare_universe(dataset=survey, columns=[{**COLUMNS[0], "edges": [0, 50, 100_000]}, COLUMNS[1]])
     sheet.post(highest="100000", decimals="2")
