@@ -130,12 +130,13 @@ def bound_curves(points: Sequence[BoundPoint], *, chosen: float, unit: str = "ro
     }
 
 
-def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str) -> dict[str, Any]:
+def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows") -> dict[str, Any]:
     """One question: released counts as bars, the band that holds every true count at once, synthetic counts as dots.
 
     Args:
         rows: each with `label`, `estimate`, `lower`, `upper`, and `synthetic` (None where there is none).
         title: of the question.
+        unit: what is counted.
     """
     tooltip = [{"field": "label", "type": "nominal", "title": title}] + [
         {"field": name, "type": "quantitative", "format": ",.0f", "title": said}
@@ -151,7 +152,7 @@ def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str) -> dict[str, An
         {
             "mark": {"type": "bar"},
             "encoding": {
-                "x": {"field": "estimate", "type": "quantitative", "title": "rows", "axis": _COUNT_AXIS},
+                "x": {"field": "estimate", "type": "quantitative", "title": unit, "axis": _COUNT_AXIS},
                 "tooltip": tooltip,
             },
         },

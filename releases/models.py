@@ -16,8 +16,9 @@ from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.engine.universe import Schema, Universe
 from releases.review_models import AuditAction, AuditEvent, BudgetAlert, Organisation
+from releases.survey_models import Survey, SurveyState, SurveyTally
 
-__all__ = ["AuditAction", "AuditEvent", "BudgetAlert", "Organisation"]
+__all__ = ["AuditAction", "AuditEvent", "BudgetAlert", "Organisation", "Survey", "SurveyState", "SurveyTally"]
 
 Person = AbstractBaseUser | AnonymousUser
 

@@ -96,6 +96,8 @@ class AuditAction(models.TextChoices):
     MAKE_PUBLIC = "make public", "made public"
     MAKE_PRIVATE = "make private", "made private"
     WITHDRAW = "withdraw", "withdrew"
+    OPEN_SURVEY = "open survey", "opened"
+    CLOSE_SURVEY = "close survey", "closed"
     DOWNLOAD = "download", "downloaded"
     FREEZE = "freeze", "froze"
     UNFREEZE = "unfreeze", "unfroze"

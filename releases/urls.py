@@ -19,6 +19,7 @@ from releases.views import (
     registry,
     releases,
     sessions,
+    surveys,
     tokens,
     ways,
 )
@@ -66,6 +67,21 @@ session_urls = [
     path("<uuid:release_id>/transcript.json", sessions.transcript, {"form": "json"}, name="transcript_json"),
 ]
 
+#: Draft -> Open -> Answer, by anybody who has the link -> Close
+survey_urls = [
+    path("", surveys.survey_list, name="survey_list"),
+    path("new/", surveys.new_survey, name="new_survey"),
+    path("<uuid:survey_id>/", surveys.survey_detail, name="survey"),
+    path("<uuid:survey_id>/change/", surveys.change_survey, name="change_survey"),
+    path("<uuid:survey_id>/open/", surveys.open_survey, name="open_survey"),
+    path("<uuid:survey_id>/answer/", surveys.answer, name="survey_answer"),
+    path("<uuid:survey_id>/answer/by-hand/", surveys.answer, {"by_hand": True}, name="survey_by_hand"),
+    path("<uuid:survey_id>/close/", surveys.close_survey, name="close_survey"),
+    path("<uuid:survey_id>/visibility/", surveys.visibility, name="survey_visibility"),
+    path("<uuid:survey_id>/reports.csv", surveys.reports_csv, name="survey_csv"),
+    path("<uuid:survey_id>/receipt.json", surveys.receipt_json, name="survey_receipt"),
+]
+
 review_urls = [
     path("", queue.review_queue, name="review_queue"),
     path("requests/<uuid:request_id>/", queue.budget_request, name="budget_request"),
@@ -90,5 +106,6 @@ urlpatterns = [
     path("datasets/", include(dataset_urls)),
     path("releases/", include(release_urls)),
     path("sessions/", include(session_urls)),
+    path("surveys/", include(survey_urls)),
     path("review/", include(review_urls)),
 ]

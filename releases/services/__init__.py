@@ -8,6 +8,8 @@ ranges      plan_range, learn_range
 reviews     approve_release, deny_release, ask_back_release
 execution   execute_release, reconcile
 sessions    draft_session, change_session, ask_session, let_ask, close_session, standing
+surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
+            make_survey_private
 organisation change_settings, verify_ledgers
 tokens      make_token, revoke_token, owner_of_token
 """
@@ -60,6 +62,16 @@ from releases.services.sessions import (
     plan_of_session,
     standing,
 )
+from releases.services.surveys import (
+    accept_report,
+    bound_sentence,
+    change_survey,
+    close_survey,
+    draft_survey,
+    make_survey_private,
+    make_survey_public,
+    open_survey,
+)
 from releases.services.tokens import make_token, owner_of_token, revoke_token
 
 __all__ = [
@@ -67,15 +79,19 @@ __all__ = [
     "Answered",
     "Refusal",
     "Standing",
+    "accept_report",
     "approve_release",
     "approve_request",
     "ask_back_release",
     "ask_back_request",
     "ask_session",
+    "bound_sentence",
     "cancel_release",
     "change_session",
     "change_settings",
+    "change_survey",
     "close_session",
+    "close_survey",
     "compare",
     "declare_protection",
     "declare_universe",
@@ -84,6 +100,7 @@ __all__ = [
     "discard_dataset",
     "draft_release",
     "draft_session",
+    "draft_survey",
     "execute_release",
     "freeze_budget",
     "ingest_dataset",
@@ -92,9 +109,12 @@ __all__ = [
     "let_ask",
     "make_private",
     "make_public",
+    "make_survey_private",
+    "make_survey_public",
     "make_token",
     "name_release",
     "needs_review",
+    "open_survey",
     "owner_of_token",
     "plan_of",
     "plan_of_session",

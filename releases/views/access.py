@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils.functional import SimpleLazyObject
 
-from releases.models import Dataset, Organisation, Person, Release, ReleaseState, Session
+from releases.models import Dataset, Organisation, Person, Release, ReleaseState, Session, Survey
 
 View = Callable[..., HttpResponseBase]
 
@@ -62,6 +62,21 @@ def get_own_session_for(request: HttpRequest, release_id: uuid.UUID) -> Session:
     """A session on a dataset one may work on."""
     own = Release.objects.editable_by(request.user)
     return get_object_or_404(Session.objects.for_asking(request.user).filter(release__in=own), pk=release_id)
+
+
+def get_survey_for(request: HttpRequest, survey_id: uuid.UUID) -> Survey:
+    """A survey one may read: of one's own, or closed and made public."""
+    return get_object_or_404(Survey.objects.readable_by(request.user).select_related("owner", "group"), pk=survey_id)
+
+
+def get_own_survey_for(request: HttpRequest, survey_id: uuid.UUID) -> Survey:
+    """A survey one owns or shares a group with."""
+    return get_object_or_404(Survey.objects.visible_to(request.user).select_related("owner", "group"), pk=survey_id)
+
+
+def get_survey_to_answer(survey_id: uuid.UUID) -> Survey:
+    """A survey that was opened: whoever has its link may see the question, and nobody is asked who they are."""
+    return get_object_or_404(Survey.objects.for_answering().defer("result"), pk=survey_id)
 
 
 def is_reviewer(person: Person) -> bool:

@@ -176,6 +176,33 @@ def public(published):
     return published
 
 
+@pytest.fixture
+def make_survey(alice, group):
+    """A survey of alice's, shared with her group, as far as asked: draft, open, closed or public."""
+
+    def make(state="open", *, answers=("Yes", "No", "Not telling"), epsilon="1", reports=(), title="Canteen"):
+        survey = services.draft_survey(
+            owner=alice,
+            title=title,
+            question="Do you smoke?",
+            answers=list(answers),
+            epsilon=epsilon,
+            group=group,
+        )
+        if state == "draft":
+            return survey
+        services.open_survey(survey=survey, by=alice)
+        for report in reports:
+            services.accept_report(survey=survey, report=str(report))
+        if state != "open":
+            services.close_survey(survey=survey, by=alice)
+        if state == "public":
+            services.make_survey_public(survey=survey, by=alice)
+        return survey
+
+    return make
+
+
 def write_json(path: Path, value) -> Path:
     path.write_text(json.dumps(value))
     return path

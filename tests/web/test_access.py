@@ -21,6 +21,8 @@ from releases.models import (
     ReleaseRequest,
     Session,
     SessionAnswer,
+    Survey,
+    SurveyTally,
 )
 from tests.web.conftest import CSV
 
@@ -93,6 +95,28 @@ GETS = {
     ("session_close", "session"): POST_ONLY,
     ("transcript_csv", "session"): OURS,
     ("transcript_json", "session"): OURS,
+    ("survey_list", ""): SIGNED_IN,
+    ("new_survey", ""): SIGNED_IN,
+    ("survey", "survey_draft"): OURS_OR_404,
+    ("survey", "survey_open"): OURS_OR_404,
+    ("survey", "survey_closed"): OURS_OR_404,
+    ("survey", "survey_public"): ALL,
+    ("change_survey", "survey_draft"): OURS,
+    ("change_survey", "survey_open"): seen(LOGIN, 302, 302, 404, 404),
+    ("open_survey", "survey_draft"): POST_ONLY,
+    ("close_survey", "survey_open"): POST_ONLY,
+    ("survey_visibility", "survey_closed"): POST_ONLY,
+    ("survey_answer", "survey_draft"): seen(404, 404, 404, 404, 404),
+    ("survey_answer", "survey_open"): ALL,
+    ("survey_answer", "survey_closed"): ALL,
+    ("survey_by_hand", "survey_draft"): seen(404, 404, 404, 404, 404),
+    ("survey_by_hand", "survey_open"): ALL,
+    ("survey_csv", "survey_open"): seen(404, 404, 404, 404, 404),
+    ("survey_csv", "survey_closed"): OURS_OR_404,
+    ("survey_csv", "survey_public"): ALL,
+    ("survey_receipt", "survey_open"): seen(404, 404, 404, 404, 404),
+    ("survey_receipt", "survey_closed"): OURS_OR_404,
+    ("survey_receipt", "survey_public"): ALL,
     ("review_queue", ""): STAFF,
     ("budget_request", "request"): STAFF,
     ("budget_board", ""): STAFF,
@@ -129,6 +153,12 @@ POSTS = {
     ("session", "session"): 404,
     ("session_audience", "session"): 404,
     ("session_close", "session"): 404,
+    ("new_survey", ""): LOGIN,
+    ("change_survey", "survey_draft"): 404,
+    ("open_survey", "survey_draft"): 404,
+    ("close_survey", "survey_open"): 404,
+    ("survey_visibility", "survey_closed"): 404,
+    ("survey_visibility", "survey_public"): 404,
     ("budget_request", "request"): 404,
     ("budget_detail", "budget"): 404,
     ("release_request", "review"): 404,
@@ -140,7 +170,7 @@ POSTS = {
 
 
 @pytest.fixture
-def world(make_dataset, make_draft, make_queued, alice, bob, charlie, sofia):
+def world(make_dataset, make_draft, make_queued, make_survey, alice, bob, charlie, sofia):
     """One of everything, all of it alice's; bob shares her group."""
     dataset = make_dataset(epsilon="10")
     published, public = make_queued(dataset), make_queued(dataset)
@@ -174,6 +204,7 @@ def world(make_dataset, make_draft, make_queued, alice, bob, charlie, sofia):
         "review": review.pk,
         "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }
+    objects |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
     return {"people": {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}, **objects}
 
 
@@ -191,7 +222,14 @@ def outcome(response):
 def test_every_address_of_the_site_is_in_this_file():
     names = {
         pattern.name
-        for group in (urls.dataset_urls, urls.release_urls, urls.session_urls, urls.review_urls, urls.urlpatterns)
+        for group in (
+            urls.dataset_urls,
+            urls.release_urls,
+            urls.session_urls,
+            urls.survey_urls,
+            urls.review_urls,
+            urls.urlpatterns,
+        )
         for pattern in group
         if hasattr(pattern, "name")
     }
@@ -220,6 +258,8 @@ def snapshot():
             ReleaseRequest,
             Session,
             SessionAnswer,
+            Survey,
+            SurveyTally,
             LedgerEntry,
             Organisation,
             ApiToken,
@@ -248,6 +288,9 @@ FILLED = {
     "session": {"in.sex": "male"},
     "session_audience": {"audience": "everybody"},
     "upload": {"title": "Mine"},
+    "new_survey": {"title": "Mine"},
+    "change_survey": {"title": "Mine", "question": "What?", "answers": "a\nb", "epsilon": "1"},
+    "survey_visibility": {"public": "yes"},
     "columns": {"codebook": '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]}'},
     "learn_range": {"column": "age", "lowest": "0", "highest": "150", "inside": "98", "epsilon": "1"},
     "protection": {"kind": "row", "neighbours": "replace", "max_rows": "1"},

@@ -66,6 +66,11 @@ def grow(alice, sofia, group):
             make_release(dataset, "published", is_public=True, result={}, published_at=timezone.now())
             live = make_release(dataset, "open", is_session=True)
             Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
+            survey = services.draft_survey(
+                owner=alice, title="Canteen", question="Smoker?", answers=["Yes", "No"], epsilon="1", group=group
+            )
+            services.open_survey(survey=survey, by=alice)
+            services.accept_report(survey=survey, report="0")
 
     def make_release(dataset, state, **values):
         return Release.objects.create(
@@ -88,6 +93,8 @@ LISTS = [
     ("alice", "release_list"),
     ("bob", "release_list"),
     ("alice", "session_list"),
+    ("alice", "survey_list"),
+    ("bob", "survey_list"),
     (None, "catalogue"),
     ("alice", "catalogue"),
     ("sofia", "review_queue"),

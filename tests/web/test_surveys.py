@@ -1,0 +1,474 @@
+"""Surveys under randomised response: what their people see and do, what respondents are told, what is kept of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+from django.db import DatabaseError, transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.engine.survey_law import NUMBERS, SurveyLaw
+from releases.models import AuditEvent, Budget, LedgerEntry, Survey, SurveyTally
+from tests.stack import ROOT
+from tests.web.pages import body, field_value, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+TYPED = {"title": "Canteen", "question": "Do you smoke?", "answers": "Yes\nNo\n", "epsilon": "1", "group": ""}
+#: 30, 20 and 10 reports.
+REPORTS = [0] * 30 + [1] * 20 + [2] * 10
+
+
+def page(client, name, survey):
+    return client.get(reverse(name, args=[survey.pk]))
+
+
+def send(client, survey, name="survey_answer", **data):
+    return client.post(reverse(name, args=[survey.pk]), data)
+
+
+def tallies(survey):
+    return list(survey.tallies.order_by("answer").values_list("number", flat=True))
+
+
+# Putting one together
+
+
+def test_a_survey_is_put_together_opened_answered_and_closed(as_, alice):
+    answer = as_(alice).post(reverse("new_survey"), TYPED)
+    survey = Survey.objects.get()
+    assert answer.url == reverse("survey", args=[survey.pk])
+    assert survey.answers == ["Yes", "No"]
+    assert "Nobody can answer yet" in words(page(as_(alice), "survey", survey))
+    opened = as_(alice).post(reverse("open_survey", args=[survey.pk]), follow=True)
+    address = f"http://testserver/surveys/{survey.pk}/answer/"
+    assert address in words(opened)
+    for report in "0010":
+        assert send(Client(), survey, report=report).status_code == 302
+    assert "Reports so far 4" in words(page(as_(alice), "survey", survey))
+    closed = words(as_(alice).post(reverse("close_survey", args=[survey.pk]), follow=True))
+    assert "Closed. Nobody can answer any more, and the result is below." in closed
+    assert "both counts are within" in closed
+    survey.refresh_from_db()
+    assert survey.result["reports"] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"title": ""}, "Title: nothing was typed. Say what the survey is."),
+        ({"question": " "}, "Question: nothing was typed. Say what is asked."),
+        ({"answers": "Yes"}, "answers: 1 must be 2 to 20 in number, one a line"),
+        (
+            {"answers": "\n".join(f"number {i}" for i in range(21))},
+            "answers: 21 must be 2 to 20 in number, one a line",
+        ),
+        ({"answers": "Yes\nyes "}, "answers: 'Yes' must stand in the list once"),
+        ({"answers": "a" * 201 + "\nb"}, "must be at most 200 characters long"),
+        ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point, such as 0.5"),
+        ({"epsilon": "0"}, "epsilon: '0' must be from 0.01 to 10"),
+        ({"epsilon": "10.1"}, "epsilon: '10.1' must be from 0.01 to 10"),
+        ({"epsilon": "0." + "1" * 32}, "must be at most 30 characters long"),
+        ({"epsilon": ""}, "Epsilon: nothing was typed; must be a decimal number, such as 1."),
+        ({"group": "999"}, "Group: must be one that you belong to."),
+    ],
+)
+def test_what_breaks_a_rule_is_named_and_nothing_typed_is_lost(as_, alice, make_survey, change, problem):
+    draft = make_survey("draft")
+    before = Survey.objects.filter(pk=draft.pk).values().get()
+    for address in (reverse("new_survey"), reverse("change_survey", args=[draft.pk])):
+        response = as_(alice).post(address, TYPED | {"title": "Tea, or coffee"} | change)
+        assert response.status_code == 400
+        assert problem in words(response)
+        assert field_value(response, "title") == change.get("title", "Tea, or coffee")
+        assert field_value(response, "epsilon") == change.get("epsilon", "1")
+    assert list(Survey.objects.values()) == [before]
+
+
+def test_a_survey_is_shared_with_a_group_one_is_in(as_, alice, group):
+    as_(alice).post(reverse("new_survey"), TYPED | {"group": str(group.pk)})
+    assert Survey.objects.get().group == group
+
+
+def test_an_epsilon_is_kept_as_a_plain_decimal_in_full(make_survey):
+    assert make_survey("draft", epsilon="5e-1").epsilon == "0.5"
+    assert make_survey("draft", epsilon="0.123456789012345678901234567").epsilon == "0.123456789012345678901234567"
+
+
+def test_a_draft_can_be_changed_and_an_opened_survey_cannot(as_, alice, make_survey):
+    survey = make_survey("draft")
+    form = page(as_(alice), "change_survey", survey)
+    assert field_value(form, "answers") == "Yes\nNo\nNot telling"
+    as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "2"})
+    survey.refresh_from_db()
+    assert (survey.epsilon, survey.answers) == ("2", ["Yes", "No"])
+    services.open_survey(survey=survey, by=alice)
+    page_ = as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "9"}, follow=True)
+    assert "An opened survey cannot be changed: respondents were promised what it says." in words(page_)
+    survey.refresh_from_db()
+    assert survey.epsilon == "2"
+
+
+def test_a_draft_says_how_accurate_it_will_be_and_that_surveys_of_the_same_people_add_up(as_, alice, make_survey):
+    said = words(page(as_(alice), "survey", make_survey("draft")))
+    width = SurveyLaw.of(epsilon=Fraction(1), answers=3).half_width(respondents=1000, beta=0.05)
+    assert f"1,000 {-int(-width // 1)} people of the truth" in said
+    assert "Somebody who answers several surveys of yours is protected by the sum of their epsilons." in said
+    assert "No dataset's budget is charged" in said
+
+
+@pytest.mark.parametrize("verb", ["open_survey", "close_survey", "survey_visibility"])
+@pytest.mark.parametrize("state", ["draft", "open", "closed", "public"])
+def test_each_step_is_taken_from_the_state_before_it_and_from_no_other(as_, alice, make_survey, verb, state):
+    survey = make_survey(state)
+    fits = {"open_survey": ["draft"], "close_survey": ["open"], "survey_visibility": ["closed", "public"]}[verb]
+    before = Survey.objects.values().get()
+    answer = words(as_(alice).post(reverse(verb, args=[survey.pk]), {"public": "yes"}, follow=True))
+    if state not in fits:
+        assert Survey.objects.values().get() == before
+        assert re.search(r"Only (a draft can be opened|an open survey can be closed|a closed survey has)", answer)
+
+
+# Answering
+
+
+def test_the_form_says_the_law_and_the_browser_is_given_its_whole_numbers(make_survey):
+    response = page(Client(), "survey_answer", make_survey(epsilon="1", answers=["Yes", "No"]))
+    law = SurveyLaw.of(epsilon=Fraction(1), answers=2)
+    said = words(response)
+    assert (
+        "Your true answer is sent with probability 73.1%; otherwise the other one is, by chance. "
+        "Nobody, not even the organisation, can tell which." in said
+    )
+    assert "Reports about one person add up" in said
+    assert f"{law.truth:,} of them stand for the true answer" in said
+    for name, value in (("numbers", NUMBERS), ("truth", law.truth), ("other", law.other), ("answers", 2)):
+        assert f'data-{name}="{value}"' in body(response)
+
+
+def forms(response):
+    """The fields of every form of the page's main part, by the form's address."""
+    main = body(response).split("<main", 1)[1].split("</main>", 1)[0]
+    found = re.findall(r"<form\b([^>]*)>(.*?)</form>", main, flags=re.DOTALL)
+    return [(tag, re.findall(r'\bname="([^"]+)"', fields)) for tag, fields in found]
+
+
+def test_the_choice_belongs_to_no_form_so_that_no_browser_can_send_it(make_survey):
+    response = page(Client(), "survey_answer", make_survey())
+    ((tag, fields),) = forms(response)
+    assert fields == ["csrfmiddlewaretoken", "report"]
+    assert 'id="' not in tag, "a field elsewhere could join a form that has an id"
+    radios = re.findall(r"<input[^>]*true-answer[^>]*>", body(response))
+    assert len(radios) == 3
+    assert not any("form=" in each for each in radios)
+
+
+def test_without_the_script_the_form_is_hidden_and_the_page_says_why_and_what_to_do(make_survey):
+    survey = make_survey()
+    response = page(Client(), "survey_answer", survey)
+    assert re.search(r'<div id="survey" hidden', body(response))
+    assert "This page cannot randomise your answer for you" in words(response)
+    assert reverse("survey_by_hand", args=[survey.pk]) in body(response)
+
+
+@pytest.mark.parametrize("answers", [2, 3, 20])
+def test_the_table_to_draw_by_hand_is_the_same_law(make_survey, answers):
+    survey = make_survey(answers=[f"Answer {i}" for i in range(answers)])
+    response = page(Client(), "survey_by_hand", survey)
+    found = re.findall(r"<td>(\d{3} \d{3} \d{3}) to (\d{3} \d{3} \d{3})</td><td>([^<]+)</td>", body(response))
+    ranges = [(int(first.replace(" ", "")), int(last.replace(" ", ""))) for first, last, _ in found]
+    assert ranges == list(survey.law.ranges())
+    sizes = [last - first + 1 for first, last in ranges]
+    assert sizes == [survey.law.truth] + [survey.law.other] * (answers - 1)
+    assert sum(sizes) == NUMBERS
+    assert found[0][2] == "your own answer"
+    assert found[1][2] == ("the other answer" if answers == 2 else "the next answer below yours")
+    assert ("after the last answer of the list comes the first again" in words(response)) is (answers > 2)
+
+
+def test_a_report_is_counted_and_that_is_all_that_is_kept_of_it(make_survey, as_, alice):
+    """Whoever sends which report in which order, from where, signed in or not: nothing stored tells them apart."""
+
+    def everything(reports, *people):
+        survey = make_survey()
+        events = AuditEvent.objects.count()
+        for number, (report, who) in enumerate(zip(reports, people, strict=True)):
+            client = Client(REMOTE_ADDR=f"192.0.2.{number}", HTTP_USER_AGENT=f"browser {number}")
+            if who is not None:
+                client.force_login(who)
+                events += 1
+            assert send(client, survey, report=report).status_code == 302
+        assert AuditEvent.objects.count() == events
+        columns = {field.attname for field in SurveyTally._meta.fields}
+        assert columns == {"id", "survey_id", "answer", "number"}
+        kept = Survey.objects.filter(pk=survey.pk).values().get()
+        return tallies(survey), {name: kept[name] for name in ("state", "is_public", "result", "closed_at")}
+
+    assert everything("012010", None, alice, None, None, None, None) == everything("200110", *[None] * 5, alice)
+
+
+@pytest.mark.parametrize("report", ["", "3", "-1", "01x", "1.0", "Yes", "²", "٣", "1" * 500, " 1"])
+@pytest.mark.parametrize("name", ["survey_answer", "survey_by_hand"])
+def test_what_is_no_report_is_refused_by_name_and_nothing_is_counted(make_survey, report, name):
+    survey = make_survey()
+    response = send(Client(), survey, name, report=report)
+    assert response.status_code == 400
+    assert "report: '" in words(response)
+    assert "must be the number of an answer, from 0 to 2. Nothing was taken" in words(response)
+    assert "answered" not in response.cookies
+    assert tallies(survey) == [0, 0, 0]
+
+
+def test_a_browser_that_has_answered_is_asked_no_second_time(make_survey):
+    survey, other, client = make_survey(), make_survey(), Client()
+    thanks = client.get(send(client, survey, report="1").url)
+    assert "Your report has been counted. Thank you." in words(thanks)
+    assert forms(thanks) == []
+    again = send(client, survey, report="1")
+    assert again.status_code == 409
+    assert "Not taken: this browser has answered before." in words(again)
+    assert send(client, survey, "survey_by_hand", report="0").status_code == 409
+    assert tallies(survey) == [0, 1, 0]
+    assert send(client, other, report="1").status_code == 302
+
+
+def test_the_cookie_is_the_same_for_everybody_and_tells_no_time(make_survey, monkeypatch):
+    survey = make_survey()
+    first = send(Client(), survey, report="0").cookies["answered"]
+    later = timezone.now() + timedelta(days=3)
+    monkeypatch.setattr("time.time", later.timestamp)
+    second = send(Client(), survey, report="2").cookies["answered"]
+    assert first.value == second.value
+    assert first["path"] == f"/surveys/{survey.pk}/answer/"
+    assert first["httponly"]
+    assert first["samesite"] == "Lax"
+
+
+@pytest.mark.parametrize("value", ["yes", "yes:forged", ""])
+def test_a_cookie_that_this_site_did_not_sign_keeps_nobody_from_answering(make_survey, value):
+    survey, client = make_survey(), Client()
+    client.cookies["answered"] = value
+    assert send(client, survey, report="0").status_code == 302
+
+
+def test_a_report_without_the_form_s_token_is_refused(make_survey):
+    survey = make_survey()
+    response = send(Client(enforce_csrf_checks=True), survey, report="1")
+    assert response.status_code == 403
+    assert tallies(survey) == [0, 0, 0]
+
+
+def test_a_closed_survey_takes_no_report(make_survey):
+    survey = make_survey("closed", reports=[0, 1])
+    response = send(Client(), survey, report="1")
+    assert response.status_code == 409
+    assert "This survey is closed. Nothing can be sent any more." in words(response)
+    assert "Read the result" not in words(response)
+    assert tallies(survey) == [1, 1, 0]
+
+
+def test_a_survey_that_closes_while_somebody_chooses_takes_nothing(make_survey, alice):
+    survey = make_survey()
+    stale = Survey.objects.get(pk=survey.pk)
+    services.close_survey(survey=survey, by=alice)
+    with pytest.raises(services.Refusal, match="not open"):
+        services.accept_report(survey=stale, report="0")
+    assert tallies(survey) == [0, 0, 0]
+
+
+def test_answering_is_in_no_audit_log_and_opening_closing_and_showing_are(make_survey):
+    make_survey("public", reports=REPORTS)
+    told = list(AuditEvent.objects.order_by("pk").values_list("action", "actor__username", "kind", "detail"))
+    assert told == [
+        ("open survey", "alice", "survey", "epsilon 1 for each respondent, local model"),
+        ("close survey", "alice", "survey", "60 reports"),
+        ("make public", "alice", "survey", ""),
+    ]
+
+
+# The result
+
+
+def test_while_it_is_open_its_people_see_how_many_reports_there_are_and_not_which(make_survey, as_, alice):
+    one = words(page(as_(alice), "survey", make_survey(reports=[0, 0, 0])))
+    other = words(page(as_(alice), "survey", make_survey(reports=[2, 1, 2])))
+    identifier = r"[0-9a-f]{8}-[0-9a-f-]{27}"
+    assert "Reports so far 3" in one
+    assert re.sub(identifier, "", one) == re.sub(identifier, "", other)
+
+
+def test_the_result_has_estimates_by_the_same_whole_numbers_with_error_bars_and_the_law(make_survey, as_, alice):
+    survey = make_survey("closed", reports=REPORTS)
+    law = SurveyLaw.of(epsilon=Fraction(1), answers=3)
+    result = survey.result
+    assert result["law"] == {"numbers": NUMBERS, "truth": law.truth, "each_other": law.other, "answers": 3}
+    assert result["estimates"] == [round(float(each), 3) for each in law.estimates([30, 20, 10])]
+    assert result["intervals"] == [list(each) for each in law.intervals([30, 20, 10], beta=0.05)]
+    assert result["cost"] == "epsilon 1 for each respondent, local model"
+    response = page(as_(alice), "survey", survey)
+    said = words(response)
+    assert result["bound"]["sentence"] in said
+    assert "every one of the 3 counts is within" in said
+    assert "Reports 60" in said
+    assert "epsilon 1 for each respondent, local model" in said
+    for text in (f"{law.truth:,}", f"{law.other:,}", f"{NUMBERS:,}"):
+        assert text in said
+    assert '"title": "people"' in body(response)
+    pairs = zip(law.estimates([30, 20, 10]), result["intervals"], strict=True)
+    ends = [abs(end - float(each)) for each, two in pairs for end in two]
+    assert result["bound"]["half_width"] - 1 < max(ends) <= result["bound"]["half_width"]
+
+
+def test_a_survey_that_nobody_answered_closes_too(make_survey, as_, alice):
+    said = words(page(as_(alice), "survey", make_survey("closed")))
+    assert "Nobody answered." in said
+    assert "vega" not in said
+
+
+def test_no_budget_is_charged_and_no_ledger_written(make_survey):
+    make_survey("closed", reports=REPORTS)
+    assert not Budget.objects.exists()
+    assert not LedgerEntry.objects.exists()
+
+
+def test_the_reports_are_downloaded_as_csv_and_no_text_runs_in_a_spreadsheet(make_survey, as_, alice):
+    survey = make_survey("closed", answers=["=1+1", "No"], reports=[0, 0, 1])
+    response = page(as_(alice), "survey_csv", survey)
+    assert response["Content-Disposition"] == 'attachment; filename="reports.csv"'
+    rows = list(csv.DictReader(io.StringIO(body(response))))
+    assert [(row["answer"], row["reports"]) for row in rows] == [("'=1+1", "2"), ("No", "1")]
+    assert float(rows[0]["estimate"]) == survey.result["estimates"][0]
+
+
+def test_the_receipt_lets_anybody_work_the_result_out_again(make_survey, as_, alice):
+    response = page(as_(alice), "survey_receipt", make_survey("closed", reports=REPORTS))
+    receipt = json.loads(body(response))
+    told = receipt["law"]
+    law = SurveyLaw(answers=told["answers"], truth=told["truth"], other=told["each_other"])
+    assert law.proves(epsilon=Fraction(receipt["epsilon"]))
+    assert [round(float(each), 3) for each in law.estimates(receipt["reports"])] == receipt["estimates"]
+    assert [list(each) for each in law.intervals(receipt["reports"], beta=0.05)] == receipt["intervals"]
+    # A day, and no time of day.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", receipt["closed"])
+    assert AuditEvent.objects.filter(action="download", detail="receipt.json", actor=alice).count() == 1
+
+
+def test_a_result_is_its_people_s_until_they_make_it_public_and_can_be_taken_back(make_survey, as_, bob, charlie):
+    survey = make_survey("closed", reports=REPORTS)
+    assert page(as_(charlie), "survey", survey).status_code == 404
+    made = words(as_(bob).post(reverse("survey_visibility", args=[survey.pk]), {"public": "yes"}, follow=True))
+    assert "Public: everybody who has this page's address can read it, signed in or not." in made
+    for person in (None, charlie):
+        said = words(page(as_(person), "survey", survey))
+        assert "every one of the 3 counts" in said
+        assert "Make private" not in said
+        assert "Read the result" in words(page(as_(person), "survey_answer", survey))
+    as_(bob).post(reverse("survey_visibility", args=[survey.pk]), {"public": "no"})
+    assert page(as_(None), "survey", survey).status_code == 404
+
+
+def test_the_list_names_one_s_own_and_the_group_s(make_survey, as_, bob, charlie):
+    make_survey(reports=[0, 1], title="Tea, or coffee")
+    assert "Tea, or coffee alice ✓ open 1 2" in words(as_(bob).get(reverse("survey_list")))
+    assert "You have no survey yet" in words(as_(charlie).get(reverse("survey_list")))
+
+
+# What the database itself refuses
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question": "Do you drink?"},
+        {"title": "Pub"},
+        {"answers": ["No", "Yes", "Not telling"]},
+        {"epsilon": "9"},
+        {"truth": 2},
+        {"other": 1},
+        {"state": "draft"},
+        {"opened_at": timezone.now()},
+    ],
+)
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_what_respondents_were_promised_cannot_be_changed_by_anybody(make_survey, state, change):
+    survey = make_survey(state)
+    with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
+        Survey.objects.filter(pk=survey.pk).update(**change)
+
+
+@pytest.mark.parametrize("change", [{"state": "open"}, {"result": {}}, {"closed_at": timezone.now()}])
+def test_a_result_cannot_be_changed_by_anybody(make_survey, change):
+    survey = make_survey("closed")
+    with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
+        Survey.objects.filter(pk=survey.pk).update(**change)
+
+
+@pytest.mark.parametrize("change", [{"number": 3}, {"number": 4}, {"number": 6}, {"number": 5, "answer": 7}])
+def test_reports_are_only_ever_added_one_at_a_time(make_survey, change):
+    survey = make_survey(reports=[0, 0, 0, 0])
+    with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
+        survey.tallies.filter(answer=0).update(**change)
+    with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
+        survey.tallies.filter(answer=0)._raw_delete("default")
+    with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
+        SurveyTally.objects.create(survey=survey, answer=7, number=1)
+
+
+def test_no_report_is_added_once_it_is_closed(make_survey):
+    survey = make_survey("closed", reports=[0])
+    with pytest.raises(DatabaseError, match="while the survey is open"), transaction.atomic():
+        survey.tallies.filter(answer=0).update(number=2)
+
+
+@pytest.mark.parametrize("state", ["open", "closed"])
+def test_a_survey_that_was_opened_cannot_be_deleted(make_survey, state):
+    survey = make_survey(state)
+    with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
+        Survey.objects.filter(pk=survey.pk)._raw_delete("default")
+
+
+# The pages
+
+
+def test_every_page_passes_the_content_security_policy(make_survey, as_, alice):
+    surveys = {state: make_survey(state, reports=[0]) for state in ("draft", "open", "public")}
+    client = as_(alice)
+    addresses = [reverse("survey_list"), reverse("new_survey"), reverse("change_survey", args=[surveys["draft"].pk])]
+    addresses += [reverse("survey", args=[each.pk]) for each in surveys.values()]
+    addresses += [reverse(name, args=[surveys["open"].pk]) for name in ("survey_answer", "survey_by_hand")]
+    addresses += [reverse("survey_answer", args=[surveys["public"].pk])]
+    for address in addresses:
+        response = client.get(address)
+        assert inline_code(response) == [], address
+        assert body(response).count("<h1") == 1, address
+        assert re.search(r"<title>\s*\S.* · dpweb</title>", body(response), flags=re.DOTALL), address
+        assert ("vega" in body(response)) is (address == reverse("survey", args=[surveys["public"].pk]))
+
+
+def test_the_form_is_kept_in_no_cache(make_survey):
+    assert "no-store" in page(Client(), "survey_answer", make_survey())["Cache-Control"]
+
+
+def test_the_script_evaluates_nothing_keeps_nothing_and_draws_from_the_system():
+    script = (ROOT / "releases/static/releases/survey.js").read_text()
+    for word in ("eval", "innerHTML", "Math.random", "fetch(", "XMLHttpRequest", "localStorage", "sessionStorage"):
+        assert word not in script
+    assert "crypto.getRandomValues" in script
+
+
+def test_the_service_names_what_is_wrong_before_anything_is_kept(alice):
+    with pytest.raises(InvalidInput, match="title: '' must say what the survey is"):
+        services.draft_survey(owner=alice, title=" ", question="What?", answers=["a", "b"], epsilon="1")
+    with pytest.raises(InvalidInput, match="question: '' must ask something"):
+        services.draft_survey(owner=alice, title="Tea", question="", answers=["a", "b"], epsilon="1")
+    assert not Survey.objects.exists()
