@@ -1,4 +1,4 @@
-"""Many processes at one budget: exactly what fits is granted, and nobody sees an error."""
+"""Many processes at one budget or one survey: exactly what fits is granted, and nobody sees an error."""
 
 from __future__ import annotations
 
@@ -89,3 +89,55 @@ def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
     assert [error for _, error in outcomes] == [""] * 4
     assert stack.run("answer = LedgerEntry.objects.filter(kind='charge').count()") == 1
     assert stack.run("answer = Release.objects.get().state") == "queued"
+
+
+RESPONDENTS = """
+from releases.models import Survey
+survey = Survey.objects.get()
+accepted = [0, 0]
+while True:
+    report = accepted[0] > accepted[1]
+    try:
+        services.accept_report(survey=survey, report=str(int(report)))
+    except services.Refusal:
+        break
+    accepted[report] += 1
+print(*accepted)
+"""
+
+
+def test_a_survey_that_closes_while_reports_come_in_has_each_accepted_one_in_its_result(stack):
+    stack.run(
+        """
+        alice, _ = people()
+        survey = services.draft_survey(
+            owner=alice, title="Tea", question="Tea?", answers=["Yes", "No"], epsilon="1")
+        services.open_survey(survey=survey, by=alice)
+        """
+    )
+    command = stack.script(RESPONDENTS)
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    stack.wait_for(
+        "from releases.models import SurveyTally\nanswer = SurveyTally.objects.filter(number__gt=40).exists()"
+    )
+    told = stack.run(
+        """
+        from releases.models import Survey
+        survey = Survey.objects.get()
+        services.close_survey(survey=survey, by=survey.owner)
+        answer = survey.result["reports"]
+        """
+    )
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * 3
+    accepted = [sum(each) for each in zip(*(map(int, output.split()) for output, _ in outcomes), strict=True)]
+    kept = stack.run(
+        "from releases.models import SurveyTally\n"
+        "answer = list(SurveyTally.objects.order_by('answer').values_list('number', flat=True))"
+    )
+    assert told == accepted == kept

@@ -176,7 +176,7 @@ def test_the_choice_belongs_to_no_form_so_that_no_browser_can_send_it(make_surve
 def test_without_the_script_the_form_is_hidden_and_the_page_says_why_and_what_to_do(make_survey):
     survey = make_survey()
     response = page(Client(), "survey_answer", survey)
-    assert re.search(r'<div id="survey" hidden', body(response))
+    assert re.search(r'<div id="survey" class="panel" hidden ', body(response))
     assert "This page cannot randomise your answer for you" in words(response)
     assert reverse("survey_by_hand", args=[survey.pk]) in body(response)
 
