@@ -156,6 +156,16 @@ def test_the_form_says_the_law_and_the_browser_is_given_its_whole_numbers(make_s
         assert f'data-{name}="{value}"' in body(response)
 
 
+@pytest.mark.parametrize(("epsilon", "is_said"), [("4.9", False), ("5", True)])
+def test_respondents_are_told_that_an_epsilon_is_large(make_survey, epsilon, is_said):
+    survey = make_survey(epsilon=epsilon)
+    for name in ("survey_answer", "survey_by_hand"):
+        said = "is large: what is sent is so often the true answer that it protects you little"
+        shown = words(page(Client(), name, survey))
+        assert (said in shown) is is_said
+        assert ("Nobody, not even the organisation, can tell which." in shown) is not is_said
+
+
 def forms(response):
     """The fields of every form of the page's main part, by the form's address."""
     main = body(response).split("<main", 1)[1].split("</main>", 1)[0]
