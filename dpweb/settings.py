@@ -131,6 +131,8 @@ vars().update(EMAIL_CONFIG)
 #: A mail server that does not answer must not hold up a page.
 EMAIL_TIMEOUT = env.int("EMAIL_TIMEOUT", default=10)
 DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="dpweb@localhost")
+#: What links in e-mails begin with, such as https://statistics.example.org; without it they name the path alone.
+SITE_ADDRESS = env.str("SITE_ADDRESS", default="").rstrip("/")
 
 # --- transport ------------------------------------------------------------------------------------------------------
 SECURE_SSL_REDIRECT = HTTPS

@@ -15,10 +15,21 @@ from django.utils.functional import cached_property
 from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.engine.universe import Schema, Universe
+from releases.notice_models import MailChoice, Notice
 from releases.review_models import AuditAction, AuditEvent, BudgetAlert, Organisation
 from releases.survey_models import Survey, SurveyState, SurveyTally
 
-__all__ = ["AuditAction", "AuditEvent", "BudgetAlert", "Organisation", "Survey", "SurveyState", "SurveyTally"]
+__all__ = [
+    "AuditAction",
+    "AuditEvent",
+    "BudgetAlert",
+    "MailChoice",
+    "Notice",
+    "Organisation",
+    "Survey",
+    "SurveyState",
+    "SurveyTally",
+]
 
 Person = AbstractBaseUser | AnonymousUser
 

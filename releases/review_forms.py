@@ -113,10 +113,11 @@ class OrganisationForm(forms.Form):
         help_text="Members of this group decide requests and freeze budgets. Staff can look on and change this page.",
     )
     alert_addresses = forms.CharField(
-        label="Who hears when 50, 80 or 100% of a budget is spent",
+        label="Who hears of requests, and when 50, 80 or 100% of a budget is spent",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text="E-mail addresses, one a line. A budget's owner always hears of it.",
+        help_text="E-mail addresses, one a line. Those who may review hear of requests in any case, and a budget's "
+        "owner of what is spent.",
     )
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db import models
 from django.db.models import Q
 
@@ -17,8 +17,6 @@ class BudgetAlert(models.Model):
     percent = models.PositiveSmallIntegerField()
     epsilon = models.CharField(max_length=40, help_text="the budget's epsilon at that time")
     raised_at = models.DateTimeField(auto_now_add=True)
-    #: When its e-mail was claimed by a sender; null while it waits.
-    sent_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -71,6 +69,12 @@ class Organisation(models.Model):
             return bool(getattr(person, "is_staff", False))
         return Group.objects.filter(pk=self.reviewers_id, user=person.pk).exists()
 
+    @property
+    def deciders(self) -> models.QuerySet[User]:
+        """Everybody whom `lets_decide` lets decide."""
+        people = User.objects.filter(is_active=True)
+        return people.filter(is_staff=True) if self.reviewers_id is None else people.filter(groups=self.reviewers_id)
+
 
 class AuditAction(models.TextChoices):
     """What somebody did."""
@@ -80,8 +84,9 @@ class AuditAction(models.TextChoices):
     SIGN_IN_FAILED = "sign-in failed", "failed to sign in"
     ACCOUNT = "account", "changed the account's security"
     UPLOAD = "upload", "uploaded a table"
-    DISCARD = "discard", "discarded a table"
+    DISCARD = "discard", "discarded"
     DECLARE = "declare", "declared columns or protection"
+    LOAD_PLAN = "load plan", "loaded a plan into"
     SHARE = "share", "shared a dataset"
     REQUEST = "request", "asked for"
     TAKE_BACK = "take back", "took a request back"
@@ -92,6 +97,7 @@ class AuditAction(models.TextChoices):
     SUBMIT = "submit", "charged and queued"
     CANCEL = "cancel", "cancelled"
     PUBLISH = "publish", "published"
+    OPEN = "open", "opened the session"
     FAIL = "fail", "gave up on"
     MAKE_PUBLIC = "make public", "made public"
     MAKE_PRIVATE = "make private", "made private"
@@ -105,6 +111,7 @@ class AuditAction(models.TextChoices):
     VERIFY = "verify", "verified the ledger"
     EXPORT = "export", "exported"
     SETTINGS = "settings", "changed the settings"
+    NOTICES = "notices", "turned e-mail on or off"
 
 
 class AuditEventQuerySet(models.QuerySet["AuditEvent"]):

@@ -40,7 +40,7 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 
 def _reconcile() -> None:
-    from releases.alerts import send_waiting
+    from releases.notices import send_waiting
     from releases.services import reconcile
 
     close_old_connections()

@@ -12,6 +12,7 @@ surveys     draft_survey, change_survey, open_survey, accept_report, close_surve
             make_survey_private
 organisation change_settings, verify_ledgers
 tokens      make_token, revoke_token, owner_of_token
+notices     read_notices, choose_mail
 """
 
 from releases.services.budgets import (
@@ -32,6 +33,7 @@ from releases.services.datasets import (
     share_dataset,
 )
 from releases.services.execution import execute_release, reconcile
+from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
 from releases.services.ranges import learn_range, plan_range
 from releases.services.releases import (
@@ -90,6 +92,7 @@ __all__ = [
     "change_session",
     "change_settings",
     "change_survey",
+    "choose_mail",
     "close_session",
     "close_survey",
     "compare",
@@ -120,6 +123,7 @@ __all__ = [
     "plan_of_session",
     "plan_range",
     "read_beta",
+    "read_notices",
     "reconcile",
     "request_budget",
     "restore_ledger",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from releases import audit_log, ledger
+from releases import audit_log, ledger, notices
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Caps, Policy
 from releases.engine.privacy import exact
@@ -39,6 +39,7 @@ def request_budget(
         budget=budget, epsilon=epsilon.strip(), delta=(delta or "0").strip(), reason=reason.strip(), requested_by=by
     )
     audit_log.record(AuditAction.REQUEST, actor=by, on=request, detail=reason)
+    notices.request_made(request)
     return request
 
 

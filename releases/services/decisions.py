@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
-from releases import audit_log
+from releases import audit_log, notices
 from releases.engine.errors import InvalidInput
 from releases.engine.privacy import exact
 from releases.models import AuditAction, BudgetRequest, Organisation, ReleaseRequest, RequestState
@@ -55,6 +55,7 @@ def is_final_approval(request: AnyRequest, *, by: User, note: str, epsilon: str,
         raise InvalidInput("request", request.get_state_display(), "was decided before, or approved by another first")
     audit_log.record(AuditAction.FIRST_APPROVAL, actor=by, on=request, detail=f"epsilon {epsilon}; {note}".rstrip("; "))
     request.refresh_from_db()
+    notices.first_approval(request)
     return False
 
 
@@ -79,6 +80,7 @@ def decide(
     said = f"epsilon {epsilon}; {note}" if epsilon else note
     audit_log.record(_ACTIONS[state], actor=by, on=request, detail=said.rstrip("; "))
     request.refresh_from_db()
+    notices.request_decided(request)
 
 
 def check_note(note: str, why: str) -> None:

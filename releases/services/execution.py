@@ -28,7 +28,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from releases import audit_log, ledger
+from releases import audit_log, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
@@ -174,8 +174,9 @@ def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -
 
 
 def _record(action: AuditAction, release_id: uuid.UUID) -> None:
-    release = Release.objects.only("title").get(pk=release_id)
+    release = Release.objects.select_related("submitted_by").defer("plan", "result").get(pk=release_id)
     audit_log.record(action, actor=None, on=release, detail=audit_log.BY_A_WORKER)
+    notices.release_ended(release)
 
 
 def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any = None) -> bool:

@@ -139,10 +139,7 @@ def _check_epsilon(field: str, text: str, *, zero_too: bool = False) -> None:
 
 
 def _number_of_reviewers(reviewers: Group | None) -> int:
-    from django.contrib.auth.models import User
-
-    people = User.objects.filter(is_active=True)
-    return (people.filter(groups=reviewers) if reviewers else people.filter(is_staff=True)).distinct().count()
+    return Organisation(reviewers=reviewers).deciders.count()
 
 
 def _addresses(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from releases import alerts, audit_log, ledger
+from releases import alerts, audit_log, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
@@ -217,12 +217,13 @@ def plan_digest(plan: Plan) -> str:
 
 def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
     _move(release, ReleaseState.DRAFT, state=ReleaseState.REVIEW, plan=plan.to_json(), submitted_by=by)
-    ReleaseRequest.objects.create(
+    request = ReleaseRequest.objects.create(
         release=release, key=key, epsilon=release.epsilon, delta=release.delta, reason=reason.strip(), requested_by=by
     )
     detail = f"a review of epsilon {release.epsilon}; {reason}"
     audit_log.record(AuditAction.REQUEST, actor=by, on=release, detail=detail.rstrip("; "))
     release.refresh_from_db()
+    notices.request_made(request)
 
 
 def charge_and_queue(*, release: Release, plan: Plan, key: uuid.UUID, by: User, since: ReleaseState) -> LedgerEntry:
@@ -266,7 +267,10 @@ def cancel_release(*, release: Release, by: User) -> None:
     Raises:
         Refusal: a worker has claimed it: the data may have been touched, so the charge stays.
     """
-    if release.reviews.filter(state=RequestState.WAITING).update(state=RequestState.TAKEN_BACK):
+    waiting = release.reviews.filter(state=RequestState.WAITING)
+    asked = waiting.first()
+    if asked is not None and waiting.update(state=RequestState.TAKEN_BACK):
+        notices.request_taken_back(asked)
         _move(release, ReleaseState.REVIEW, state=ReleaseState.DRAFT, plan=None)
         audit_log.record(AuditAction.TAKE_BACK, actor=by, on=release)
         release.refresh_from_db()

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log
+from releases import audit_log, notices
 from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan, one_count
@@ -133,6 +133,9 @@ def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts
             total_half_width=live.total_half_width,
             noisy_threshold=live.noisy_threshold,
         )
+        release.refresh_from_db()
+        audit_log.record(AuditAction.OPEN, actor=None, on=release, detail=audit_log.BY_A_WORKER)
+        notices.release_ended(release)
     return True
 
 

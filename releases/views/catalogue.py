@@ -8,11 +8,13 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases.models import BudgetRequest, Dataset, Release, ReleaseRequest, Session
+from releases.models import BudgetRequest, Dataset, Notice, Release, ReleaseRequest, Session
 from releases.views.access import is_reviewer, signed_in
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
 MOST_SESSIONS = 5
+#: New notices shown on the front page, newest first.
+MOST_NOTICES = 5
 
 
 @login_not_required
@@ -21,6 +23,7 @@ def home(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         return redirect("catalogue")
     person = signed_in(request)
+    new = Notice.objects.for_home(person)
     return render(
         request,
         "releases/home.html",
@@ -28,6 +31,8 @@ def home(request: HttpRequest) -> HttpResponse:
             "datasets": Dataset.objects.for_list(person)[:6],
             "releases": Release.objects.for_list(person)[:8],
             "waiting": _waiting() if is_reviewer(person) else 0,
+            "notices": new[:MOST_NOTICES],
+            "more_notices": max(0, new.count() - MOST_NOTICES),
         },
     )
 

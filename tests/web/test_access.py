@@ -16,6 +16,8 @@ from releases.models import (
     BudgetRequest,
     Dataset,
     LedgerEntry,
+    MailChoice,
+    Notice,
     Organisation,
     Release,
     ReleaseRequest,
@@ -128,6 +130,9 @@ GETS = {
     ("audit_log", ""): STAFF,
     ("audit_csv", ""): STAFF,
     ("organisation", ""): STAFF,
+    ("notices", ""): SIGNED_IN,
+    ("read_notices", ""): POST_ONLY,
+    ("choose_mail", ""): POST_ONLY,
     ("tokens", ""): SIGNED_IN,
     ("revoke_token", "token"): POST_ONLY,
 }
@@ -263,6 +268,8 @@ def snapshot():
             LedgerEntry,
             Organisation,
             ApiToken,
+            Notice,
+            MailChoice,
             User,
         )
     ]
@@ -340,7 +347,7 @@ def test_a_form_without_its_token_changes_nothing(world, person):
     client = Client(enforce_csrf_checks=True)
     client.force_login(world["people"][person])
     before = unseen_login(snapshot())
-    for name, thing in [*POSTS, ("new_release", "dataset")]:
+    for name, thing in [*POSTS, ("new_release", "dataset"), ("read_notices", ""), ("choose_mail", "")]:
         response = client.post(address(world, name, thing), FILLED.get(name, {}))
         assert response.status_code == 403, name
         assert b"The form is out of date" in response.content

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from releases import audit_log, ledger, services
+from releases import audit_log, ledger, notices, services
 from releases.engine.events import PureEvent
 from releases.engine.privacy import exact
 from releases.models import (
@@ -58,6 +58,7 @@ def grow(alice, sofia, group):
             )
             BudgetAlert.objects.create(budget=budget, percent=50, epsilon="2")
             audit_log.record(AuditAction.UPLOAD, actor=alice, on=dataset)
+            notices.tell([alice], title="Published: Tables", text="It is there.", path="/releases/")
             queued = make_release(dataset, "queued")
             event = PureEvent(epsilon=exact("1", field="epsilon"))
             ledger.charge(release=queued, events=[event], delta=exact("0", field="delta"), key=queued.pk, actor=alice)
@@ -95,6 +96,7 @@ LISTS = [
     ("alice", "session_list"),
     ("alice", "survey_list"),
     ("bob", "survey_list"),
+    ("alice", "notices"),
     (None, "catalogue"),
     ("alice", "catalogue"),
     ("sofia", "review_queue"),

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from releases import files, services
 from releases.engine.filters import Policy
@@ -84,15 +85,17 @@ class Command(BaseCommand):
         services.declare_universe(dataset=dataset, columns=schema.to_json()["columns"])
         budget = services.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
         if not budget.is_granted:
-            asked = services.request_budget(
-                dataset=dataset,
-                epsilon=BUDGET,
-                delta=settings.DEFAULT_BUDGET_DELTA,
-                policy=Policy.ZCDP,
-                reason="All two-way tables of the survey, for the public.",
-                by=curator,
-            )
-            services.approve_request(request=asked, by=reviewer, note="Fine for a public-use file.")
+            # In one transaction, so that no e-mail asks for what is decided already.
+            with transaction.atomic():
+                asked = services.request_budget(
+                    dataset=dataset,
+                    epsilon=BUDGET,
+                    delta=settings.DEFAULT_BUDGET_DELTA,
+                    policy=Policy.ZCDP,
+                    reason="All two-way tables of the survey, for the public.",
+                    by=curator,
+                )
+                services.approve_request(request=asked, by=reviewer, note="Fine for a public-use file.")
         return [self._release(dataset, name, curator) for name in MECHANISMS]
 
     def _release(self, dataset: Dataset, mechanism_name: str, curator: User) -> Release:

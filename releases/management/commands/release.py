@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from releases import files, ledger, services
 from releases.codebook import codebook_from_csv
@@ -27,6 +28,11 @@ from releases.management.database import ensure_database
 from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState
 
 OVER_BUDGET = 3
+WAITS_FOR_REVIEW = 4
+
+
+class NeedsReview(Exception):
+    """Somebody else has to decide first. The text says what, and what happens then."""
 
 
 class Command(BaseCommand):
@@ -59,6 +65,9 @@ class Command(BaseCommand):
         except ledger.InsufficientBudget as error:
             self.stderr.write(str(error))
             sys.exit(OVER_BUDGET)
+        except NeedsReview as error:
+            self.stderr.write(str(error))
+            sys.exit(WAITS_FOR_REVIEW)
         except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
             raise CommandError(str(error)) from None
 
@@ -101,7 +110,12 @@ class Command(BaseCommand):
             release.delete()
             raise
         if charged is None:
-            raise CommandError("The release waits for a reviewer; it costs more than may pass without one.")
+            raise NeedsReview(
+                f"The release waits for a reviewer: the organisation reviews releases above epsilon "
+                f"{Organisation.current().review_above}, and this asks for {options['epsilon']}. Nothing is charged, "
+                f"no data were touched, and nothing is written to {options['out']}. Once it is approved, the site's "
+                f"worker runs it, and the site offers its files."
+            )
         services.execute_release(release_id=release.pk)
         release.refresh_from_db()
         if release.status is not ReleaseState.PUBLISHED:
@@ -125,12 +139,23 @@ class Command(BaseCommand):
         if options["budget"] is None:
             self.stderr.write(f"No --budget: this table may spend epsilon {epsilon} in all, the default.")
         delta = "0" if policy is Policy.PURE else options["budget_delta"] or default_delta(options["delta"])
-        services.request_budget(
-            dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="from the command line", by=operator
-        )
-        request = services.approve_request(request=budget.requests.get(state="waiting"), by=operator)
+        # In one transaction, so that no reviewer is asked for what is decided already.
+        with transaction.atomic():
+            request = services.request_budget(
+                dataset=dataset,
+                epsilon=epsilon,
+                delta=delta,
+                policy=policy,
+                reason="from the command line",
+                by=operator,
+            )
+            if not Organisation.current().is_two_person:
+                services.approve_request(request=request, by=operator)
         if request.state != RequestState.APPROVED:
-            raise CommandError("The budget waits for a second reviewer, as the two-person rule wants.")
+            raise NeedsReview(
+                f"The budget waits for two reviewers, as the two-person rule wants: epsilon {epsilon} for this table. "
+                f"Nothing is released. Once they have granted it on the site, give the same command again."
+            )
 
     def _respect_limit(self, budget: Any, options: dict[str, Any]) -> None:
         """A table seen before keeps its budget: --budget can neither renew nor raise it."""

@@ -1,0 +1,301 @@
+"""Notices: who is told what, once, on their page and by e-mail; never anything that was not public or paid for."""
+
+from __future__ import annotations
+
+import smtplib
+import uuid
+
+import pytest
+from django.core import mail
+from django.urls import reverse
+
+from releases import notices, services
+from releases.engine.filters import Policy
+from releases.models import LedgerEntry, Notice, Organisation, Release
+from tests.web.conftest import CSV, person
+from tests.web.pages import inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def on_commit(django_capture_on_commit_callbacks):
+    return lambda: django_capture_on_commit_callbacks(execute=True)
+
+
+@pytest.fixture
+def reviewed(make_dataset, make_draft, alice, sofia):
+    """A release of epsilon 2 where more than 1 is reviewed first."""
+
+    def submit():
+        Organisation.objects.get_or_create(defaults={"upload_cap_bytes": 2**30, "review_above": "1"})
+        release = make_draft(make_dataset(epsilon="10", sofia=sofia), epsilon="2")
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.")
+        return release.reviews.get()
+
+    return submit
+
+
+def sent():
+    """(to, subject) of the e-mails since the last look."""
+    found = [(message.to, message.subject) for message in mail.outbox]
+    mail.outbox.clear()
+    return found
+
+
+def ask(dataset, alice):
+    return services.request_budget(
+        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="secret plans", by=alice
+    )
+
+
+# --- to those who review ----------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
+    make_dataset, alice, sofia, on_commit, settings
+):
+    settings.ALERT_ADDRESSES = ["privacy@example.org"]
+    settings.SITE_ADDRESS = "https://statistics.example.org"
+    rita = person("rita", is_staff=True)
+    person("gone", is_staff=True, is_active=False)
+    dataset = make_dataset(epsilon="")
+    with on_commit():
+        request = ask(dataset, alice)
+    text = mail.outbox[0].body
+    assert sent() == [
+        ([to], "To review: a budget of epsilon 3 for Survey") for to in (sofia.email, rita.email, "privacy@example.org")
+    ]
+    assert f"https://statistics.example.org{reverse('budget_request', args=[request.pk])}" in text
+    assert "alice asks for a budget of epsilon 3 for Survey. Nothing is spent." in text
+    assert "secret plans" not in text
+
+
+def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
+    make_dataset, group, alice, bob, sofia, on_commit
+):
+    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    dataset = make_dataset(epsilon="")
+    with on_commit():
+        ask(dataset, alice)
+    assert [to for to, _ in sent()] == [[bob.email]]
+
+
+def test_a_release_to_review_is_told_with_a_link_to_it(reviewed, sofia, on_commit):
+    with on_commit():
+        request = reviewed()
+    message = mail.outbox[-1]
+    assert message.to == [sofia.email]
+    assert message.subject == "To review: a release of epsilon 2, Release 1"
+    assert reverse("release_request", args=[request.pk]) in message.body
+
+
+def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_dataset, alice, sofia, on_commit):
+    rita = person("rita", is_staff=True)
+    Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
+    dataset = make_dataset(epsilon="")
+    with on_commit():
+        request = ask(dataset, alice)
+    sent()
+    with on_commit():
+        services.approve_request(request=request, by=sofia, epsilon="2")
+    assert "sofia approved epsilon 2; a second reviewer has to approve it too." in mail.outbox[0].body
+    assert sent() == [([rita.email], "To approve as the second: a budget of epsilon 3 for Survey")]
+
+
+def test_what_is_decided_or_taken_back_no_longer_asks_the_reviewers(reviewed, make_dataset, alice, sofia):
+    request = reviewed()
+    asked = ask(make_dataset(epsilon="", content=CSV + b"one more,30,male\n"), alice)
+    assert Notice.objects.for_home(sofia).count() == 2
+    assert Notice.objects.filter(person=sofia, sent_at=None).count() == 2
+    services.cancel_release(release=request.release, by=alice)
+    services.deny_request(request=asked, by=sofia, note="No.")
+    assert not Notice.objects.for_home(sofia).exists()
+    assert not Notice.objects.filter(person=sofia, sent_at=None).exists(), "no e-mail asks for what is decided"
+
+
+# --- to who asked -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "title", "text"),
+    [
+        ("approve_request", {}, "Approved", "You asked for epsilon 3; epsilon 3 was granted."),
+        ("approve_request", {"epsilon": "2"}, "Approved for less", "You asked for epsilon 3; epsilon 2 was granted."),
+        ("deny_request", {"note": "Too much."}, "Denied", "Nothing is spent.\nThe reviewer wrote: Too much."),
+        ("ask_back_request", {"note": "Why?"}, "Asked back", "Nothing is spent.\nThe reviewer wrote: Why?"),
+    ],
+)
+def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, on_commit, verb, given, title, text):
+    with on_commit():
+        getattr(services, verb)(request=asked, by=sofia, **given)
+    message = mail.outbox[-1]
+    assert message.to == [alice.email]
+    assert message.subject == f"{title}: a budget of epsilon 3 for Survey"
+    assert text in message.body
+    assert reverse("dataset_detail", args=[asked.budget.datasets.get().pk]) in message.body
+
+
+def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, on_commit):
+    request = reviewed()
+    with on_commit():
+        services.approve_release(request=request, by=sofia, epsilon="1.5")
+    text = mail.outbox[-1].body
+    assert "It is a draft again, with that epsilon. Confirm it, and no further review is needed." in text
+    assert reverse("release_detail", args=[request.release_id]) in text
+
+
+def test_who_decides_their_own_request_is_told_nothing(make_dataset, sofia):
+    request = ask(make_dataset(epsilon="", owner=sofia), sofia)
+    services.approve_request(request=request, by=sofia)
+    assert not Notice.objects.exists()
+
+
+def test_a_published_release_is_told_to_who_submitted_it(queued, alice, on_commit):
+    with on_commit():
+        assert services.execute_release(release_id=queued.pk)
+    assert mail.outbox[-1].to == [alice.email]
+    assert mail.outbox[-1].subject == "Published: Release 1"
+    assert reverse("release_detail", args=[queued.pk]) in mail.outbox[-1].body
+
+
+def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, on_commit, monkeypatch, settings):
+    def broken(*arguments, **options):
+        raise RuntimeError("17 rows have age 30")
+
+    Notice.objects.all().delete()
+    monkeypatch.setattr("releases.services.execution._run", broken)
+    for _ in range(settings.MOST_ATTEMPTS):
+        with on_commit():
+            assert not services.execute_release(release_id=queued.pk)
+    assert [subject for to, subject in sent() if to == [alice.email]] == ["Failed: Release 1"]
+    assert "17" not in Notice.objects.get(title="Failed: Release 1").text
+
+
+def test_an_open_session_is_told_with_the_page_to_ask_on(dataset, alice):
+    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=live.pk)
+    notice = Notice.objects.get(title="Open session: Ask")
+    assert notice.path == reverse("session", args=[live.pk])
+
+
+def test_neighbouring_tables_are_told_of_in_the_same_words(make_dataset, make_queued):
+    """Two runs whose data and whose noise differ say the same, but for the release's number."""
+    said = []
+    for content in (CSV, CSV + b"one more,30,male\n"):
+        release = make_queued(make_dataset(content=content, epsilon="9"))
+        Notice.objects.all().delete()
+        assert services.execute_release(release_id=release.pk)
+        said.append([(each.title, each.text, each.path.replace(str(release.pk), "")) for each in Notice.objects.all()])
+    assert said[0] == said[1]
+    assert len(said[0]) == 1
+
+
+# --- sent once --------------------------------------------------------------------------------------------------------
+
+
+def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, alice, on_commit, monkeypatch):
+    def refuse(*arguments):
+        raise ConnectionRefusedError
+
+    Notice.objects.all().delete()
+    monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", refuse)
+    with on_commit():
+        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    assert LedgerEntry.objects.filter(kind="charge").exists(), "the charge does not depend on the mail server"
+    assert Notice.objects.filter(sent_at=None).count() == 1
+    monkeypatch.undo()
+    assert notices.send_waiting() == 1
+    assert notices.send_waiting() == 0
+    assert sent() == [([alice.email], "50% of the budget is spent: Survey")]
+
+
+def test_what_another_worker_claims_in_between_is_not_sent_twice(sofia, asked, monkeypatch):
+    now = notices.timezone.now
+    assert Notice.objects.filter(sent_at=None).exists()
+
+    def the_other_is_quicker():
+        Notice.objects.filter(sent_at=None).update(sent_at=now())
+        return now()
+
+    monkeypatch.setattr(notices.timezone, "now", the_other_is_quicker)
+    assert notices.send_waiting() == 0
+    assert mail.outbox == []
+
+
+@pytest.mark.parametrize(("code", "tried_again"), [(550, False), (450, True)])
+def test_an_address_that_the_server_refuses_does_not_hold_up_the_others(
+    asked, alice, sofia, monkeypatch, code, tried_again
+):
+    notices.send_waiting()
+    mail.outbox.clear()
+    for name in ("gone", "here"):
+        notices.tell([person(name)], title=name, text="Something.", path="/")
+    send = mail.backends.locmem.EmailBackend.send_messages
+
+    def refuse(backend, messages):
+        if messages[0].to == ["gone@example.org"]:
+            raise smtplib.SMTPRecipientsRefused({"gone@example.org": (code, b"no such box")})
+        return send(backend, messages)
+
+    monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", refuse)
+    assert notices.send_waiting() == 1
+    assert sent() == [(["here@example.org"], "here")]
+    monkeypatch.undo()
+    assert notices.send_waiting() == int(tried_again)
+
+
+def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, on_commit):
+    Release.objects.update(title="Tables\nBcc: all@example.org")
+    with on_commit():
+        assert services.execute_release(release_id=queued.pk)
+    assert mail.outbox[-1].subject == "Published: Tables Bcc: all@example.org"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_new_notices_stand_on_the_first_page_until_they_are_read(asked, as_, alice, sofia):
+    services.deny_request(request=asked, by=sofia, note="Too <b>much</b>.")
+    client = as_(alice)
+    page = client.get("/")
+    assert "New for you Denied: a budget of epsilon 3 for Survey" in words(page)
+    assert b"Too &lt;b&gt;much" in page.content
+    assert inline_code(page) == []
+    read = client.post("/notices/read/", follow=True)
+    assert "New for you" not in words(read)
+    assert "Denied: a budget of epsilon 3 for Survey" in words(client.get("/notices/"))
+
+
+def test_nobody_reads_or_puts_away_another_s_notices(asked, as_, alice, bob, sofia):
+    services.deny_request(request=asked, by=sofia, note="Too much.")
+    client = as_(bob)
+    assert "Denied" not in words(client.get("/")) + words(client.get("/notices/"))
+    client.post("/notices/read/")
+    assert Notice.objects.for_home(alice).count() == 1
+
+
+def test_e_mail_can_be_turned_off_and_on_again_and_the_page_still_tells(as_, alice, dataset, sofia):
+    client = as_(alice)
+    Notice.objects.all().delete()
+    assert "No more notices come by e-mail." in words(client.post("/notices/mail/", {"wants_mail": "no"}, follow=True))
+    notices.tell([alice], title="One", text="Something.", path="/")
+    assert notices.send_waiting() == 0
+    assert Notice.objects.for_home(alice).count() == 1
+    assert "They stand here only." in words(client.get("/notices/"))
+    assert "nothing was chosen" in words(client.post("/notices/mail/", {}, follow=True))
+    client.post("/notices/mail/", {"wants_mail": "yes"})
+    notices.tell([alice], title="Two", text="Something.", path="/")
+    assert notices.send_waiting() == 1
+    assert sent() == [([alice.email], "Two")]
+
+
+def test_somebody_without_an_address_is_told_on_the_page(as_, alice):
+    alice.email = ""
+    alice.save()
+    notices.tell([alice], title="One", text="Something.", path="/")
+    assert notices.send_waiting() == 0
+    page = words(as_(alice).get("/notices/"))
+    assert "One" in page
+    assert "No e-mail address is known of you." in page

@@ -1,0 +1,75 @@
+"""`manage.py release` where somebody else has to decide first: it stops, says so, and its exit code tells."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from releases.management.commands.release import WAITS_FOR_REVIEW
+from releases.models import BudgetRequest, LedgerEntry, Notice, Organisation, Release
+from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def release(tmp_path, upload_file, monkeypatch):
+    """Give the command; what it says and how it ends."""
+    monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
+    schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
+    arguments = {
+        "table": upload_file(name="people.csv"),
+        "schema": write_json(tmp_path / "schema.json", schema),
+        "workload": write_json(tmp_path / "workload.json", WORKLOAD),
+        "mechanism": "laplace-queries",
+        "out": tmp_path / "out",
+        "budget": "5",
+    }
+
+    def give(epsilon):
+        said = io.StringIO()
+        try:
+            call_command("release", **arguments, epsilon=epsilon, stdout=io.StringIO(), stderr=said)
+        except SystemExit as ended:
+            return ended.code, said.getvalue(), (tmp_path / "out").exists()
+        return 0, said.getvalue(), (tmp_path / "out").exists()
+
+    return give
+
+
+def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code(release):
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+    code, said, wrote = release("2")
+    assert code == WAITS_FOR_REVIEW == 4
+    assert said.startswith(
+        "The release waits for a reviewer: the organisation reviews releases above epsilon 1, and this asks for 2. "
+        "Nothing is charged"
+    )
+    assert not wrote
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+    assert Release.objects.get().state == "awaiting review"
+
+
+def test_what_needs_none_is_released(release):
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+    assert release("1") == (0, "", True)
+
+
+def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):
+    person("sofia", is_staff=True)
+    Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
+    code, said, wrote = release("1")
+    assert (code, wrote) == (WAITS_FOR_REVIEW, False)
+    assert said.startswith("The budget waits for two reviewers, as the two-person rule wants: epsilon 5")
+    assert BudgetRequest.objects.get().state == "waiting"
+    assert Notice.objects.filter(person__username="sofia").count() == 1
+    with pytest.raises(CommandError, match="is already asked for and waits for a reviewer"):
+        release("1")
+
+
+def test_a_budget_granted_at_once_asks_nobody(release):
+    sofia = person("sofia", is_staff=True)
+    assert release("1")[0] == 0
+    assert not Notice.objects.for_home(sofia).exists()
