@@ -103,8 +103,8 @@ def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[d
     dataset = get_dataset_for(request, dataset_id)
     read = universe.Schema.from_json(declared)
     with transaction.atomic():
-        services.declare_universe(dataset=dataset, columns=read.to_json()["columns"])
-        services.declare_protection(dataset=dataset, unit=read.unit, neighbours=read.neighbours)
+        services.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=_person(request))
+        services.declare_protection(dataset=dataset, unit=read.unit, neighbours=read.neighbours, by=_person(request))
     return _dataset(get_dataset_for(request, dataset_id))
 
 

@@ -47,6 +47,7 @@ release_urls = [
     path("<uuid:release_id>/confirm/", releases.confirm, name="confirm"),
     path("<uuid:release_id>/plan.json", plan_files.plan_file, name="plan_file"),
     path("<uuid:release_id>/plan/", plan_files.load_plan, name="load_plan"),
+    path("<uuid:release_id>/discard/", releases.discard_draft, name="discard_draft"),
     path("<uuid:release_id>/status/", releases.status, name="release_status"),
     path("<uuid:release_id>/cancel/", releases.cancel, name="cancel_release"),
     path("<uuid:release_id>/visibility/", releases.visibility, name="visibility"),

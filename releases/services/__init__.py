@@ -2,8 +2,8 @@
 
 datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, discard_dataset
 budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
-releases    draft_release, name_release, set_questions, set_choice, compare, submit_release, cancel_release,
-            make_public, make_private, withdraw_release
+releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
+            submit_release, cancel_release, make_public, make_private, withdraw_release
 ranges      plan_range, learn_range
 reviews     approve_release, deny_release, ask_back_release
 execution   execute_release, reconcile
@@ -40,7 +40,9 @@ from releases.services.releases import (
     Refusal,
     cancel_release,
     compare,
+    discard_draft,
     draft_release,
+    load_plan,
     make_private,
     make_public,
     name_release,
@@ -101,6 +103,7 @@ __all__ = [
     "deny_release",
     "deny_request",
     "discard_dataset",
+    "discard_draft",
     "draft_release",
     "draft_session",
     "draft_survey",
@@ -110,6 +113,7 @@ __all__ = [
     "join_population",
     "learn_range",
     "let_ask",
+    "load_plan",
     "make_private",
     "make_public",
     "make_survey_private",

@@ -76,7 +76,7 @@ def table_path(dataset: Dataset) -> str:
 
 
 @transaction.atomic
-def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]]) -> Universe:
+def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: User | None = None) -> Universe:
     """Declare (or declare anew) what the columns can hold. Releases keep the declaration they were planned with.
 
     Raises:
@@ -97,14 +97,19 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]]) -> Univ
         )
     if dataset.budget is not None:
         Schema(universe=universe, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation)
-    dataset.declared = [attribute.to_json() for attribute in universe.attributes]
+    declared = [attribute.to_json() for attribute in universe.attributes]
+    if dataset.declared != declared:
+        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the columns {', '.join(universe.names)}")
+    dataset.declared = declared
     dataset.save(update_fields=["declared"])
     dataset.__dict__.pop("universe", None)
     return universe
 
 
 @transaction.atomic
-def declare_protection(*, dataset: Dataset, unit: PrivacyUnit, neighbours: NeighbouringRelation) -> Budget:
+def declare_protection(
+    *, dataset: Dataset, unit: PrivacyUnit, neighbours: NeighbouringRelation, by: User | None = None
+) -> Budget:
     """Declare whom to protect, and against which neighbours: what epsilon will mean for this population.
 
     Fixed once a budget has been asked for: amounts spent under different meanings do not add up.
@@ -116,8 +121,10 @@ def declare_protection(*, dataset: Dataset, unit: PrivacyUnit, neighbours: Neigh
         _check_present(dataset, [unit.id_column], field="unit.id")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
+    said = f"protects {unit.in_words()}, {neighbours.value.replace('_', '/')} neighbours"
     budget = dataset.budget
     if budget is None:
+        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
         budget = Budget.objects.create(
             name=dataset.title,
             owner=dataset.owner,
@@ -140,6 +147,7 @@ def declare_protection(*, dataset: Dataset, unit: PrivacyUnit, neighbours: Neigh
             f"cannot be changed once a budget was asked for; this population protects {budget.privacy_unit.in_words()} "
             f"with {budget.get_neighbours_display()} neighbours",
         )
+    audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
     budget.unit, budget.neighbours = unit.to_json(), neighbours.value
     budget.save(update_fields=["unit", "neighbours"])
     return budget

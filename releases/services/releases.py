@@ -52,6 +52,56 @@ def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
     return Release.objects.create(dataset=dataset, submitted_by=by, title=title.strip() or f"Release {number}")
 
 
+@transaction.atomic
+def discard_draft(*, release: Release, by: User) -> None:
+    """Forget a draft. One that a reviewer has seen is kept, as cancelled: what was said about it stays readable.
+
+    Raises:
+        Refusal: it is no draft.
+    """
+    draft = Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT)
+    # Locked, so that nobody submits it meanwhile.
+    if draft.select_for_update().first() is None:
+        raise Refusal("The release was submitted, so it can no longer be discarded.")
+    audit_log.record(AuditAction.DISCARD, actor=by, on=release)
+    if release.reviews.exists():
+        draft.update(state=ReleaseState.CANCELLED)
+    else:
+        draft.delete()
+
+
+@transaction.atomic
+def load_plan(
+    *,
+    release: Release,
+    by: User,
+    workload: Mapping[str, Any] | None,
+    epsilon: str,
+    delta: str,
+    beta: str,
+    mechanism_name: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Fill a draft with what a file says: all of it, or nothing. What is empty stays as it is.
+
+    Raises:
+        InvalidInput: a value breaks its rule.
+        Refusal: the release is no draft.
+    """
+    if workload is not None:
+        set_questions(release=release, workload=workload)
+    if epsilon:
+        set_choice(
+            release=release,
+            epsilon=epsilon,
+            delta=delta or "0",
+            beta=beta,
+            mechanism_name=mechanism_name,
+            options=options,
+        )
+    audit_log.record(AuditAction.LOAD_PLAN, actor=by, on=release)
+
+
 def name_release(*, release: Release, title: str) -> None:
     """Say what a draft is called wherever it is listed.
 

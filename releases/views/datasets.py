@@ -103,7 +103,7 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("protection", dataset_id=dataset.pk)
     if typed:
         universe = _typed_universe(dataset, formset)
-        if universe is not None and "check" not in request.POST and _declare(dataset, formset, universe):
+        if universe is not None and "check" not in request.POST and _declare(dataset, formset, universe, request):
             return redirect("protection", dataset_id=dataset.pk)
     context = {
         "codebook": codebook,
@@ -159,10 +159,14 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
         with transaction.atomic():
             schema, says_protection = schema_from_codebook(form.cleaned_data["codebook"])
             services.declare_universe(
-                dataset=dataset, columns=[attribute.to_json() for attribute in schema.universe.attributes]
+                dataset=dataset,
+                columns=[attribute.to_json() for attribute in schema.universe.attributes],
+                by=signed_in(request),
             )
             if says_protection:
-                services.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
+                services.declare_protection(
+                    dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=signed_in(request)
+                )
     except InvalidInput as error:
         form.add_error("codebook", str(error))
         dataset.refresh_from_db()
@@ -187,9 +191,10 @@ def _typed_universe(dataset: Dataset, formset: Any) -> Universe | None:
         return None
 
 
-def _declare(dataset: Dataset, formset: Any, universe: Universe) -> bool:
+def _declare(dataset: Dataset, formset: Any, universe: Universe, request: HttpRequest) -> bool:
+    columns = [each.to_json() for each in universe.attributes]
     try:
-        services.declare_universe(dataset=dataset, columns=[each.to_json() for each in universe.attributes])
+        services.declare_universe(dataset=dataset, columns=columns, by=signed_in(request))
     except InvalidInput as error:
         formset._non_form_errors.append(str(error))
         return False
@@ -235,6 +240,7 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
                 dataset=dataset,
                 unit=form.cleaned_data["unit"],
                 neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
+                by=signed_in(request),
             )
         except InvalidInput as error:
             form.add_error("id_column" if error.field == "unit.id" else None, str(error))

@@ -6,7 +6,6 @@ import json
 import uuid
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
@@ -14,9 +13,9 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.forms import PlanFileForm
-from releases.models import Release, ReleaseState
+from releases.models import ReleaseState
 from releases.plan_file import PlanFile, plan_from_file, plan_to_file
-from releases.views.access import get_own_release_for
+from releases.views.access import get_own_release_for, signed_in
 
 
 def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -48,25 +47,19 @@ def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("questions", release_id=release.pk)
     try:
         loaded = plan_from_file(form.cleaned_data["plan"])
-        _fill(release, loaded)
+        services.load_plan(
+            release=release,
+            by=signed_in(request),
+            workload=loaded["workload"],
+            epsilon=loaded["epsilon"],
+            delta=loaded["delta"],
+            beta=loaded["beta"],
+            mechanism_name=loaded["mechanism"],
+            options=loaded["options"],
+        )
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, f"The plan was not loaded. {error}")
         return redirect("questions", release_id=release.pk)
     messages.success(request, "Loaded. Nothing is spent until you confirm.")
     release.refresh_from_db()
     return redirect("compare" if release.workload else "questions", release_id=release.pk)
-
-
-@transaction.atomic
-def _fill(release: Release, loaded: PlanFile) -> None:
-    if loaded["workload"] is not None:
-        services.set_questions(release=release, workload=loaded["workload"])
-    if loaded["epsilon"]:
-        services.set_choice(
-            release=release,
-            epsilon=loaded["epsilon"],
-            delta=loaded["delta"] or "0",
-            beta=loaded["beta"],
-            mechanism_name=loaded["mechanism"],
-            options=loaded["options"],
-        )

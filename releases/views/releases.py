@@ -384,6 +384,18 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 @require_POST
+def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.discard_draft(release=release, by=signed_in(request))
+    except services.Refusal as error:
+        messages.error(request, str(error))
+        return redirect("release_detail", release_id=release.pk)
+    messages.success(request, f"The draft {release.title} was discarded. Nothing was spent on it.")
+    return redirect("dataset_detail", dataset_id=release.dataset_id)
+
+
+@require_POST
 def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
@@ -429,6 +441,7 @@ def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
     """All answers of a release as JSON."""
     release = get_published_for(request, release_id)
+    _record_download(request, release, "answers.json")
     return StreamingHttpResponse(answers_as_json(files.folder_of(release)), content_type="application/json")
 
 
@@ -455,9 +468,13 @@ def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResp
     release = get_published_for(request, release_id)
     if release.result is None or name not in release.result["files"]:
         raise Http404
+    _record_download(request, release, name)
+    return FileResponse((files.folder_of(release) / name).open("rb"), as_attachment=True, filename=name)
+
+
+def _record_download(request: HttpRequest, release: Release, name: str) -> None:
     reader = signed_in(request) if request.user.is_authenticated else None
     audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)
-    return FileResponse((files.folder_of(release) / name).open("rb"), as_attachment=True, filename=name)
 
 
 def _draft_or_result(

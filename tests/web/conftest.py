@@ -99,9 +99,9 @@ def make_dataset(alice, group, upload_file):
     def make(*, epsilon="2", delta="0.000001", policy=Policy.ZCDP, content=CSV, owner=None, sofia=None, unit=None):
         owner = owner or alice
         dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
-        services.declare_universe(dataset=dataset, columns=COLUMNS)
+        services.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
         services.declare_protection(
-            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
         )
         if epsilon:
             reviewer = sofia or User.objects.filter(is_staff=True).first() or person("grantor", is_staff=True)

@@ -72,6 +72,8 @@ def test_the_way_from_upload_to_download(as_, alice, sofia, published):
     client.post(reverse("withdraw", args=[published.pk]))
     assert [(who, what, name) for who, what, name, _ in said().copy() if what != "sign-in"] == [
         ("alice", "upload", "Survey"),
+        ("alice", "declare", "Survey"),
+        ("alice", "declare", "Survey"),
         ("alice", "request", "epsilon 2 for Survey"),
         ("grantor", "approve", "epsilon 2 for Survey") if not sofia else ("sofia", "approve", "epsilon 2 for Survey"),
         ("alice", "submit", "Release 1"),
@@ -170,7 +172,7 @@ def test_the_page_lists_the_newest_first(as_, sofia, published):
     ("filters", "actions"),
     [
         ({"action": "upload"}, {"upload"}),
-        ({"person": "ali", "thing": "surv"}, {"upload", "request"}),
+        ({"person": "ali", "thing": "surv"}, {"upload", "declare", "request"}),
         ({"person": "nobody"}, set()),
         ({"until": "2020-01-01"}, set()),
         ({"since": "2020-01-01", "action": "publish"}, {"publish"}),

@@ -129,8 +129,10 @@ class Command(BaseCommand):
 
     def _declare(self, dataset: Dataset, schema: Schema, options: dict[str, Any], operator: User) -> None:
         """Columns, protection and, for a table never seen before, the budget."""
-        services.declare_universe(dataset=dataset, columns=schema.to_json()["columns"])
-        budget = services.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
+        services.declare_universe(dataset=dataset, columns=schema.to_json()["columns"], by=operator)
+        budget = services.declare_protection(
+            dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=operator
+        )
         if budget.is_granted:
             self._respect_limit(budget, options)
             return
@@ -176,7 +178,7 @@ def find_or_ingest(table: Path, *, owner: User) -> Dataset:
     )
     if stored is None:
         return dataset
-    services.discard_dataset(dataset=dataset)
+    services.discard_dataset(dataset=dataset, by=owner)
     return stored
 
 

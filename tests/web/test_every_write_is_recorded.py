@@ -1,0 +1,311 @@
+"""Every service that writes leaves an event in the audit log, with who did it; or is listed here with the reason."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import ledger, services
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import ApiToken, Audience, AuditEvent, Budget, BudgetRequest, Organisation, Release
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD, person
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+#: Services without an event of their own, and why.
+UNRECORDED = {
+    "draft_release": "a draft is nothing yet; what becomes of it is recorded",
+    "draft_session": "as a draft of a release",
+    "change_session": "as a draft of a release",
+    "name_release": "as a draft of a release",
+    "set_questions": "as a draft of a release",
+    "set_choice": "as a draft of a release",
+    "ask_session": "the transcript keeps every answer with who asked and when",
+    "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
+    "owner_of_token": "notes when a token was last used, on the token",
+    "read_notices": "who has read what is nobody's business",
+    "compare": "reads only",
+    "plan_of": "reads only",
+    "plan_of_session": "reads only",
+    "needs_review": "reads only",
+    "read_beta": "reads only",
+    "standing": "reads only",
+}
+
+
+class Scenes:
+    """For each service, what has to be there, and then the call that must leave an event."""
+
+    def __init__(self, alice, sofia, group, upload_file, make_dataset, make_draft, make_queued):
+        self.alice, self.sofia, self.group = alice, sofia, group
+        self.upload_file, self.make_dataset = upload_file, make_dataset
+        self.make_draft, self.make_queued = make_draft, make_queued
+
+    def _bare(self, content=CSV):
+        return services.ingest_dataset(owner=self.alice, title="Bare", source=self.upload_file(content))
+
+    def _asked(self):
+        return services.request_budget(
+            dataset=self.make_dataset(epsilon=""),
+            epsilon="3",
+            delta="0.000001",
+            policy=Policy.ZCDP,
+            reason="",
+            by=self.alice,
+        )
+
+    def _reviewed(self):
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+        release = self.make_draft(self.make_dataset())
+        services.submit_release(release=release, key=uuid.uuid4(), by=self.alice)
+        return release.reviews.get()
+
+    def _published(self):
+        release = self.make_queued(self.make_dataset())
+        assert services.execute_release(release_id=release.pk)
+        return release
+
+    def _session(self):
+        live = services.draft_session(dataset=self.make_dataset(), by=self.alice, title="", epsilon="1")
+        services.submit_release(release=live, key=uuid.uuid4(), by=self.alice, send=False)
+        assert services.execute_release(release_id=live.pk)
+        live.refresh_from_db()
+        return live.session
+
+    def ingest_dataset(self):
+        return self._bare
+
+    def declare_universe(self):
+        dataset = self._bare()
+        return lambda: services.declare_universe(dataset=dataset, columns=COLUMNS, by=self.alice)
+
+    def declare_protection(self):
+        dataset = self._bare()
+        return lambda: services.declare_protection(
+            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=self.alice
+        )
+
+    def join_population(self):
+        other, dataset = self.make_dataset(), self._bare(CSV + b"one more,30,male\n")
+        return lambda: services.join_population(dataset=dataset, other=other, by=self.alice)
+
+    def share_dataset(self):
+        dataset = self._bare()
+        return lambda: services.share_dataset(dataset=dataset, group=self.group, by=self.alice)
+
+    def discard_dataset(self):
+        dataset = self._bare()
+        return lambda: services.discard_dataset(dataset=dataset, by=self.alice)
+
+    def request_budget(self):
+        return self._asked
+
+    def approve_request(self):
+        asked = self._asked()
+        return lambda: services.approve_request(request=asked, by=self.sofia)
+
+    def deny_request(self):
+        asked = self._asked()
+        return lambda: services.deny_request(request=asked, by=self.sofia, note="No.")
+
+    def ask_back_request(self):
+        asked = self._asked()
+        return lambda: services.ask_back_request(request=asked, by=self.sofia, note="Why?")
+
+    def freeze_budget(self):
+        budget = self.make_dataset().budget
+        return lambda: services.freeze_budget(budget=budget, by=self.sofia, reason="Look.")
+
+    def unfreeze_budget(self):
+        budget = self.make_dataset().budget
+        services.freeze_budget(budget=budget, by=self.sofia, reason="Look.")
+        return lambda: services.unfreeze_budget(budget=budget, by=self.sofia, reason="Seen.")
+
+    def restore_ledger(self):
+        budget = self.make_dataset().budget
+        return lambda: services.restore_ledger(budget=budget, by=self.sofia)
+
+    def discard_draft(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.discard_draft(release=release, by=self.alice)
+
+    def load_plan(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.load_plan(
+            release=release,
+            by=self.alice,
+            workload=WORKLOAD,
+            epsilon="",
+            delta="",
+            beta="",
+            mechanism_name="",
+            options={},
+        )
+
+    def submit_release(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.submit_release(release=release, key=uuid.uuid4(), by=self.alice, send=False)
+
+    def cancel_release(self):
+        release = self.make_queued(self.make_dataset())
+        return lambda: services.cancel_release(release=release, by=self.alice)
+
+    def make_public(self):
+        release = self._published()
+        return lambda: services.make_public(release=release, by=self.alice)
+
+    def make_private(self):
+        release = self._published()
+        services.make_public(release=release, by=self.alice)
+        return lambda: services.make_private(release=release, by=self.alice)
+
+    def withdraw_release(self):
+        release = self._published()
+        return lambda: services.withdraw_release(release=release, by=self.alice)
+
+    def approve_release(self):
+        request = self._reviewed()
+        return lambda: services.approve_release(request=request, by=self.sofia, send=False)
+
+    def deny_release(self):
+        request = self._reviewed()
+        return lambda: services.deny_release(request=request, by=self.sofia, note="No.")
+
+    def ask_back_release(self):
+        request = self._reviewed()
+        return lambda: services.ask_back_release(request=request, by=self.sofia, note="Why?")
+
+    def execute_release(self):
+        release = self.make_queued(self.make_dataset())
+        return lambda: services.execute_release(release_id=release.pk)
+
+    def let_ask(self):
+        session = self._session()
+        return lambda: services.let_ask(session=session, audience=Audience.EVERYBODY, by=self.alice)
+
+    def close_session(self):
+        session = self._session()
+        services.ask_session(session=session, query={"sex": ["female"]}, by=self.alice)
+        return lambda: services.close_session(session=session, by=self.alice)
+
+    def change_settings(self):
+        return lambda: services.change_settings(
+            by=self.sofia,
+            upload_cap_bytes=2**20,
+            default_epsilon="",
+            review_above="3",
+            is_two_person=False,
+            reviewers=None,
+            alert_addresses="",
+        )
+
+    def verify_ledgers(self):
+        return lambda: services.verify_ledgers(by=self.sofia)
+
+    def make_token(self):
+        return lambda: services.make_token(user=self.alice, name="a script")
+
+    def revoke_token(self):
+        token = ApiToken.objects.create(user=self.alice, name="a script", digest="of nothing")
+        return lambda: services.revoke_token(token=token)
+
+    def choose_mail(self):
+        return lambda: services.choose_mail(person=self.alice, wants_mail=False)
+
+
+RECORDED = sorted(name for name, value in vars(Scenes).items() if callable(value) and not name.startswith("_"))
+
+
+@pytest.fixture
+def scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch):
+    monkeypatch.setattr(ledger, "restore", lambda **_: None)
+    return Scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued)
+
+
+def test_every_service_is_recorded_or_listed_with_the_reason():
+    functions = {name for name in services.__all__ if inspect.isfunction(getattr(services, name))}
+    assert functions == set(RECORDED) | set(UNRECORDED)
+    assert not set(RECORDED) & set(UNRECORDED)
+
+
+@pytest.mark.parametrize("verb", RECORDED)
+def test_a_service_leaves_an_event_with_who_did_it(scenes, verb):
+    act = getattr(scenes, verb)()
+    last = AuditEvent.objects.order_by("pk").values_list("pk", flat=True).last() or 0
+    act()
+    events = AuditEvent.objects.filter(pk__gt=last)
+    assert events, verb
+    for event in events:
+        assert event.actor is not None or event.detail == "by a worker"
+
+
+def test_an_opened_session_is_recorded(scenes):
+    session = scenes._session()
+    event = AuditEvent.objects.get(action="open")
+    assert (event.object_id, event.detail) == (str(session.pk), "by a worker")
+
+
+def test_declaring_says_what_was_declared_and_declaring_the_same_again_says_nothing(scenes, alice, as_):
+    dataset = scenes._bare()
+    client = as_(alice)
+    codebook = '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["female", "male"]}]}'
+    for _ in range(2):
+        client.post(reverse("columns", args=[dataset.pk]), {"codebook": codebook})
+        client.post(
+            reverse("protection", args=[dataset.pk]), {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
+        )
+    events = AuditEvent.objects.filter(action="declare").order_by("pk")
+    assert [(str(event.actor), event.detail) for event in events] == [
+        ("alice", "the columns sex"),
+        ("alice", "protects one row, add/remove neighbours"),
+    ]
+
+
+def test_reading_all_answers_as_json_is_a_download(scenes, alice, as_):
+    release = scenes._published()
+    assert as_(alice).get(reverse("answers", args=[release.pk])).status_code == 200
+    assert AuditEvent.objects.get(action="download").detail == "answers.json"
+
+
+# --- discarding a draft -----------------------------------------------------------------------------------------------
+
+
+def test_a_draft_can_be_discarded_from_its_pages(scenes, alice, as_):
+    release = scenes.make_draft(scenes.make_dataset())
+    client = as_(alice)
+    for step in ("questions", "confirm"):
+        assert "Discard this draft" in words(client.get(reverse(step, args=[release.pk])))
+    said = words(client.post(reverse("discard_draft", args=[release.pk]), follow=True))
+    assert "The draft Release 1 was discarded. Nothing was spent on it." in said
+    assert not Release.objects.exists()
+    assert AuditEvent.objects.get(action="discard").name == "Release 1"
+
+
+def test_what_was_submitted_cannot_be_discarded(scenes, alice, as_):
+    release = scenes.make_queued(scenes.make_dataset())
+    said = words(as_(alice).post(reverse("discard_draft", args=[release.pk]), follow=True))
+    assert "The release was submitted, so it can no longer be discarded." in said
+    assert Release.objects.filter(pk=release.pk).exists()
+    assert not AuditEvent.objects.filter(action="discard").exists()
+
+
+def test_a_draft_that_a_reviewer_asked_about_is_kept_as_cancelled(scenes, alice, sofia, as_):
+    request = scenes._reviewed()
+    services.ask_back_release(request=request, by=sofia, note="Why?")
+    said = words(as_(alice).post(reverse("discard_draft", args=[request.release_id]), follow=True))
+    assert "was discarded" in said
+    assert Release.objects.get().state == "cancelled"
+    page = as_(alice).get(reverse("release_detail", args=[request.release_id]))
+    assert "Why?" in words(page)
+    assert Budget.objects.count() == BudgetRequest.objects.count() == 1
+
+
+def test_nobody_else_discards_a_draft(scenes, as_):
+    release = scenes.make_draft(scenes.make_dataset())
+    assert as_(person("eve")).post(reverse("discard_draft", args=[release.pk])).status_code == 404
+    assert Release.objects.exists()
