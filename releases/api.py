@@ -8,6 +8,7 @@ value is answered with 400 and its field, value and rule; what cannot be done no
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,19 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.ingest import UnreadableTable
 from releases.engine.mechanisms.base import mechanisms
-from releases.models import Dataset, Release
-from releases.views.access import get_dataset_for, get_own_release_for, get_release_for
+from releases.models import Audience, BudgetRequest, Dataset, Release, ReleaseRequest, Session
+from releases.views.access import (
+    get_dataset_for,
+    get_own_release_for,
+    get_own_session_for,
+    get_release_for,
+    get_session_for,
+)
 from releases.views.releases import download
+from releases.views.sessions import transcript
+
+#: Releases in one answer; older ones are asked for by the time of the last.
+MOST_LISTED = 100
 
 
 class TokenAuth(HttpBearer):
@@ -72,6 +83,31 @@ class ReleaseIn(Schema):
 
 class SubmitIn(Schema):
     key: uuid.UUID
+    reason: str = ""
+
+
+class VisibilityIn(Schema):
+    public: bool
+
+
+class PopulationIn(Schema):
+    other: uuid.UUID
+
+
+class SessionIn(Schema):
+    epsilon: str
+    delta: str = "0"
+    beta: str = "0.05"
+    options: dict[str, Any] = {}
+    title: str = ""
+
+
+class QuestionIn(Schema):
+    query: dict[str, Any]
+
+
+class AudienceIn(Schema):
+    audience: str
 
 
 # Datasets
@@ -122,7 +158,22 @@ def ask_for_budget(request: HttpRequest, dataset_id: uuid.UUID, asked: BudgetIn)
         reason=asked.reason,
         by=_person(request),
     )
-    return Status(201, {"state": made.state})
+    return Status(201, _request(made))
+
+
+@api.get("/datasets/{uuid:dataset_id}/budget-requests")
+def list_budget_requests(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
+    """What was asked for, newest first, and what a reviewer made of it."""
+    budget = get_dataset_for(request, dataset_id).budget
+    return [_request(each) for each in budget.requests.order_by("-requested_at")] if budget else []
+
+
+@api.put("/datasets/{uuid:dataset_id}/population")
+def join_population(request: HttpRequest, dataset_id: uuid.UUID, joined: PopulationIn) -> Any:
+    """Say that the table is about the people of another: from then on both spend from one budget."""
+    dataset = get_dataset_for(request, dataset_id)
+    services.join_population(dataset=dataset, other=get_dataset_for(request, joined.other), by=_person(request))
+    return _dataset(get_dataset_for(request, dataset_id))
 
 
 # Releases
@@ -153,32 +204,92 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
         raise services.Refusal("Declare the columns and the protection first.")
     with transaction.atomic():
         release = services.draft_release(dataset=dataset, by=_person(request), title=asked.title)
-        services.set_questions(release=release, workload=asked.workload)
-        services.set_choice(
-            release=release,
-            epsilon=asked.epsilon,
-            delta=asked.delta,
-            beta=asked.beta,
-            mechanism_name=asked.mechanism,
-            options=asked.options,
-        )
-    release.refresh_from_db()
-    plans = [_plan(row) for row in planning.compared(services.compare(release=release), budget=dataset.budget)]
-    return Status(201, {**_release(release), "plans": plans})
+        _fill(release, asked)
+    return Status(201, _with_plans(release))
+
+
+@api.get("/releases")
+def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
+    """The newest releases of the datasets one may work on; those made before a time, for the next part of the list."""
+    listed = Release.objects.for_list(request.user)
+    if before is not None:
+        listed = listed.filter(created_at__lt=before)
+    return [
+        {
+            "id": str(each.pk),
+            "title": each.title,
+            "dataset": str(each.dataset_id),
+            "state": each.state,
+            "is_session": each.is_session,
+            "is_public": each.is_public,
+            "created_at": each.created_at,
+        }
+        for each in listed[:MOST_LISTED]
+    ]
+
+
+@api.put("/releases/{uuid:release_id}")
+def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) -> Any:
+    """Plan a draft anew. Answers as a new draft is answered."""
+    release = get_own_release_for(request, release_id)
+    if release.is_session:
+        raise services.Refusal("It is the draft of a session; discard it and draft another.")
+    with transaction.atomic():
+        _fill(release, asked)
+    return _with_plans(release)
+
+
+@api.delete("/releases/{uuid:release_id}", response={204: None})
+def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Discard a draft. Nothing was spent on it."""
+    services.discard_draft(release=get_own_release_for(request, release_id), by=_person(request))
+    return Status(204, None)
 
 
 @api.get("/releases/{uuid:release_id}")
 def show_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
-    return _release(get_release_for(request, release_id))
+    release = get_release_for(request, release_id)
+    # What a reviewer wrote is for the dataset's people, not for every reader of a public release.
+    return _release(release, is_own=Release.objects.editable_by(request.user).filter(pk=release.pk).exists())
 
 
 @api.post("/releases/{uuid:release_id}/submit", response={202: Any})
 def submit_release(request: HttpRequest, release_id: uuid.UUID, submitted: SubmitIn) -> Any:
-    """Charge the budget and queue the release. The same key again charges nothing again."""
+    """Charge the budget and queue the release. The same key again charges nothing again.
+
+    Where the organisation wants a review first, nothing is charged; the reviewer reads the reason.
+    """
     release = get_own_release_for(request, release_id)
-    services.submit_release(release=release, key=submitted.key, by=_person(request))
+    services.submit_release(release=release, key=submitted.key, by=_person(request), reason=submitted.reason)
     release.refresh_from_db()
     return Status(202, _release(release))
+
+
+@api.post("/releases/{uuid:release_id}/cancel")
+def cancel_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Cancel what no worker has started and get the charge back, or take back what waits for a reviewer."""
+    release = get_own_release_for(request, release_id)
+    services.cancel_release(release=release, by=_person(request))
+    return _release(release)
+
+
+@api.post("/releases/{uuid:release_id}/visibility")
+def set_visibility(request: HttpRequest, release_id: uuid.UUID, wanted: VisibilityIn) -> Any:
+    """Let everybody read a published release, or the dataset's people only."""
+    release = get_own_release_for(request, release_id)
+    change = services.make_public if wanted.public else services.make_private
+    change(release=release, by=_person(request))
+    release.refresh_from_db()
+    return _release(release)
+
+
+@api.post("/releases/{uuid:release_id}/withdraw")
+def withdraw_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Show a published release no longer. The budget stays spent."""
+    release = get_own_release_for(request, release_id)
+    services.withdraw_release(release=release, by=_person(request))
+    release.refresh_from_db()
+    return _release(release)
 
 
 @api.get("/releases/{uuid:release_id}/receipt")
@@ -190,6 +301,71 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
 def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResponse:
     """One of the files that the release lists."""
     return download(request, release_id, name)
+
+
+# Live sessions
+
+
+@api.post("/datasets/{uuid:dataset_id}/sessions", response={201: Any})
+def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn) -> Any:
+    """Plan a session: nothing is spent. It is submitted as a release, and opened by a worker under that one charge."""
+    dataset = get_dataset_for(request, dataset_id)
+    release = services.draft_session(
+        dataset=dataset,
+        by=_person(request),
+        title=asked.title,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        beta=asked.beta,
+        options=asked.options,
+    )
+    plans = planning.compared([services.plan_of(release=release)], budget=dataset.budget)
+    return Status(201, {**_release(release), "plans": [_plan(row) for row in plans]})
+
+
+@api.get("/sessions/{uuid:release_id}")
+def show_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """How many questions and updates are left."""
+    return _session(get_session_for(request, release_id))
+
+
+@api.post("/sessions/{uuid:release_id}/questions")
+def ask_session(request: HttpRequest, release_id: uuid.UUID, asked: QuestionIn) -> Any:
+    """Ask how many rows meet a condition, as in the workload format. Asking costs nothing more."""
+    live = get_session_for(request, release_id)
+    answered = services.ask_session(session=live, query=asked.query, by=_person(request))
+    return {
+        "number": answered.sequence,
+        "estimate": answered.exchange.estimate,
+        "half_width": answered.exchange.half_width,
+        "answered": answered.exchange.kind.value,
+        "updates_left": answered.updates_left,
+        "questions_left": answered.questions_left,
+    }
+
+
+@api.put("/sessions/{uuid:release_id}/audience")
+def set_audience(request: HttpRequest, release_id: uuid.UUID, wanted: AudienceIn) -> Any:
+    """Say who may ask."""
+    live = get_own_session_for(request, release_id)
+    if wanted.audience not in Audience.values:
+        raise InvalidInput("audience", wanted.audience, f"must be one of {', '.join(Audience.values)}")
+    services.let_ask(session=live, audience=Audience(wanted.audience), by=_person(request))
+    live.refresh_from_db()
+    return _session(live)
+
+
+@api.post("/sessions/{uuid:release_id}/close")
+def close_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """End the session and publish what it has answered."""
+    return _release(services.close_session(session=get_own_session_for(request, release_id), by=_person(request)))
+
+
+@api.get("/sessions/{uuid:release_id}/transcript")
+def show_transcript(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Every question and answer so far."""
+    services.plan_of_session(get_session_for(request, release_id))
+    return transcript(request, release_id, form="json")
 
 
 # What goes out
@@ -208,7 +384,53 @@ def _dataset(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _release(release: Release) -> dict[str, Any]:
+def _request(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
+    return {
+        "state": asked.state,
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+        "granted_epsilon": asked.granted_epsilon,
+        "granted_delta": asked.granted_delta,
+        "note": asked.note,
+    }
+
+
+def _session(live: Session) -> dict[str, Any]:
+    standing = services.standing(live, services.plan_of_session(live))
+    return {
+        "id": str(live.pk),
+        "title": live.release.title,
+        "state": live.release.state,
+        "audience": live.audience,
+        "questions": standing.questions,
+        "questions_left": standing.questions_left,
+        "updates": standing.updates,
+        "updates_left": standing.updates_left,
+        "over": standing.over,
+    }
+
+
+def _fill(release: Release, asked: ReleaseIn) -> None:
+    services.set_questions(release=release, workload=asked.workload)
+    services.set_choice(
+        release=release,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        beta=asked.beta,
+        mechanism_name=asked.mechanism,
+        options=asked.options,
+        title=asked.title,
+    )
+
+
+def _with_plans(release: Release) -> dict[str, Any]:
+    release.refresh_from_db()
+    plans = planning.compared(services.compare(release=release), budget=release.dataset.budget)
+    return {**_release(release), "plans": [_plan(row) for row in plans]}
+
+
+def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
+    review = release.last_review if is_own else None
     return {
         "id": str(release.pk),
         "title": release.title,
@@ -218,6 +440,9 @@ def _release(release: Release) -> dict[str, Any]:
         "step": release.step,
         "share_done": release.share_done,
         "mechanism": release.mechanism,
+        "is_session": release.is_session,
+        "is_public": release.is_public,
+        "review": _request(review) if review is not None else None,
         "files": list(release.result["files"]) if release.result else [],
     }
 

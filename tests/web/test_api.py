@@ -7,10 +7,12 @@ import uuid
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from releases import services
-from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Release
+from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Organisation, Release
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import words
 
@@ -141,6 +143,127 @@ def test_a_file_that_is_no_table_is_refused_in_words(program):
     assert answer.status_code == 409
     assert "Two columns are named a." in answer.json()["message"]
     assert not Dataset.objects.exists()
+
+
+# What pages let a curator do
+
+
+@pytest.fixture
+def review_above(db):
+    return lambda epsilon: Organisation.objects.create(upload_cap_bytes=2**30, review_above=epsilon)
+
+
+def test_a_reason_reaches_the_reviewer_and_the_reviewer_s_words_come_back(program, draft, review_above, sofia, client):
+    review_above("0.5")
+    submitted = program.send(
+        "post", f"/releases/{draft.pk}/submit", {"key": str(uuid.uuid4()), "reason": "For the yearbook."}
+    ).json()
+    assert submitted["state"] == "awaiting review"
+    assert submitted["review"]["state"] == "waiting"
+    request = draft.reviews.get()
+    assert request.reason == "For the yearbook."
+    services.approve_release(request=request, by=sofia, epsilon="0.75", note="Less is enough.")
+    review = program.get(f"/releases/{draft.pk}").json()["review"]
+    assert (review["state"], review["granted_epsilon"], review["note"]) == ("approved", "0.75", "Less is enough.")
+
+
+def test_what_a_reviewer_wrote_is_not_for_every_reader_of_a_public_release(
+    draft, review_above, sofia, alice, charlie, client
+):
+    review_above("0.5")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    services.approve_release(request=draft.reviews.get(), by=sofia, note="Between us.", send=False)
+    assert services.execute_release(release_id=draft.pk)
+    services.make_public(release=draft)
+    answer = Program(client, charlie).get(f"/releases/{draft.pk}")
+    assert answer.json()["review"] is None
+    assert b"Between us" not in answer.content
+
+
+def test_a_draft_is_listed_changed_and_discarded(program, dataset, draft):
+    assert [each["id"] for each in program.get("/releases").json()] == [str(draft.pk)]
+    made = program.get("/releases").json()[0]["created_at"]
+    assert program.client.get("/api/releases", {"before": made}, headers=program.headers).json() == []
+    changed = program.send(
+        "put", f"/releases/{draft.pk}", {"workload": WORKLOAD, "epsilon": "0.5", "mechanism": "laplace-queries"}
+    ).json()
+    assert next(each["cost"] for each in changed["plans"] if each["mechanism"] == "laplace-queries") == "epsilon 0.5"
+    wrong = {"workload": {"version": 1, "queries": [{"marginals": 2}]}, "epsilon": "0"}
+    assert program.send("put", f"/releases/{draft.pk}", wrong).status_code == 400
+    draft.refresh_from_db()
+    assert (draft.epsilon, len(draft.workload["queries"])) == ("0.5", 2), "all of it or nothing"
+    assert program.send("delete", f"/releases/{draft.pk}", {}).status_code == 204
+    assert not Release.objects.exists()
+
+
+def test_a_release_is_cancelled_shown_hidden_and_withdrawn(program, make_dataset, make_queued):
+    dataset = make_dataset(epsilon="5")
+    queued, other = make_queued(dataset), make_queued(dataset)
+    assert program.send("post", f"/releases/{queued.pk}/cancel", {}).json()["state"] == "cancelled"
+    assert program.send("post", f"/releases/{queued.pk}/withdraw", {}).status_code == 409
+    assert services.execute_release(release_id=other.pk)
+    for public in (True, False):
+        shown = program.send("post", f"/releases/{other.pk}/visibility", {"public": public}).json()
+        assert shown["is_public"] is public
+    assert program.send("post", f"/releases/{other.pk}/withdraw", {}).json()["state"] == "withdrawn"
+
+
+def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, charlie):
+    drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "title": "Ask"}).json()
+    assert drafted["plans"][0]["cost"] == "epsilon 1"
+    number = drafted["id"]
+    program.send("post", f"/releases/{number}/submit", {"key": str(uuid.uuid4())})
+    assert services.execute_release(release_id=number)
+    session = f"/sessions/{number}"
+    answer = program.send("post", f"{session}/questions", {"query": {"sex": ["female"]}}).json()
+    assert answer["number"] == 1
+    assert program.get(session).json()["questions_left"] == answer["questions_left"]
+    assert len(program.get(f"{session}/transcript").json()["answers"]) == 1
+    refused = program.send("post", f"{session}/questions", {"query": {"wage": ["much"]}})
+    assert (refused.status_code, "wage" in refused.json()["message"]) == (400, True)
+    assert program.send("put", f"{session}/audience", {"audience": "strangers"}).status_code == 400
+    stranger = Program(client, charlie)
+    assert stranger.get(session).status_code == 404
+    assert program.send("put", f"{session}/audience", {"audience": "everybody"}).json()["audience"] == "everybody"
+    assert stranger.get(session).status_code == 200
+    assert stranger.send("post", f"{session}/close", {}).status_code == 404
+    assert stranger.send("put", f"{session}/audience", {"audience": "group"}).status_code == 404
+    assert program.send("post", f"{session}/close", {}).json()["state"] == "published"
+
+
+def test_requests_are_listed_with_what_was_decided_and_populations_joined(program, dataset):
+    asked = program.get(f"/datasets/{dataset.pk}/budget-requests").json()
+    assert [(each["state"], each["granted_epsilon"]) for each in asked] == [("approved", "2")]
+    second = program.upload(CSV + b"one more,30,male\n").json()["id"]
+    joined = program.send("put", f"/datasets/{second}/population", {"other": str(dataset.pk)}).json()
+    assert joined["budget"]["epsilon"] == "2"
+
+
+def test_a_stranger_changes_nothing_by_program(client, charlie, dataset, draft, make_queued, alice):
+    stranger = Program(client, charlie)
+    body = {"workload": WORKLOAD, "epsilon": "1", "mechanism": "laplace-queries"}
+    for method, path, sent in (
+        ("put", f"/releases/{draft.pk}", body),
+        ("delete", f"/releases/{draft.pk}", {}),
+        ("post", f"/releases/{draft.pk}/cancel", {}),
+        ("post", f"/releases/{draft.pk}/visibility", {"public": True}),
+        ("post", f"/releases/{draft.pk}/withdraw", {}),
+        ("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1"}),
+        ("put", f"/datasets/{dataset.pk}/population", {"other": str(dataset.pk)}),
+    ):
+        assert stranger.send(method, path, sent).status_code == 404, path
+    assert stranger.get(f"/datasets/{dataset.pk}/budget-requests").status_code == 404
+    assert stranger.get("/releases").json() == []
+
+
+def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, make_draft, dataset):
+    counts = []
+    for _ in range(2):
+        make_draft(dataset)
+        with CaptureQueriesContext(connection) as asked:
+            program.get("/releases")
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
 
 
 # Tokens
