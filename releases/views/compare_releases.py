@@ -5,7 +5,6 @@ Both numbers were paid for, so what is said here of the two together costs nothi
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,22 +15,29 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.defaultfilters import floatformat
 
 from releases import files
-from releases.engine.universe import Schema
-from releases.engine.workload import Family, Workload, read_question, unweighted
+from releases.engine.statistic import Part
+from releases.engine.universe import Schema, Universe
+from releases.engine.workload import Family, Question, Workload, read_question, unweighted
 from releases.models import Release, ReleaseState
 from releases.receipt import percent
 from releases.views.access import get_published_for
 from releases.views.results import PAGE_LENGTH, stored_rows
+from releases.views.statistic_results import number_text
 
 #: Releases offered to compare with.
 MOST_OTHERS = 50
 
 
+#: What two releases can have in common: a family of counts, or a statistic's kind with one part of its answer.
+Asked = Family | tuple[str, Part]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A released count and where the truth lies."""
+    """A released number and where the truth lies."""
 
     estimate: float
     lower: float
@@ -39,18 +45,40 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        # The lower end may have been cut off at 0; the upper end never is.
-        return self.upper - self.estimate
+        # An end may have been cut off where no truth can be; then the other is the half width.
+        return max(self.upper - self.estimate, self.estimate - self.lower)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The same count in two releases. Both intervals hold with probability 1 - (beta + beta') or more, so then the
+    """The same number in two releases. Both intervals hold with probability 1 - (beta + beta') or more, so then the
     truth is in both, and the estimates differ by no more than the sum of their half widths."""
 
     labels: tuple[str, ...]
     first: Interval
     second: Interval
+    is_count: bool = True
+
+    def text(self, value: float) -> str:
+        """A count as whole rows; another statistic with the digits it was released with."""
+        return str(floatformat(value, "0g")) if self.is_count else number_text(value)
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """What stands in the table: each release's number with its half width."""
+        return [(self.text(each.estimate), self.text(each.half_width)) for each in (self.first, self.second)]
+
+    @property
+    def difference_text(self) -> str:
+        return self.text(self.difference)
+
+    @property
+    def most_text(self) -> str:
+        return self.text(self.most)
+
+    @property
+    def range_text(self) -> str:
+        return f"{self.text(self.lower)} to {self.text(self.upper)}"
 
     @property
     def difference(self) -> float:
@@ -78,9 +106,16 @@ class Pair:
 def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Choose another release of the dataset, choose a question that both answer, and see both."""
     release = get_published_for(request, release_id)
-    others = _others(request, release)
+    is_choice = not _is_measured(release)
+    others = [] if is_choice else _others(request, release)
     other = _chosen(others, request.GET.get("other", ""))
-    context: dict[str, Any] = {"release": release, "dataset": release.dataset, "others": others, "other": other}
+    context: dict[str, Any] = {
+        "release": release,
+        "dataset": release.dataset,
+        "is_choice": is_choice,
+        "others": others,
+        "other": other,
+    }
     if other is not None:
         context |= _pairs_context(
             release, other, question=request.GET.get("question", ""), page=request.GET.get("page")
@@ -89,14 +124,18 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
 
 
 def _others(request: HttpRequest, release: Release) -> list[Release]:
-    """Releases that one may read, of the same table declared in the same way, with a count in common."""
-    asked = _queries(release)
+    """Releases that one may read, of the same table declared in the same way, with a number in common."""
+    asked = set(_asked(release))
     same_table = Release.objects.visible_to(request.user).filter(
         dataset=release.dataset_id, state=ReleaseState.PUBLISHED
     )
     newest = same_table.exclude(pk=release.pk).defer("plan").order_by("-published_at")[:MOST_OTHERS]
     return [
-        each for each in newest if _receipt(each)["schema"] == _receipt(release)["schema"] and asked & _queries(each)
+        each
+        for each in newest
+        if _receipt(each)["schema"] == _receipt(release)["schema"]
+        and not asked.isdisjoint(_asked(each))
+        and _is_measured(each)
     ]
 
 
@@ -106,17 +145,26 @@ def _receipt(release: Release) -> dict[str, Any]:
     return receipt
 
 
-def _queries(release: Release) -> set[str]:
-    """The counts that a release answers, in words that can be compared."""
+def _question(release: Release) -> Question:
     receipt = _receipt(release)
-    universe = Schema.from_json(receipt["schema"]).universe
-    if not isinstance(read_question(receipt["workload"], universe), Workload):
-        return set()
-    # What is asked is the same however much it mattered.
-    asked = [
-        {name: value for name, value in query.items() if name != "weight"} for query in receipt["workload"]["queries"]
-    ]
-    return {json.dumps(query, sort_keys=True) for query in asked}
+    return read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
+
+
+def _asked(release: Release) -> tuple[Asked, ...]:
+    """What a release answers, in the order of its answers, so that two releases can be compared."""
+    question = _question(release)
+    if isinstance(question, Workload):
+        # What is asked is the same however much it mattered.
+        return tuple(map(unweighted, question.families))
+    return tuple((question.statistic.kind, part) for part in question.families)
+
+
+def _is_measured(release: Release) -> bool:
+    """Whether its answers are numbers with an interval; what was chosen from a list has none."""
+    return (
+        isinstance(_question(release), Workload)
+        or "estimate" in files.read_answers(files.folder_of(release)).column_names
+    )
 
 
 def _chosen(others: list[Release], number: str) -> Release | None:
@@ -130,11 +178,12 @@ def _chosen(others: list[Release], number: str) -> Release | None:
 
 def _pairs_context(first: Release, second: Release, *, question: str, page: str | None) -> dict[str, Any]:
     universe = Schema.from_json(_receipt(first)["schema"]).universe
-    ours, theirs = _workload(first), _workload(second)
-    theirs_asked = set(map(unweighted, theirs.families))
-    common = [family for family in map(unweighted, ours.families) if family in theirs_asked]
+    ours, theirs = _asked(first), _asked(second)
+    theirs_asked = set(theirs)
+    common = [asked for asked in ours if asked in theirs_asked]
     chosen = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else 0
-    family = common[chosen if chosen < len(common) else 0]
+    asked = common[chosen if chosen < len(common) else 0]
+    family = _part(asked)
     cells = family.cells(universe)
     pages = -(-cells // PAGE_LENGTH)
     text = page or ""
@@ -146,16 +195,16 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
         "first_receipt": _receipt(first),
         "second_receipt": _receipt(second),
         "confidence": percent(max(1 - sum(betas, Fraction(0)), Fraction(0))),
-        "questions": [(str(number), each.title(universe)) for number, each in enumerate(common)],
-        "question": str(common.index(family)),
+        "questions": [(str(number), _part(each).title(universe)) for number, each in enumerate(common)],
+        "question": str(common.index(asked)),
         "title": family.title(universe),
         "heads": family.attributes,
         "pairs": [
-            Pair(labels=labels, first=one, second=another)
+            Pair(labels=labels, first=one, second=another, is_count=not isinstance(asked, tuple))
             for labels, one, another in zip(
                 islice(family.labels(universe), start, stop),
-                _intervals(first, ours, family, start, stop),
-                _intervals(second, theirs, family, start, stop),
+                _intervals(first, universe, ours, asked, start, stop),
+                _intervals(second, universe, theirs, asked, start, stop),
                 strict=True,
             )
         ],
@@ -167,17 +216,16 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
     }
 
 
-def _workload(release: Release) -> Workload:
-    receipt = _receipt(release)
-    read = read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
-    assert isinstance(read, Workload)
-    return read
+def _part(asked: Asked) -> Family | Part:
+    return asked[1] if isinstance(asked, tuple) else asked
 
 
-def _intervals(release: Release, workload: Workload, family: Family, start: int, stop: int) -> Iterator[Interval]:
-    """The answers number `start` to `stop` of one family of a release."""
-    position = list(map(unweighted, workload.families)).index(family)
-    first = sum(each.cells(workload.universe) for each in workload.families[:position])
+def _intervals(
+    release: Release, universe: Universe, every: tuple[Asked, ...], asked: Asked, start: int, stop: int
+) -> Iterator[Interval]:
+    """The answers number `start` to `stop` of one thing that a release answers."""
+    before = every[: every.index(asked)]
+    first = sum(_part(each).cells(universe) for each in before)
     stored = stored_rows(files.folder_of(release) / f"{files.ANSWERS}.parquet", first + start, first + stop)
     for estimate, lower, upper in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):
         yield Interval(estimate=estimate, lower=lower, upper=upper)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import uuid
 
 import pytest
 from django.urls import reverse
 
-from releases import services
+from releases import files, services
 from releases.models import Release
+from releases.views.compare_releases import Interval, Pair
+from releases.views.statistic_results import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 
@@ -116,3 +120,57 @@ def test_a_question_or_page_that_is_not_there_shows_one_that_is(pair, as_, alice
     first = beside(client, pair[0], other=pair[1].pk, question="2")
     onward = re.search(r'rel="next" href="([^"#]*)', body(first))[1].replace("&amp;", "&")
     assert "Answers 5 to 8 of 10" in words(client.get(reverse("compare_releases", args=[pair[0].pk]) + onward))
+
+
+# --- statistics -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def publish(make_dataset, alice):
+    """A published release of one statistic."""
+    dataset = make_dataset(epsilon="50")
+
+    def make(title, question, mechanism, *, epsilon="2"):
+        release = services.draft_release(dataset=dataset, by=alice, title=title)
+        services.set_questions(release=release, workload={"version": 1, "queries": [question]})
+        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return make
+
+
+def test_two_releases_of_the_same_statistic_stand_side_by_side_with_their_digits(publish, as_, alice):
+    one = publish("One", {"mean": ["age"]}, "laplace-numbers")
+    two = publish("Two", {"mean": ["age"]}, "laplace-numbers", epsilon="5")
+    shown = beside(as_(alice), one, other=two.pk)
+    (each,) = shown.context["pairs"]
+    for release, name in ((one, "first"), (two, "second")):
+        row = next(csv.DictReader((files.folder_of(release) / "answers.csv").open()))
+        interval = getattr(each, name)
+        assert (str(interval.estimate), str(interval.lower)) == (str(float(row["estimate"])), str(float(row["lower"])))
+    assert each.most >= abs(each.difference) or each.is_apart
+    assert f"{number_text(each.first.estimate)} ± {number_text(each.first.half_width)}" in words(shown)
+    assert "mean of age" in words(shown)
+    assert inline_code(shown) == []
+
+
+def test_a_statistic_is_compared_with_the_same_statistic_only(publish, as_, alice):
+    mean = publish("The mean", {"mean": ["age"]}, "laplace-numbers")
+    total = publish("The sum", {"sum": ["age"]}, "laplace-numbers")
+    assert "There is no other published release" in words(beside(as_(alice), mean))
+    assert beside(as_(alice), mean, other=total.pk).status_code == 404
+
+
+def test_what_was_chosen_from_a_list_is_refused_in_words(publish, as_, alice):
+    one, two = (publish(title, {"most_common": "sex"}, "exponential-choice") for title in ("One", "Two"))
+    assert "This release chose its answer from a list, with no error band." in words(beside(as_(alice), one))
+    assert beside(as_(alice), one, other=two.pk).status_code == 404
+
+
+def test_an_end_that_was_cut_off_does_not_make_the_half_width_smaller():
+    cut = Interval(estimate=0.0, lower=0.0, upper=4.0)
+    whole = Interval(estimate=9.0, lower=3.0, upper=9.5)
+    assert Pair(labels=(), first=cut, second=whole).most == 4.0 + 6.0
