@@ -22,6 +22,7 @@ from releases.views import (
     sessions,
     surveys,
     tokens,
+    unsent,
     ways,
 )
 
@@ -105,6 +106,7 @@ urlpatterns = [
     path("notices/", notices.notices, name="notices"),
     path("notices/read/", notices.read_notices, name="read_notices"),
     path("notices/mail/", notices.choose_mail, name="choose_mail"),
+    path("unsent/", unsent.unsent, name="unsent"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.revoke_token, name="revoke_token"),
     path("api/", api_urls),

@@ -134,6 +134,7 @@ GETS = {
     ("notices", ""): SIGNED_IN,
     ("read_notices", ""): POST_ONLY,
     ("choose_mail", ""): POST_ONLY,
+    ("unsent", ""): seen(LOGIN, 302, 302, 302, 302),
     ("tokens", ""): SIGNED_IN,
     ("revoke_token", "token"): POST_ONLY,
 }

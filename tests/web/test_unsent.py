@@ -1,0 +1,131 @@
+"""A session that ends while somebody types: they come back to where they were, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+
+from releases.models import Dataset, LedgerEntry
+from releases.signed_out import UNSENT
+from tests.web.conftest import PASSWORD
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+CODEBOOK = '\n{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["female", "male"]}]}'
+
+
+@pytest.fixture
+def expire(client, alice):
+    """Alice's browser after her session has ended."""
+    client.force_login(alice)
+
+    def end():
+        client.cookies.pop(settings.SESSION_COOKIE_NAME)
+        return client
+
+    return end
+
+
+def sign_in(client, answer):
+    return client.post(answer.url, {"login": "alice", "password": PASSWORD, "next": answer.url.partition("next=")[2]})
+
+
+def send(client, path, data, *, page=None):
+    return client.post(path, data, headers={"referer": f"http://testserver{page or path}"})
+
+
+def fields_of(page):
+    """What the page would send, read as a browser reads it: a line break right after a textarea's tag is none."""
+    import html
+
+    return {
+        name: html.unescape(value)
+        for name, value in re.findall(r'<textarea name="([^"]+)" hidden>\n?(.*?)</textarea>', body(page), re.DOTALL)
+    }
+
+
+def test_what_was_typed_is_sent_after_signing_in(expire, dataset):
+    client, path = expire(), reverse("columns", args=[dataset.pk])
+    answer = send(client, path, {"codebook": CODEBOOK})
+    assert answer.status_code == 302
+    assert answer.url == "/accounts/login/?next=/unsent/"
+    assert "What you typed is kept until you sign in." in words(client.get(answer.url))
+    assert client.post(answer.url, {"login": "alice", "password": PASSWORD, "next": "/unsent/"}).url == "/unsent/"
+    page = client.get("/unsent/")
+    assert inline_code(page) == []
+    assert fields_of(page) == {"codebook": CODEBOOK}
+    sent = client.post(path, fields_of(page))
+    assert sent.status_code == 302
+    assert [each["name"] for each in Dataset.objects.get().declared] == ["sex"]
+    assert client.get("/unsent/").status_code == 302, "what was sent is forgotten"
+
+
+def test_it_can_be_left_unsent(expire, dataset):
+    client, path = expire(), reverse("budget", args=[dataset.pk])
+    send(client, path, {"epsilon": "7", "reason": "<script>"})
+    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
+    assert "&lt;script&gt;" in body(client.get("/unsent/"))
+    answer = client.post("/unsent/", follow=True)
+    assert answer.redirect_chain[-1][0] == path
+    assert "It was not sent." in words(answer)
+    assert UNSENT not in client.session
+
+
+def test_a_charge_is_read_once_more_before_it_is_confirmed(expire, draft):
+    client, path = expire(), reverse("confirm", args=[draft.pk])
+    answer = send(client, path, {"title": "Mine", "key": "x"})
+    assert answer.url == f"/accounts/login/?next={path}"
+    assert "You were signed out, so nothing was done." in words(client.get(answer.url))
+    assert UNSENT not in client.session
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+
+
+def test_a_button_leads_back_to_its_page_and_not_to_an_address_that_takes_forms_only(expire, published):
+    client, page = expire(), reverse("release_detail", args=[published.pk])
+    answer = send(client, reverse("withdraw", args=[published.pk]), {}, page=page)
+    assert answer.url == f"/accounts/login/?next={page}"
+
+
+@pytest.mark.parametrize("referrer", ["https://elsewhere.example/", "http://testserver.example/", "javascript:1"])
+def test_another_site_is_nowhere_to_come_back_to(expire, published, referrer):
+    path = reverse("withdraw", args=[published.pk])
+    assert expire().post(path, {}, headers={"referer": referrer}).url == "/accounts/login/?next=/"
+
+
+def test_a_password_is_never_kept(expire):
+    client = expire()
+    send(client, "/accounts/password/change/", {"oldpassword": PASSWORD, "password1": "x", "password2": "x"})
+    assert PASSWORD not in str(dict(client.session))
+
+
+def test_more_than_a_codebook_is_not_kept_of_somebody_unknown(expire, dataset):
+    client, path = expire(), reverse("columns", args=[dataset.pk])
+    assert send(client, path, {"codebook": "x" * 300_000}).url == f"/accounts/login/?next={path}"
+    assert UNSENT not in client.session
+
+
+def test_what_is_checked_while_typing_stays_in_the_fields(expire, draft):
+    answer = expire().post(reverse("questions", args=[draft.pk]), {"action": "check"}, headers={"hx-request": "true"})
+    assert (answer.status_code, answer.content) == (204, b"")
+
+
+def test_a_page_that_follows_a_worker_goes_to_the_sign_in_page_as_a_whole(expire, queued):
+    page = reverse("release_detail", args=[queued.pk])
+    answer = expire().get(
+        reverse("columns", args=[queued.dataset_id]),
+        headers={"hx-request": "true", "hx-current-url": f"http://testserver{page}"},
+    )
+    assert answer["HX-Redirect"] == f"/accounts/login/?next={page.replace('/', '%2F')}"
+    assert answer.content == b""
+
+
+def test_a_form_of_another_site_has_nothing_kept(dataset, alice):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    assert send(client, reverse("columns", args=[dataset.pk]), {"codebook": CODEBOOK}).status_code == 403
+    assert settings.SESSION_COOKIE_NAME not in client.cookies
