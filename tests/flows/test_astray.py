@@ -1,0 +1,344 @@
+"""What people do besides the straight way, in Chromium: back and forward, two tabs, double clicks, a session that ends,
+the keyboard alone; and the reviewers' pages without JavaScript."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.flows.conftest import PASSWORD
+
+pytestmark = pytest.mark.browser
+
+DRAFT = """
+    from pathlib import Path
+    from releases import services
+    from releases.engine.filters import Policy
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
+    source = Path({folder!r}) / "people.csv"
+    source.write_text("person,age,sex\\n" + "".join(
+        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
+    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
+    services.declare_universe(dataset=dataset, columns=[
+        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
+        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
+    ])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="The yearbook.", by=alice)
+    answer = [str(dataset.pk), str(asked.pk)]
+    if {granted!r}:
+        services.approve_request(request=asked, by=sofia)
+        release = services.draft_release(dataset=dataset, by=alice, title={title!r})
+        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+        services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+        answer = [str(dataset.pk), str(release.pk)]
+"""
+
+CHARGES = """
+    from releases.models import LedgerEntry
+    entries = LedgerEntry.objects.filter(release={release!r}, kind="charge")
+    answer = [entry.detail["price"]["pure_epsilon"] if "pure_epsilon" in entry.detail["price"] else entry.epsilon
+              for entry in entries]
+"""
+
+
+@pytest.fixture
+def make(installation, tmp_path):
+    """A dataset of alice's: with a budget and a draft ready to be confirmed, or with a request that waits."""
+    return lambda title, granted=True: installation.run(
+        DRAFT.format(title=title, folder=str(tmp_path), granted=granted)
+    )
+
+
+@pytest.fixture
+def charges(installation):
+    """What was charged for a release."""
+    return lambda release: installation.run(CHARGES.format(release=release))
+
+
+def sign_out_behind_their_back(person):
+    person.context.clear_cookies(name="sessionid")
+
+
+def sign_in_again(person, name="alice"):
+    person.page.get_by_label("User name or e-mail address").fill(name)
+    person.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    person.press("Sign in")
+
+
+# --- a session that ends ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
+def test_signed_out_while_typing_nothing_typed_is_lost(visitor, make, javascript):
+    dataset, _ = make(f"Signed out {javascript}")
+    alice = visitor(javascript=javascript)
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/datasets/{dataset}/columns/", "columns")
+    edges = alice.page.get_by_label("Categories or edges of age")
+    expect(edges).to_have_value("18, 25, 35, 45, 55, 65")
+    sign_out_behind_their_back(alice)
+    edges.fill("18, 35, 65")
+    if javascript:
+        # What is checked while one types goes unanswered, and the sign-in page does not land in the form.
+        with alice.page.expect_response(lambda answer: answer.status == 204):
+            alice.page.get_by_label("Type of sex").focus()
+        expect(edges).to_have_value("18, 35, 65")
+    alice.press("Declare and go on")
+    alice.heading("Sign in")
+    alice.reads("You were signed out, so it was not sent. What you typed is kept until you sign in.")
+    alice.look("sign in again")
+    sign_in_again(alice)
+    alice.heading("It was not sent yet")
+    alice.page.get_by_text("What was typed", exact=True).click()
+    alice.reads("18, 35, 65")
+    alice.look("not sent yet")
+    alice.press("Send it now")
+    alice.heading("Whom does it protect?")
+    alice.go(f"/datasets/{dataset}/columns/", "columns")
+    expect(edges).to_have_value("18, 35, 65")
+
+
+def test_signed_out_at_the_confirmation_nothing_is_charged_before_it_is_read_again(visitor, make, charges):
+    _, release = make("Signed out at the end")
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/releases/{release}/confirm/", "confirmation")
+    sign_out_behind_their_back(alice)
+    alice.press("Spend and release")
+    alice.heading("Sign in")
+    alice.reads("You were signed out, so nothing was done.")
+    sign_in_again(alice)
+    alice.heading("Confirm the release")
+    assert charges(release) == []
+    alice.press("Spend and release")
+    alice.wait_for_result()
+    assert len(charges(release)) == 1
+
+
+def test_a_page_that_follows_a_worker_is_left_whole_when_the_session_ends(visitor, make, installation):
+    dataset, _ = make("Signed out while looking on")
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/datasets/{dataset}/", "dataset granted")
+    sign_out_behind_their_back(alice)
+    alice.page.reload()
+    alice.heading("Sign in")
+    sign_in_again(alice)
+    alice.heading("Signed out while looking on")
+
+
+# --- back, forward, reload, twice, and in two tabs --------------------------------------------------------------------
+
+
+def test_back_forward_and_reload_show_each_step_as_it_was_left(visitor, make):
+    dataset, release = make("To and fro")
+    alice = visitor()
+    page = alice.page
+    alice.sign_in("alice", PASSWORD)
+    steps = [
+        (f"/datasets/{dataset}/columns/", "What can the columns hold?"),
+        (f"/datasets/{dataset}/protection/", "Whom does it protect?"),
+        (f"/datasets/{dataset}/budget/", "How much may be learned in all?"),
+        (f"/releases/{release}/questions/", "What should the release answer?"),
+    ]
+    for path, heading in steps:
+        alice.go(path, heading)
+        alice.heading(heading)
+        page.reload()
+        alice.heading(heading)
+    alice.press("Compare mechanisms")
+    alice.heading("Compare before you spend")
+    page.get_by_label("Epsilon", exact=True).fill("2")
+    alice.press("Compare again")
+    expect(page.get_by_label("Epsilon", exact=True)).to_have_value("2")
+    page.reload()
+    expect(page.get_by_label("Epsilon", exact=True)).to_have_value("2")
+    alice.press("Choose Laplace noise on each answer")
+    alice.heading("Confirm the release")
+    alice.reads("epsilon 2")
+    page.reload()
+    alice.reads("epsilon 2")
+    page.go_back()
+    alice.heading("Compare before you spend")
+    for _ in range(4):
+        page.go_back()
+        if page.get_by_role("heading", level=1).inner_text() == "What should the release answer?":
+            break
+    alice.heading("What should the release answer?")
+    alice.reads("2 tables")
+    for _ in range(5):
+        if page.get_by_role("heading", level=1).inner_text() == "Confirm the release":
+            break
+        page.go_forward()
+    alice.heading("Confirm the release")
+    alice.reads("epsilon 2")
+
+
+def test_a_double_click_on_the_confirmation_charges_once_and_going_back_charges_nothing(visitor, make, charges):
+    _, release = make("Twice")
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/releases/{release}/confirm/", "confirmation")
+    alice.page.get_by_role("button", name="Spend and release").dblclick()
+    alice.heading("Twice")
+    alice.wait_for_result()
+    assert len(charges(release)) == 1
+    alice.page.go_back()
+    if alice.page.get_by_role("button", name="Spend and release").is_visible():
+        # The browser's own copy of the page as it was.
+        alice.press("Spend and release")
+    alice.heading("Twice")
+    assert len(charges(release)) == 1
+
+
+def test_a_stale_tab_charges_nothing_else_than_it_shows(visitor, make, charges):
+    _, release = make("Two tabs")
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.go(f"/releases/{release}/confirm/", "confirmation")
+    alice.reads("epsilon 1")
+    other = alice.context.new_page()
+    other.goto(f"/releases/{release}/compare/")
+    other.get_by_label("Epsilon", exact=True).fill("3")
+    other.get_by_role("button", name="Choose Laplace noise on each answer", exact=True).first.click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Confirm the release")
+    alice.press("Spend and release")
+    alice.reads("The draft was changed since this page was shown. Read it once more.")
+    alice.reads("epsilon 3")
+    alice.look("confirmation that was stale")
+    assert charges(release) == []
+    alice.press("Spend and release")
+    alice.heading("Two tabs")
+    other.get_by_role("button", name="Spend and release").click()
+    expect(other.get_by_role("heading", level=1)).to_have_text("Two tabs")
+    assert len(charges(release)) == 1
+
+
+# --- the keyboard alone -----------------------------------------------------------------------------------------------
+
+#: What shows the focus: an outline, or a shadow around the field.
+FOCUS_SHOWS = """() => {
+    const at = document.activeElement, style = getComputedStyle(at);
+    const box = at.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 &&
+        ((style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none');
+}"""
+NAME = """() => {
+    const at = document.activeElement;
+    const label = at.labels && at.labels[0] ? at.labels[0].innerText : '';
+    return (at.getAttribute('aria-label') || label || at.innerText || '').trim().replace(/\\s+/g, ' ');
+}"""
+
+
+def tab_to(person, name, *, most=120):
+    """Press Tab until something of that name has the focus; everything on the way must show that it has it."""
+    page = person.page
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        reached = page.evaluate(NAME)
+        if page.evaluate("document.activeElement === document.body"):
+            continue
+        assert page.evaluate(FOCUS_SHOWS), f"the focus cannot be seen on {reached!r} of {page.url}"
+        if reached.startswith(name):
+            return
+    raise AssertionError(f"{name!r} cannot be reached by Tab on {page.url}")
+
+
+def test_the_whole_release_is_made_by_keyboard_alone(visitor, make, charges):
+    dataset, _ = make("By keyboard")
+    alice = visitor()
+    keyboard = alice.page.keyboard
+    alice.page.goto("/accounts/login/")
+    tab_to(alice, "User name or e-mail address")
+    keyboard.type("alice")
+    tab_to(alice, "Password")
+    keyboard.type(PASSWORD)
+    keyboard.press("Enter")
+    expect(alice.page.get_by_role("button", name="Sign out")).to_be_visible()
+    alice.page.goto(f"/datasets/{dataset}/")
+    # The first Tab of a page leads past the masthead.
+    keyboard.press("Tab")
+    assert alice.page.evaluate(NAME) == "Skip to the content"
+    keyboard.press("Enter")
+    tab_to(alice, "Plan a release")
+    keyboard.press("Enter")
+    alice.heading("What should the release answer?")
+    # Of a group of choices Tab reaches the one that is chosen, and the arrows the others.
+    tab_to(alice, "2 columns")
+    keyboard.press("ArrowUp")
+    tab_to(alice, "Add tables")
+    keyboard.press("Enter")
+    alice.reads("2 tables")
+    tab_to(alice, "Compare mechanisms")
+    keyboard.press("Enter")
+    alice.heading("Compare before you spend")
+    tab_to(alice, "Epsilon")
+    keyboard.press("Control+A")
+    keyboard.type("0.5")
+    keyboard.press("Enter")
+    expect(alice.page.get_by_label("Epsilon", exact=True)).to_have_value("0.5")
+    tab_to(alice, "Choose Laplace noise on each answer")
+    keyboard.press("Enter")
+    alice.heading("Confirm the release")
+    tab_to(alice, "Title of the release")
+    keyboard.press("Control+A")
+    keyboard.type("Made by keyboard")
+    tab_to(alice, "Spend and release")
+    keyboard.press("Space")
+    alice.heading("Made by keyboard")
+    alice.wait_for_result()
+    assert len(charges(alice.number())) == 1
+    tab_to(alice, "Make public")
+    keyboard.press("Enter")
+    alice.reads("Public: everybody can read and download it")
+
+
+# --- the reviewers' pages without JavaScript --------------------------------------------------------------------------
+
+
+def test_a_reviewer_needs_no_javascript(visitor, make, installation):
+    _, request = make("Plain review", granted=False)
+    sofia = visitor(javascript=False)
+    page = sofia.page
+    sofia.sign_in("sofia", PASSWORD)
+    sofia.reads("To review: a budget of epsilon 5 for Plain review")
+    sofia.page.get_by_role("link", name="To review: a budget of epsilon 5 for Plain review").click()
+    sofia.reads("The yearbook.")
+    assert request in page.url
+    page.get_by_label("Epsilon").first.fill("9")
+    sofia.press("Grant")
+    sofia.reads("must be at most the 5 that was asked for")
+    page.get_by_label("Epsilon").first.fill("4")
+    sofia.press("Grant")
+    sofia.heading("Requests to decide")
+    sofia.reads("The request is approved.")
+    page.goto("/")
+    expect(page.get_by_text("To review: a budget of epsilon 5 for Plain review")).to_have_count(0)
+
+    page.goto("/review/budgets/")
+    sofia.follow("Plain review")
+    sofia.reads("epsilon 4")
+    page.get_by_text("Freeze", exact=False).first.click()
+    page.get_by_label("Reason").first.fill("A complaint.")
+    sofia.press("Freeze")
+    sofia.reads("A complaint.")
+    page.goto("/review/ledger/")
+    page.get_by_role("button", name="Verify").first.click()
+    sofia.reads("no fault")
+    page.goto("/review/log/?action=freeze")
+    sofia.reads("Plain review")
+
+    alice = visitor(javascript=False)
+    alice.sign_in("alice", PASSWORD)
+    alice.reads("Approved for less: a budget of epsilon 5 for Plain review")
+    alice.press("Mark as read")
+    expect(alice.page.get_by_role("heading", name="New for you")).to_have_count(0)
+    alice.page.goto("/notices/")
+    alice.reads("You asked for epsilon 5; epsilon 4 was granted.")
+    alice.press("Stop the e-mails")
+    alice.reads("They stand here only.")
+    alice.press("Send them by e-mail too")
