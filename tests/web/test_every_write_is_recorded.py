@@ -279,7 +279,7 @@ def test_a_draft_can_be_discarded_from_its_pages(scenes, alice, as_):
     release = scenes.make_draft(scenes.make_dataset())
     client = as_(alice)
     for step in ("questions", "confirm"):
-        assert "Discard this draft" in words(client.get(reverse(step, args=[release.pk])))
+        assert "Discard this draft Nothing was spent on it." in words(client.get(reverse(step, args=[release.pk])))
     said = words(client.post(reverse("discard_draft", args=[release.pk]), follow=True))
     assert "The draft Release 1 was discarded. Nothing was spent on it." in said
     assert not Release.objects.exists()
