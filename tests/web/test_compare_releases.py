@@ -174,3 +174,10 @@ def test_an_end_that_was_cut_off_does_not_make_the_half_width_smaller():
     cut = Interval(estimate=0.0, lower=0.0, upper=4.0)
     whole = Interval(estimate=9.0, lower=3.0, upper=9.5)
     assert Pair(labels=(), first=cut, second=whole).most == 4.0 + 6.0
+
+
+def test_a_median_that_was_measured_is_not_compared_with_one_that_was_chosen(publish, as_, alice):
+    chosen = publish("Chosen", {"median": "age"}, "exponential-quantile")
+    measured = publish("Measured", {"median": "age"}, "smooth-median-cauchy", epsilon="5")
+    assert beside(as_(alice), chosen, other=measured.pk).status_code == 404
+    assert beside(as_(alice), measured, other=chosen.pk).status_code == 404
