@@ -8,8 +8,10 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from releases import audit_log
+from releases.models import AuditAction
 from releases.registry import registry_entry
-from releases.views.access import get_published_for
+from releases.views.access import get_published_for, signed_in
 
 
 @login_not_required
@@ -21,5 +23,7 @@ def registry(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         address=request.build_absolute_uri(reverse("receipt", args=[release.pk])),
         is_session=release.is_session,
     )
+    reader = signed_in(request) if request.user.is_authenticated else None
+    audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail="deployment.yaml")
     attached = {"Content-Disposition": 'attachment; filename="deployment.yaml"'}
     return HttpResponse(entry, content_type="application/yaml; charset=utf-8", headers=attached)

@@ -266,10 +266,12 @@ def test_declaring_says_what_was_declared_and_declaring_the_same_again_says_noth
     ]
 
 
-def test_reading_all_answers_as_json_is_a_download(scenes, alice, as_):
+@pytest.mark.parametrize(("name", "said"), [("answers", "answers.json"), ("registry", "deployment.yaml")])
+def test_what_is_made_for_a_reader_is_a_download_too(scenes, alice, as_, name, said):
     release = scenes._published()
-    assert as_(alice).get(reverse("answers", args=[release.pk])).status_code == 200
-    assert AuditEvent.objects.get(action="download").detail == "answers.json"
+    assert as_(alice).get(reverse(name, args=[release.pk])).status_code == 200
+    event = AuditEvent.objects.get(action="download")
+    assert (event.actor, event.detail) == (alice, said)
 
 
 # --- discarding a draft -----------------------------------------------------------------------------------------------
