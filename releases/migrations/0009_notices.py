@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('releases', '0007_api_tokens'),
+        ('releases', '0008_surveys'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='auditevent',
             name='action',
-            field=models.CharField(choices=[('sign-in', 'signed in'), ('sign-out', 'signed out'), ('sign-in failed', 'failed to sign in'), ('account', "changed the account's security"), ('upload', 'uploaded a table'), ('discard', 'discarded'), ('declare', 'declared columns or protection'), ('load plan', 'loaded a plan into'), ('share', 'shared a dataset'), ('request', 'asked for'), ('take back', 'took a request back'), ('first approval', 'approved, as the first of two'), ('approve', 'approved'), ('deny', 'denied'), ('ask back', 'asked back'), ('submit', 'charged and queued'), ('cancel', 'cancelled'), ('publish', 'published'), ('open', 'opened the session'), ('fail', 'gave up on'), ('make public', 'made public'), ('make private', 'made private'), ('withdraw', 'withdrew'), ('download', 'downloaded'), ('freeze', 'froze'), ('unfreeze', 'unfroze'), ('restore', 'booked what was missing'), ('verify', 'verified the ledger'), ('export', 'exported'), ('settings', 'changed the settings'), ('notices', 'turned e-mail on or off')], db_index=True, max_length=20),
+            field=models.CharField(choices=[('sign-in', 'signed in'), ('sign-out', 'signed out'), ('sign-in failed', 'failed to sign in'), ('account', "changed the account's security"), ('upload', 'uploaded a table'), ('discard', 'discarded'), ('declare', 'declared columns or protection'), ('load plan', 'loaded a plan into'), ('share', 'shared a dataset'), ('request', 'asked for'), ('take back', 'took a request back'), ('first approval', 'approved, as the first of two'), ('approve', 'approved'), ('deny', 'denied'), ('ask back', 'asked back'), ('submit', 'charged and queued'), ('cancel', 'cancelled'), ('publish', 'published'), ('open', 'opened the session'), ('fail', 'gave up on'), ('make public', 'made public'), ('make private', 'made private'), ('withdraw', 'withdrew'), ('open survey', 'opened'), ('close survey', 'closed'), ('download', 'downloaded'), ('freeze', 'froze'), ('unfreeze', 'unfroze'), ('restore', 'booked what was missing'), ('verify', 'verified the ledger'), ('export', 'exported'), ('settings', 'changed the settings'), ('notices', 'turned e-mail on or off')], db_index=True, max_length=20),
         ),
         migrations.CreateModel(
             name='Notice',
