@@ -5,27 +5,32 @@ What is written depends on nothing but the plan and paid-for results: every cell
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import re
+from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 from django.conf import settings
 from django.utils import timezone
 
+from releases.engine.largest_error import LargestError
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
 from releases.engine.statistic import Survey, Votes
 from releases.engine.synthetic import Records
 from releases.engine.tables import NUMBER_GRAMMAR
 from releases.engine.universe import Universe
-from releases.engine.workload import Question, Workload
+from releases.engine.workload import MarginalSource, Question, Workload
 from releases.models import Release
 from releases.receipt import receipt_of
 
@@ -62,7 +67,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
-    are_counts = isinstance(workload, Workload) or isinstance(workload.statistic, (Survey, Votes))
+    are_counts = isinstance(workload, Workload) or isinstance(workload.statistic, (Survey, Votes, LargestError))
     lowest = 0.0 if are_counts else -np.inf
     intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
     for family, half_width, (estimate, lower, upper) in intervals:
@@ -119,6 +124,34 @@ def folder_of(release: Release) -> Path:
 
 def read_answers(folder: Path) -> pa.Table:
     return pa.parquet.read_table(folder / f"{ANSWERS}.parquet")
+
+
+def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
+    """The counts of published synthetic rows over any attributes; each column is read once."""
+
+    @cache
+    def bins(name: str) -> Any:
+        attribute, column = universe[name], pa.parquet.read_table(path, columns=[name]).column(name)
+        if attribute.is_numeric:
+            edges = np.array([float(edge) for edge in attribute.edges])
+            found = np.searchsorted(edges, column.to_numpy(), side="right") - 1
+            return np.clip(found, 0, attribute.size - 1)
+        # As the file writes them: text that a spreadsheet would run has a mark before it.
+        written = pa.array([_guarded(category) for category in attribute.categories], pa.string())
+        return pa.compute.index_in(column, value_set=written).to_numpy()
+
+    def marginal(names: tuple[str, ...]) -> np.ndarray:
+        shape = tuple(universe[name].size for name in names)
+        cells = np.ravel_multi_index([bins(name) for name in names], shape)
+        return np.bincount(cells, minlength=prod(shape)).reshape(shape)
+
+    return marginal
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's content as it is now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _write_table(folder: Path, name: str, table: pa.Table) -> None:

@@ -328,6 +328,12 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             .order_by("-created_at")
         )
 
+    def for_certified(self, release: Release, person: Person) -> ReleaseQuerySet:
+        """The published certificates of a release that a person may read, each with its line in the ledger."""
+        readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)
+        charged = readable.filter(entries__kind=EntryKind.CHARGE).annotate(line=F("entries__sequence"))
+        return charged.defer("plan", "workload", "options").order_by("published_at")
+
 
 class Release(models.Model):
     """One release of one dataset: from draft to published result. The row is the truth about it."""
@@ -339,6 +345,8 @@ class Release(models.Model):
     is_public = models.BooleanField(default=False)
     #: Whether it is a session that answers questions one at a time, rather than one result.
     is_session = models.BooleanField(default=False)
+    #: Of a certificate, the published release whose largest error it measures.
+    certifies = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="certificates")
 
     # The draft: what the wizard's steps have gathered so far.
     workload = models.JSONField(null=True, blank=True)

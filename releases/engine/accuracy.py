@@ -56,6 +56,7 @@ class Bound:
         formula: the bound's form in LaTeX.
         source: paper, theorem, page.
         says: for what is no count, the sentence that says what alpha bounds, after "With probability 95%, ".
+        is_one_sided: the truth is bounded from above only: it is at most estimate + half_width.
     """
 
     beta: Fraction
@@ -64,6 +65,7 @@ class Bound:
     formula: str
     source: str
     says: str = ""
+    is_one_sided: bool = False
 
     @property
     def alpha(self) -> float:
@@ -79,6 +81,7 @@ class Bound:
             "formula": self.formula,
             "source": self.source,
             "says": self.says,
+            "is_one_sided": self.is_one_sided,
         }
 
     @staticmethod
@@ -90,6 +93,7 @@ class Bound:
             formula=value["formula"],
             source=value["source"],
             says=value.get("says", ""),
+            is_one_sided=value.get("is_one_sided", False),
         )
 
 

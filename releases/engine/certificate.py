@@ -60,9 +60,13 @@ class Certificate:
         """t above: noise is below -t as often as it is above t, half as often as it is beyond t."""
         return self.noise.largest(count=1, beta=min(2 * float(self.beta), 1 - 1e-9))
 
+    def measured(self, largest: int, rng: Randomness) -> int:
+        """L + X: a largest error that one unit moves by at most `rows`, with noise."""
+        return largest + int(self.noise.draw(1, rng)[0])
+
     def proves(self, largest: int, rng: Randomness) -> float:
         """What is at least the largest error with probability 1 - β, once that has been released with noise."""
-        return max(0.0, largest + int(self.noise.draw(1, rng)[0]) + self.tail)
+        return max(0.0, self.measured(largest, rng) + self.tail)
 
     def bound(
         self, released: Sequence[NDArray[np.int64]], exact: Sequence[NDArray[np.int64]], rng: Randomness

@@ -85,7 +85,7 @@ class Result:
         for estimate, half_width in zip(self.estimates, self.bound.half_widths, strict=True):
             yield (
                 np.maximum(estimate, lowest),
-                np.maximum(estimate - half_width, lowest),
+                np.maximum(estimate - (np.inf if self.bound.is_one_sided else half_width), lowest),
                 np.maximum(estimate + half_width, lowest),
             )
 

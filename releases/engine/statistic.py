@@ -347,6 +347,13 @@ def _read_survey(value: object, universe: Universe) -> Statistic:
     return Survey(attributes=names)
 
 
+def _read_largest_error(value: object, universe: Universe) -> Statistic:
+    # Imported here: it is a question about a workload, and a workload's reader comes here for its statistics.
+    from releases.engine.largest_error import read_largest_error
+
+    return read_largest_error(value, universe)
+
+
 _READERS = {
     "sum": _read_sum,
     "mean": _read_mean,
@@ -360,6 +367,7 @@ _READERS = {
     "range": _read_range,
     "threshold": _read_threshold,
     "survey": _read_survey,
+    "largest_error": _read_largest_error,
 }
 #: The words by which a workload asks for a statistic.
 STATISTIC_WORDS = tuple(_READERS)

@@ -6,6 +6,7 @@ releases    draft_release, discard_draft, load_plan, name_release, set_questions
             submit_release, cancel_release, make_public, make_private, withdraw_release
 ranges      plan_range, learn_range
 reviews     approve_release, deny_release, ask_back_release
+certificates draft_certificate, plan_certificate, certifiable
 execution   execute_release, reconcile
 sessions    draft_session, change_session, ask_session, let_ask, close_session, standing
 surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
@@ -24,6 +25,7 @@ from releases.services.budgets import (
     restore_ledger,
     unfreeze_budget,
 )
+from releases.services.certificates import CERTIFIABLE, certifiable, draft_certificate, plan_certificate
 from releases.services.datasets import (
     declare_protection,
     declare_universe,
@@ -79,6 +81,7 @@ from releases.services.surveys import (
 from releases.services.tokens import make_token, owner_of_token, revoke_token
 
 __all__ = [
+    "CERTIFIABLE",
     "NO_FAULT",
     "Answered",
     "Refusal",
@@ -91,6 +94,7 @@ __all__ = [
     "ask_session",
     "bound_sentence",
     "cancel_release",
+    "certifiable",
     "change_session",
     "change_settings",
     "change_survey",
@@ -104,6 +108,7 @@ __all__ = [
     "deny_request",
     "discard_dataset",
     "discard_draft",
+    "draft_certificate",
     "draft_release",
     "draft_session",
     "draft_survey",
@@ -123,6 +128,7 @@ __all__ = [
     "needs_review",
     "open_survey",
     "owner_of_token",
+    "plan_certificate",
     "plan_of",
     "plan_of_session",
     "plan_range",

@@ -33,6 +33,7 @@ from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
 from releases.models import AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
+from releases.services.certificates import with_published
 from releases.services.datasets import table_path
 from releases.services.releases import enqueue
 
@@ -140,6 +141,8 @@ def _ready(release: Release) -> tuple[Plan, TableCounts]:
     from releases.engine.tables import TableCounts, open_table
 
     plan = _charged_plan(release)
+    if release.certifies is not None:
+        plan = with_published(plan, of=release.certifies)
     # The mark of this charge is on disc before any data are touched.
     assert release.dataset.budget is not None
     ledger.remember(release.dataset.budget)

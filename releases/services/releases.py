@@ -19,10 +19,11 @@ from django.utils import timezone
 from releases import alerts, audit_log, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import InvalidInput
+from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.privacy import PrivacyBudget, exact, privacy_budget
-from releases.engine.workload import Question, read_question
+from releases.engine.workload import Inquiry, Question, read_question
 from releases.models import (
     AuditAction,
     Dataset,
@@ -121,10 +122,15 @@ def set_questions(*, release: Release, workload: Mapping[str, Any] | None) -> Qu
         InvalidInput: a rule of the workload format is broken.
         Refusal: the release is no draft.
     """
+    if release.certifies_id is not None:
+        raise Refusal("A certificate asks for the error of one release; certify another on that release's page.")
     if workload is None:
         _change_draft(release, workload=None)
         return None
     read = read_question(dict(workload), _schema(release.dataset).universe)
+    if isinstance(read, Inquiry) and isinstance(read.statistic, LargestError):
+        # Typed by hand it could name any file, and would certify nothing that was published.
+        raise InvalidInput("workload", LargestError.kind, "is asked by certifying a release on its own page")
     _change_draft(release, workload=read.to_json())
     return read
 
@@ -191,6 +197,7 @@ def compare(*, release: Release) -> list[Plan]:
             options=_options_of(release, each.name),
         )
         for each in mechanisms().values()
+        if each.is_offered
     ]
 
 
@@ -386,6 +393,11 @@ def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction
         raise Refusal("Say first what the release should answer.")
     if not release.epsilon:
         raise Refusal("Say first how much privacy budget the release may spend.")
+    if release.certifies_id is not None:
+        # Imported here: certificates are drafted by the verbs of this module.
+        from releases.services.certificates import refuse_changed
+
+        refuse_changed(release)
     schema = _schema(release.dataset)
     return (
         schema,

@@ -211,8 +211,6 @@ def _synthetic_counts(
     folder: Path, family: Family, universe: Universe, receipt: dict[str, Any]
 ) -> NDArray[np.float64] | None:
     """The same question asked of the synthetic rows, scaled to the released total; None where there are none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet
 
     rows = receipt["synthetic_rows"]
@@ -222,17 +220,5 @@ def _synthetic_counts(
         return None
     if not set(family.attributes) <= set(pyarrow.parquet.read_schema(path).names):
         return None
-    table = pyarrow.parquet.read_table(path, columns=list(family.attributes))
-    bins = []
-    for name in family.attributes:
-        attribute, values = universe[name], table.column(name)
-        if attribute.is_numeric:
-            edges = np.array([float(edge) for edge in attribute.edges])
-            found = np.searchsorted(edges, values.to_numpy(), side="right") - 1
-            bins.append(np.clip(found, 0, attribute.size - 1))
-        else:
-            # As the file writes them: text that a spreadsheet would run has a mark before it.
-            written = pa.array([files._guarded(category) for category in attribute.categories], pa.string())
-            bins.append(pc.index_in(values, value_set=written).to_numpy())
-    counts = np.bincount(np.ravel_multi_index(bins, shape), minlength=prod(shape)).reshape(shape)
+    counts = files.synthetic_marginals(path, universe)(family.attributes)
     return np.asarray(family.answer(counts) * (receipt["total"]["estimate"] / rows), dtype=np.float64)

@@ -56,6 +56,10 @@ PEOPLE = [
 TOWNS = PEOPLE[2:]
 LIKED = [{"tea": ["yes"]}, {"rice": ["yes"]}, {"town": ["a", "b"], "fish": ["no"]}]
 
+#: What was published of somebody's release, for a certificate to be about.
+PUBLISHED = {"version": 1, "queries": [{"marginal": ["town"]}, {"prefix": "age"}, {"count": {"tea": ["yes"]}}]}
+NUMBERS = [[100, 90, 50], [100, 180, 240], [130]]
+
 #: For each statistic the columns and the question.
 QUESTIONS = [
     (PEOPLE, {"sum": ["income"]}),
@@ -76,6 +80,16 @@ QUESTIONS = [
     (PEOPLE, {"range": {"column": "income", "inside": "0.98"}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
+    (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": {"synthetic rows": {"numbers": NUMBERS}}}}),
+    (
+        PEOPLE,
+        {
+            "largest_error": {
+                "workload": PUBLISHED,
+                "released": {"synthetic rows": {"numbers": NUMBERS}, "released answers": {"numbers": NUMBERS}},
+            }
+        },
+    ),
 ]
 
 
@@ -434,6 +448,21 @@ ATTACKS = [
         (ONE_VOTE, {"add_remove": ([], [LOW]), "replace": ([LOW], [HIGH])}, all_estimates, all_truths),
     ]
 ]
+_CERTIFIED = {
+    "workload": {"version": 1, "queries": [{"marginal": ["tea"]}]},
+    "released": {"released answers": {"numbers": [[0, 3]]}},
+}
+ATTACKS.append(
+    Attack(
+        mechanisms=("measured-error",),
+        columns=PEOPLE,
+        query={"largest_error": _CERTIFIED},
+        pairs={"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])},
+        look=all_estimates,
+        exact=all_truths,
+        with_too_little_noise=half_the_noise,
+    )
+)
 ATTACKED = [
     pytest.param(name, attack, neighbours, id=f"{name} {next(iter(attack.query))} {neighbours}")
     for attack in ATTACKS

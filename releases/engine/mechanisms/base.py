@@ -190,6 +190,7 @@ class Mechanism(ABC):
         options: the choices it leaves to the curator.
         answers: the statistics it answers; none for a mechanism that answers counts.
         uses_weights: whether the weights of a workload decide where its noise goes.
+        is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
 
     name: ClassVar[str]
@@ -199,6 +200,7 @@ class Mechanism(ABC):
     options: ClassVar[tuple[Option, ...]] = (ROWS,)
     answers: ClassVar[tuple[type[Statistic], ...]] = ()
     uses_weights: ClassVar[bool] = False
+    is_offered: ClassVar[bool] = True
 
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...

@@ -310,6 +310,19 @@ CASES: dict[str, Case] = {
     "gaussian-histogram": _on_counts(APPROXIMATE, share=HALF),
     "laplace-numbers": _of_a_sum(PURE),
     "gaussian-numbers": _of_a_sum(APPROXIMATE),
+    # Ten rows were published for each of two cells that hold twenty: one row more is one more of error.
+    "measured-error": Case(
+        columns=_TOWN,
+        queries=[
+            {
+                "largest_error": {
+                    "workload": {"version": 1, "queries": [{"marginals": 1}]},
+                    "released": {"synthetic rows": {"numbers": [[10, 10]]}},
+                }
+            }
+        ],
+        pairs=_pairs(add_remove=(_FORTY, [*_FORTY, _A]), replace=(_FORTY, [*_FORTY[1:], _B]), look_at=along),
+    ),
     "exponential-choice": _A_CHOICE,
     "noisy-max-choice": _A_CHOICE,
     "permute-and-flip-choice": _A_CHOICE,

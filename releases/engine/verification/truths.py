@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
 from releases.engine.histogram import Rows
+from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan
 from releases.engine.result import Result
 from releases.engine.statistic import (
@@ -99,6 +100,16 @@ def _survey(statistic: Survey, rows: Rows) -> list[Floats]:
     return [np.bincount(rows.columns[name], minlength=rows.universe[name].size).astype(np.float64)]
 
 
+def _largest_error(statistic: LargestError, rows: Rows) -> list[Floats]:
+    errors = [
+        abs(number - count)
+        for each in statistic.released
+        for numbers, counts in zip(each.numbers, statistic.workload.answer(rows.marginal), strict=True)
+        for number, count in zip(numbers, counts.tolist(), strict=True)
+    ]
+    return [np.array([float(max(errors))])]
+
+
 #: What each measured statistic truly is.
 TRUTHS: dict[type[Statistic], Truth] = {
     Sum: _sums,
@@ -106,6 +117,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
     SecondMoments: _moments,
     Votes: _votes,
     Survey: _survey,
+    LargestError: _largest_error,
 }
 
 
@@ -113,6 +125,12 @@ def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
     """Whether every number is within its half width of the truth (a double's rounding aside)."""
     parts = zip(result.estimates, truths(plan, rows), result.bound.half_widths, strict=True)
     return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)
+
+
+def at_most(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether no number is above its estimate by more than its half width."""
+    parts = zip(result.estimates, truths(plan, rows), result.bound.half_widths, strict=True)
+    return all(bool((true <= found + width).all()) for found, true, width in parts)
 
 
 # What is chosen
@@ -193,6 +211,7 @@ def _asked(plan: Plan) -> Any:
 #: For each statistic, whether what the bound of a result says is true of the rows.
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
+    LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,
     Quantile: the_quantile_is_near,

@@ -1,0 +1,279 @@
+"""A certificate: the largest error of published counts, its noise, its price, and that its bound is true and no shorter
+than it must be."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import exp
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from releases.engine import accountant
+from releases.engine.certificate import Certificate
+from releases.engine.errors import Infeasible, InvalidInput
+from releases.engine.histogram import Histogram
+from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.workload import read_question
+
+from .recording import record
+
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
+    {"name": "town", "type": "categorical", "categories": ["a", "b"], "outside": "b"},
+]
+WORKLOAD = {"version": 1, "queries": [{"marginal": ["age", "town"]}, {"prefix": "age"}, {"count": {"town": ["a"]}}]}
+#: What was published of a table that had in truth 4 rows in each of its six cells.
+NUMBERS = [[4, 4, 4, 4, 4, 9], [8, 16, 24], [12]]
+TRUTH = np.full((3, 2), 4, dtype=np.int64)
+PURE = PureDP(epsilon=Fraction(1, 2))
+APPROXIMATE = ApproxDP(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
+SHA = "0" * 64
+
+
+def planned(released, *, budget=PURE, beta=Fraction(1, 5), rows=1, neighbours="add_remove", workload=WORKLOAD):
+    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
+    schema = Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours, "unit": unit})
+    query = {"largest_error": {"workload": workload, "released": released}}
+    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    return mechanism("measured-error").plan(schema, question, budget=budget, beta=beta)
+
+
+def counts(plan, table=TRUTH):
+    return Histogram(universe=plan.schema.universe, counts=np.asarray(table, dtype=np.int64))
+
+
+def synthetic(numbers=NUMBERS):
+    return {"synthetic rows": {"numbers": numbers}}
+
+
+def without_noise(plan, monkeypatch, table=TRUTH):
+    """The exact largest error that a run would add noise to."""
+    monkeypatch.setattr(Certificate, "measured", lambda self, largest, rng: largest)
+    return plan.run(counts(plan, table), rng=StreamRandomness(b"x")).notes["measured"]
+
+
+# What is measured
+
+
+def test_it_is_the_largest_difference_over_every_count(monkeypatch):
+    assert without_noise(planned(synthetic()), monkeypatch) == 5
+    assert without_noise(planned(synthetic([[4] * 6, [8, 16, 17], [12]])), monkeypatch) == 7
+    assert without_noise(planned(synthetic([[4] * 6, [8, 16, 24], [0]])), monkeypatch) == 12
+    assert without_noise(planned(synthetic([[4] * 6, [8, 16, 24], [12]])), monkeypatch) == 0
+
+
+def test_of_synthetic_rows_and_released_answers_the_worse_counts(monkeypatch):
+    both = {**synthetic(), "released answers": {"numbers": [[4] * 6, [8, 16, 24], [20]]}}
+    assert without_noise(planned(both), monkeypatch) == 8
+    assert without_noise(planned({"released answers": both["released answers"]}), monkeypatch) == 8
+    assert "the synthetic rows and of the released answers over all 10 counts" in planned(both).expectation.says
+
+
+def test_an_error_of_a_hundredth_of_a_row_is_rounded_up_to_a_row(monkeypatch):
+    plan = planned({"released answers": {"sha256": SHA}})
+    numbers = [np.full(6, 4.0), np.array([8, 16, 24.01]), np.array([12.0])]
+    assert without_noise(plan.with_published("released answers", numbers), monkeypatch) == 1
+    # Its rounding is part of what is said before: 2 t and a row.
+    assert plan.expectation.alpha == planned(synthetic()).expectation.alpha + 1
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_neighbours_differ_by_at_most_the_rows_of_a_unit_and_draw_the_same_noise(neighbours, rows):
+    plan = planned(synthetic([[0] * 6, [0, 0, 6], [9]]), rows=rows, neighbours=neighbours)
+    cell = st.tuples(st.integers(0, 2), st.integers(0, 1))
+    seen = set()
+
+    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
+    @given(
+        st.lists(cell, max_size=8),
+        st.lists(cell, min_size=rows, max_size=rows),
+        st.lists(cell, min_size=rows, max_size=rows),
+    )
+    def compared(shared, unit, other):
+        pair = (shared + unit, shared if neighbours == "add_remove" else shared + other)
+        tables = [np.zeros((3, 2), dtype=np.int64), np.zeros((3, 2), dtype=np.int64)]
+        for table, held in zip(tables, pair, strict=True):
+            np.add.at(table, tuple(np.array(held, dtype=np.int64).reshape(-1, 2).T), 1)
+        one, two = (record(lambda rng, t=t: plan.run(counts(plan, t), rng=rng), seed=b"same") for t in tables)
+        assert one.flow == two.flow
+        assert one.draws
+        seen.add(abs(one.result.notes["measured"] - two.result.notes["measured"]))
+
+    compared()
+    assert max(seen) == rows  # never more, and the whole of it is needed
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget(rows):
+    pure, approximate = (planned(synthetic(), budget=each, rows=rows) for each in (PURE, APPROXIMATE))
+    assert pure.certificate.noise.scale == rows / PURE.epsilon
+    assert approximate.certificate.noise.l2_sensitivity_squared == rows**2
+    prices = [accountant.price(each.events, delta=each.delta) for each in (pure, approximate)]
+    assert prices[0].pure_epsilon == Fraction(1, 2) * 10**accountant.EPSILON_PLACES
+    assert prices[1].pure_epsilon is None
+    assert (
+        prices[1].epsilon <= Fraction(1, 2) * 10**accountant.EPSILON_PLACES < prices[1].epsilon * Fraction(1001, 1000)
+    )
+    assert [len(each.events) for each in (pure, approximate)] == [1, 1]
+
+
+def test_an_epsilon_too_small_for_any_noise_is_refused_in_the_plan():
+    plan = planned(synthetic(), budget=PureDP(epsilon=Fraction(1, 10**17)))
+    assert "64-bit" in plan.infeasible
+    with pytest.raises(Infeasible):
+        plan.run(counts(plan), rng=StreamRandomness(b"x"))
+
+
+# What it promises
+
+
+def below_minus(plan, t):
+    """Pr[X < -t], summed from the law itself."""
+    noise, far = plan.certificate.noise, 4000
+    values = np.arange(-far, far + 1, dtype=np.float64)
+    law = (
+        np.exp(-np.abs(values) / float(noise.scale))
+        if plan.budget is PURE
+        else np.exp(-(values**2) / (2 * float(noise.exact_variance)))
+    )
+    return float(law[values < -t].sum() / law.sum())
+
+
+@pytest.mark.parametrize("beta", [Fraction(1, 5), Fraction(1, 20), Fraction(1, 1000)])
+@pytest.mark.parametrize("budget", [PURE, APPROXIMATE], ids=["pure", "approximate"])
+def test_the_tail_is_the_shortest_that_noise_falls_below_no_more_often_than_beta(budget, beta):
+    plan = planned(synthetic(), budget=budget, beta=beta)
+    t = plan.certificate.tail
+    assert t == int(t)
+    assert below_minus(plan, t) <= beta < below_minus(plan, t - 1)
+    assert plan.expectation.alpha == 2 * t
+
+
+#: A true bound is broken more often than this with probability 1e-6.
+RUNS = 2_000
+MOST_BROKEN = int(binom.isf(1e-6, RUNS, 0.2))
+
+
+#: Where the tail is many rows, half of it is much too short.
+SMALL = [PureDP(epsilon=Fraction(1, 20)), ApproxDP(epsilon=Fraction(1, 5), delta=Fraction(1, 10**6))]
+
+
+@pytest.mark.parametrize("budget", SMALL, ids=["pure", "approximate"])
+def test_the_certified_bound_holds_as_often_as_it_says_and_a_shorter_tail_would_not(budget, monkeypatch):
+    def broken(plan):
+        table, rng, times, added = counts(plan), StreamRandomness(f"certified {budget}".encode()), 0, 0
+        for _ in range(RUNS):
+            result = plan.run(table, rng=rng)
+            assert result.bound.is_one_sided
+            (_, lower, upper), *_ = result.intervals()
+            assert lower[0] == 0
+            assert upper[0] == result.notes["at most"] == max(0, result.estimates[0][0] + result.bound.alpha)
+            times += bool(upper[0] < 5)
+            added += bool(upper[0] > 5 + plan.expectation.alpha)
+        return times, added
+
+    plan = planned(synthetic(), budget=budget)
+    assert max(broken(plan)) <= MOST_BROKEN
+    tail = plan.certificate.tail
+    monkeypatch.setattr(Certificate, "tail", property(lambda self: tail // 2))
+    assert min(broken(planned(synthetic(), budget=budget))) > MOST_BROKEN
+
+
+def test_what_is_said_names_what_is_certified_and_over_how_many_counts():
+    plan = planned(synthetic())
+    said = plan.run(counts(plan), rng=StreamRandomness(b"x"))
+    most = said.notes["at most"]
+    assert said.bound.says == f"the largest error of the synthetic rows over all 10 counts is at most {most} rows."
+    added = int(plan.expectation.alpha)
+    assert plan.expectation.says.startswith(
+        f"the bound that will be certified is at most {added} rows above the largest"
+    )
+    one = planned(synthetic([[3]]), workload={"version": 1, "queries": [{"count": {"town": ["a"]}}]})
+    assert "over its one count" in one.expectation.says
+
+
+# What it is given
+
+
+class Untouchable:
+    """Counts of the right universe that must not be looked at."""
+
+    def __init__(self, universe):
+        self.universe = universe
+
+    def __getattr__(self, name):
+        raise AssertionError(f"the data were touched ({name})")
+
+
+def test_a_plan_that_names_a_file_is_stored_without_its_numbers_and_runs_only_with_them():
+    plan = planned({"synthetic rows": {"sha256": SHA}})
+    again = plan_from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan
+    with pytest.raises(InvalidInput, match="synthetic rows: 'nothing' must be given before the table is looked at"):
+        again.run(Untouchable(plan.schema.universe), rng=StreamRandomness(b"x"))
+    full = again.with_published("synthetic rows", [np.array(each, dtype=float) for each in NUMBERS])
+    written = planned(synthetic()).run(counts(plan), rng=StreamRandomness(b"x"))
+    assert full.run(counts(plan), rng=StreamRandomness(b"x")).notes == written.notes
+    assert full.to_json() == plan.to_json()
+    assert "9" not in json.dumps(plan.to_json()["workload"]["queries"][0]["largest_error"]["released"])
+
+
+@pytest.mark.parametrize(
+    ("what", "numbers", "rule"),
+    [
+        ("released answers", NUMBERS, "must be a file that the plan certifies"),
+        ("synthetic rows", NUMBERS[:2], "must have a number for every count"),
+        ("synthetic rows", [NUMBERS[0][:5], *NUMBERS[1:]], "must have a number for every count"),
+        ("synthetic rows", [[np.nan] * 6, *NUMBERS[1:]], "must be from"),
+        ("synthetic rows", [[1e16] * 6, *NUMBERS[1:]], "must be from"),
+    ],
+)
+def test_numbers_that_are_not_of_the_workload_are_refused(what, numbers, rule):
+    plan = planned({"synthetic rows": {"sha256": SHA}})
+    with pytest.raises(InvalidInput, match=rule):
+        plan.with_published(what, [np.array(each, dtype=float) for each in numbers])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("age", "largest_error: 'age' must be an object with released, workload"),
+        ({"workload": WORKLOAD}, "must be an object with released, workload"),
+        ({"workload": WORKLOAD, "released": {}}, "largest_error.released: {} must be an object with synthetic rows"),
+        ({"workload": WORKLOAD, "released": {"rows": {}}}, "must be an object with synthetic rows or released answers"),
+        ({"workload": {"version": 1, "queries": []}, "released": synthetic()}, "must be a list with at least one"),
+        ({"workload": WORKLOAD, "released": {"synthetic rows": {"sha256": "abc"}}}, "sha256: 'abc' must be a SHA-256"),
+        ({"workload": WORKLOAD, "released": {"synthetic rows": {}}}, "must be an object with sha256 or with numbers"),
+        ({"workload": WORKLOAD, "released": synthetic([[1]])}, "numbers: .* must have a list for every query"),
+        ({"workload": WORKLOAD, "released": synthetic([*NUMBERS[:2], [0.5]])}, "numbers: 0.5 must be a whole number"),
+        ({"workload": WORKLOAD, "released": synthetic([*NUMBERS[:2], [True]])}, "numbers: True must be a whole"),
+        ({"workload": WORKLOAD, "released": synthetic([*NUMBERS[:2], [10**16]])}, "must be a whole number up to"),
+    ],
+)
+def test_a_question_that_breaks_a_rule_is_refused_by_field_value_and_rule(value, said):
+    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
+    with pytest.raises(InvalidInput, match=said):
+        read_question({"version": 1, "queries": [{"largest_error": value}]}, universe)
+
+
+def test_of_all_mechanisms_it_alone_is_offered_for_no_question_of_a_person_s_own():
+    assert [name for name, each in mechanisms().items() if not each.is_offered] == ["measured-error"]
+
+
+def test_laplace_noise_at_the_usual_confidence_reaches_as_far_as_the_formula_says():
+    """Pr[X < -t] = e^(-(t + 1) / s) / (1 + e^(-1 / s)), so at 95% and scale 2 the least t is 5."""
+    plan = planned(synthetic(), beta=Fraction(1, 20))
+    tail = [exp(-(t + 1) / 2) / (1 + exp(-1 / 2)) for t in range(8)]
+    assert plan.certificate.tail == next(t for t, chance in enumerate(tail) if chance <= 0.05) == 5
