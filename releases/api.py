@@ -35,6 +35,7 @@ from releases.views.access import (
     get_release_for,
     get_session_for,
 )
+from releases.views.certificates import certificates_of
 from releases.views.releases import download
 from releases.views.sessions import transcript
 
@@ -79,6 +80,13 @@ class ReleaseIn(Schema):
     mechanism: str = ""
     options: dict[str, Any] = {}
     title: str = ""
+
+
+class CertificateIn(Schema):
+    epsilon: str
+    delta: str = "0"
+    beta: str = "0.05"
+    what: str = ""
 
 
 class SubmitIn(Schema):
@@ -193,6 +201,7 @@ def list_mechanisms(request: HttpRequest) -> Any:  # noqa: ARG001  the framework
             ],
         }
         for each in mechanisms().values()
+        if each.is_offered
     ]
 
 
@@ -292,9 +301,26 @@ def withdraw_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     return _release(release)
 
 
+@api.post("/releases/{uuid:release_id}/certificates", response={201: Any})
+def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: CertificateIn) -> Any:
+    """Plan a certificate of a published release of counts: how far it is from the truth at most, measured with noise.
+
+    Nothing is spent before the draft that is answered with is submitted, like any release.
+    """
+    of = get_own_release_for(request, release_id)
+    draft = services.draft_certificate(of=of, by=_person(request), **asked.dict())
+    (row,) = planning.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
+    return Status(201, {**_release(draft), "plan": _plan(row)})
+
+
 @api.get("/releases/{uuid:release_id}/receipt")
 def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
-    return _result(get_release_for(request, release_id))["receipt"]
+    """The receipt as it was published, and what was certified of the release since."""
+    release = get_release_for(request, release_id)
+    return {
+        **_result(release)["receipt"],
+        "certificates": [each.to_json() for each in certificates_of(request, release)],
+    }
 
 
 @api.get("/releases/{uuid:release_id}/files/{name}")
@@ -444,6 +470,7 @@ def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
         "is_public": release.is_public,
         "review": _request(review) if review is not None else None,
         "files": list(release.result["files"]) if release.result else [],
+        "certifies": str(release.certifies_id) if release.certifies_id else None,
     }
 
 

@@ -361,6 +361,28 @@ class SessionForm(ChoiceForm):
         return {name: self.cleaned_data[name] for name in ("questions", "population", "updates")}
 
 
+class CertificateForm(ChoiceForm):
+    """What of a release is certified, and what measuring it may spend."""
+
+    field_order = ("what", "epsilon", "delta", "beta")
+    LABELS = {
+        "synthetic rows": "The synthetic rows, asked the questions of the release",
+        "released answers": "The released answers",
+        "both": "Both: the worse of the two",
+    }
+    what = forms.ChoiceField(label="What is measured", widget=forms.RadioSelect)
+
+    def __init__(self, *args: Any, possible: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["what"].choices = [(each, self.LABELS[each]) for each in possible]  # type: ignore[attr-defined]
+        self.fields["epsilon"].help_text = "One number needs little: a twentieth of what the release spent is proposed."
+        self.fields["beta"].help_text = "How surely the true largest error is at most the number published."
+
+    @property
+    def choice(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in ("epsilon", "delta", "beta", "what")}
+
+
 class AskForm(forms.Form):
     """A session's question as text."""
 

@@ -33,9 +33,11 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
     described = mechanism(plan.mechanism)
     # The schema is what was declared; of a range that was learned it is said what that cost, in its own release.
     learned = [each.to_json() for each in origins(release.dataset, plan.schema.universe).values()]
+    about = {} if release.certifies_id is None else {"certifies": str(release.certifies_id)}
     return {
         "version": RECEIPT_VERSION,
         "release": str(release.pk),
+        **about,
         "title": release.title,
         "dataset": release.dataset.title,
         # Keyed: it tells this installation which table it was, and tells nobody else anything.

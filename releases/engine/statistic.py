@@ -371,6 +371,8 @@ _READERS = {
 }
 #: The words by which a workload asks for a statistic.
 STATISTIC_WORDS = tuple(_READERS)
+#: Those of them that a person may choose; what a certificate asks is written for them.
+OFFERED_WORDS = tuple(word for word in STATISTIC_WORDS if word != "largest_error")
 
 
 def _fields(value: object, known: set[str], *, field: str) -> dict[str, Any]:

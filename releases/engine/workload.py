@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
 from releases.engine.privacy import NeighbouringRelation
-from releases.engine.statistic import STATISTIC_WORDS, Part, Statistic, read_statistic
+from releases.engine.statistic import OFFERED_WORDS, STATISTIC_WORDS, Part, Statistic, read_statistic
 from releases.engine.universe import Attribute, Schema, Universe, check_version, number, plain
 
 WORKLOAD_VERSION = 1
@@ -434,7 +434,7 @@ def _families(query: object, universe: Universe) -> Iterable[Family]:
     readers = {"marginals": _all_marginals, "marginal": _marginal, "count": _count, "prefix": _prefix}
     kinds = [kind for kind in readers if kind in query]
     if len(kinds) != 1:
-        known = ", ".join((*readers, *STATISTIC_WORDS))
+        known = ", ".join((*readers, *OFFERED_WORDS))
         raise InvalidInput("query", ", ".join(map(str, query)), f"must have one of {known}")
     unknown = set(query) - {kinds[0], "weight"} - ({"columns"} if kinds == ["marginals"] else set())
     if unknown:

@@ -39,7 +39,7 @@ def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Fill a draft from a file: all that the file says, or nothing of it."""
     release = get_own_release_for(request, release_id)
-    if release.status is not ReleaseState.DRAFT or release.is_session:
+    if release.status is not ReleaseState.DRAFT or release.is_session or release.certifies_id is not None:
         return redirect("release_detail", release_id=release.pk)
     form = PlanFileForm(request.POST, request.FILES)
     if not form.is_valid():

@@ -31,6 +31,13 @@ from releases.views.access import (
     get_release_for,
     signed_in,
 )
+from releases.views.certificates import (
+    address_of_certificate,
+    certificate_facts,
+    certificates_of,
+    certification,
+    plans_anew,
+)
 from releases.views.citation import citation
 from releases.views.importance import is_typed
 from releases.views.questions import STATISTIC_ACTIONS, Asked, asked_statistic, changed_workload, question_context
@@ -60,6 +67,8 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     earlier = _earlier_release(request, request.POST.get("like", ""))
     if earlier is not None and earlier.is_session and earlier.dataset_id == dataset.pk:
         return redirect(address_of_plan(earlier))
+    if address := plans_anew(dataset, earlier):
+        return redirect(address)
     release = services.draft_release(dataset=dataset, by=signed_in(request))
     if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
         try:
@@ -257,7 +266,7 @@ def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dic
 
 def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Confirm: the exact charge, the accuracy, and that it cannot be undone."""
-    release = _draft_or_result(request, release_id, may_be_session=True)
+    release = _draft_or_result(request, release_id, is_confirmed=True)
     if isinstance(release, HttpResponse):
         return release
     if (back := _back_to_questions(request, release)) is not None:
@@ -319,6 +328,13 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         page = "releases/session_confirm.html"
         form.fields["title"].label = "Title of the session"
         context |= {**session_facts(plan, release.dataset), "address_of_plan": address_of_plan(release)}
+    elif release.certifies is not None:
+        page = "releases/certificate_confirm.html"
+        form.fields["title"].label = "Title of the certificate"
+        context |= {
+            **certificate_facts(plan, release.certifies),
+            "address_of_plan": address_of_certificate(release),
+        }
     return render(request, page, context, status=400 if form.errors else refused)
 
 
@@ -332,7 +348,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Result: progress while it runs, then answers, chart, receipt and downloads."""
     release = get_release_for(request, release_id)
     if release.status is ReleaseState.DRAFT:
-        return redirect("confirm" if release.is_session else "questions", release_id=release.pk)
+        step = "confirm" if release.is_session or release.certifies_id else "questions"
+        return redirect(step, release_id=release.pk)
     if release.status is ReleaseState.OPEN:
         return redirect("session", release_id=release.pk)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
@@ -355,6 +372,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             context["citation"] = citation(request, release)
             context["learned"] = ranges.learned_by(release) if is_own else None
         context["protects"] = _protects(release.result["receipt"])
+    context |= certification(request, release, is_own=is_own)
     return render(request, "releases/release_detail.html", context)
 
 
@@ -459,6 +477,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
         "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
         "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
+        "certificates": certificates_of(request, release),
     }
     return render(request, "releases/receipt.html", context)
 
@@ -478,14 +497,19 @@ def _record_download(request: HttpRequest, release: Release, name: str) -> None:
 
 
 def _draft_or_result(
-    request: HttpRequest, release_id: uuid.UUID, *, may_be_session: bool = False
+    request: HttpRequest, release_id: uuid.UUID, *, is_confirmed: bool = False
 ) -> Release | HttpResponse:
-    """A draft one may work on; a submitted release's steps lead to its page, a session's to its plan."""
+    """A draft one may work on; a submitted release's steps lead to its page.
+
+    A session's and a certificate's lead to their own plan, but for the confirmation, which all have.
+    """
     release = get_own_release_for(request, release_id)
     if release.status is not ReleaseState.DRAFT:
         return redirect("release_detail", release_id=release.pk)
-    if release.is_session and not may_be_session:
+    if release.is_session and not is_confirmed:
         return redirect(address_of_plan(release))
+    if release.certifies_id is not None and not is_confirmed:
+        return redirect(address_of_certificate(release))
     return release
 
 

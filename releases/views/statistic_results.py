@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from releases import charts, files
+from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.statistic import MostCommon, Range, Survey, Threshold, Votes
 from releases.engine.workload import Inquiry
@@ -28,6 +29,7 @@ class Shape(StrEnum):
     LIST = "list"
     STREAM = "stream"
     DISTRIBUTION = "distribution"
+    BOUND = "bound"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,8 @@ def _shape(inquiry: Inquiry, answers: list[ShownAnswer]) -> Shape:
     statistic = inquiry.statistic
     if isinstance(statistic, Threshold):
         return Shape.STREAM
+    if isinstance(statistic, LargestError):
+        return Shape.BOUND
     if isinstance(statistic, MostCommon) and statistic.k > 1:
         return Shape.LIST
     if isinstance(statistic, Range):

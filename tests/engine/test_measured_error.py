@@ -21,9 +21,8 @@ from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_jso
 from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
 from releases.engine.workload import read_question
-
-from .recording import record
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},

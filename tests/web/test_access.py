@@ -89,6 +89,11 @@ GETS = {
     ("plan_file", "draft"): OURS,
     ("plan_file", "public"): OURS,
     ("load_plan", "draft"): POST_ONLY,
+    ("certify", "draft"): seen(LOGIN, 302, 302, 404, 404),
+    ("certify", "published"): OURS,
+    ("certify", "public"): OURS,
+    ("confirm", "certificate"): OURS,
+    ("release_detail", "certified"): OURS_OR_404,
     ("compare_releases", "published"): OURS_OR_404,
     ("compare_releases", "public"): ALL,
     ("new_session", "dataset"): OURS,
@@ -157,6 +162,9 @@ POSTS = {
     ("withdraw", "public"): 404,
     ("load_plan", "draft"): 404,
     ("discard_draft", "draft"): 404,
+    ("certify", "published"): 404,
+    ("certify", "public"): 404,
+    ("confirm", "certificate"): 404,
     ("new_session", "dataset"): 404,
     ("session", "session"): 404,
     ("session_audience", "session"): 404,
@@ -200,12 +208,19 @@ def world(make_dataset, make_draft, make_queued, make_survey, alice, bob, charli
     reviewed = make_draft(dataset, epsilon="2")
     services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
     review = reviewed.reviews.get()
+    for release in (published, public):
+        release.refresh_from_db()
+    certificate = services.draft_certificate(of=public, by=alice, epsilon="0.05")
+    services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=certificate.pk)
     objects = {
         "dataset": dataset.pk,
         "draft": make_draft(dataset).pk,
         "queued": make_queued(dataset).pk,
         "published": published.pk,
         "public": public.pk,
+        "certificate": services.draft_certificate(of=published, by=alice, epsilon="0.05").pk,
+        "certified": certificate.pk,
         "session": live.pk,
         "request": request.pk,
         "budget": dataset.budget.pk,
@@ -307,6 +322,7 @@ FILLED = {
     "budget": {"epsilon": "50", "delta": "0.000001", "policy": "zcdp"},
     "questions": {"action": "clear"},
     "compare": {"epsilon": "9", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"},
+    "certify": {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"},
     "confirm": {"key": str(uuid.uuid4()), "title": "Taken over"},
     "visibility": {"public": "yes"},
     "budget_request": {"decision": "approve", "epsilon": "12", "delta": "0.000001"},

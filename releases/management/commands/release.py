@@ -58,7 +58,8 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         if options["list"]:
             for name, each in mechanisms().items():
-                self.stdout.write(f"{name:24} {each.title}")
+                if each.is_offered:
+                    self.stdout.write(f"{name:24} {each.title}")
             return
         try:
             self._release(options)
@@ -78,6 +79,10 @@ class Command(BaseCommand):
         # Everything public is read and planned before anything is stored.
         schema = Schema.from_json(read_codebook(options["schema"]))
         workload = read_question(read_json(options["workload"]), schema.universe)
+        if not mechanism(options["mechanism"]).is_offered:
+            raise CommandError(
+                f"--mechanism: {options['mechanism']} certifies a published release; see manage.py certify."
+            )
         chosen = read_options(options["option"], options["rows"])
         plan = mechanism(options["mechanism"]).plan(
             schema,

@@ -1,0 +1,62 @@
+"""`manage.py certify`: how far a published release is from the truth at most, without a browser."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from releases import ledger, services
+from releases.engine.errors import EngineError
+from releases.management.commands.release import OVER_BUDGET, the_operator, write_out
+from releases.management.database import ensure_database
+from releases.models import Release, ReleaseState
+
+
+class Command(BaseCommand):
+    help = "Certify a published release of counts: measure its largest error with noise, as a release of its own."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("release", type=uuid.UUID, help="its identifier, as in its address and its receipt")
+        parser.add_argument("--epsilon", required=True, help="what measuring may spend")
+        parser.add_argument("--delta", default="0")
+        parser.add_argument("--beta", default="0.05", help="1 - confidence of the bound (default 0.05)")
+        parser.add_argument("--what", default="", help=f"one of {', '.join(services.CERTIFIABLE)}")
+        parser.add_argument("--out", type=Path, help="folder for answers.csv and receipt.json")
+
+    def handle(self, **options: Any) -> None:
+        ensure_database()
+        of = Release.objects.select_related("dataset__budget").filter(pk=options["release"]).first()
+        if of is None:
+            raise CommandError(f"release: {options['release']} is not here.")
+        try:
+            self._certify(of, options)
+        except ledger.InsufficientBudget as error:
+            self.stderr.write(str(error))
+            sys.exit(OVER_BUDGET)
+        except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
+            raise CommandError(str(error)) from None
+
+    def _certify(self, of: Release, options: dict[str, Any]) -> None:
+        operator = the_operator()
+        asked = {name: options[name] for name in ("epsilon", "delta", "beta", "what")}
+        certificate = services.draft_certificate(of=of, by=operator, **asked)
+        try:
+            charged = services.submit_release(release=certificate, key=uuid.uuid4(), by=operator, send=False)
+        except Exception:
+            certificate.delete()
+            raise
+        if charged is None:
+            raise CommandError("The certificate waits for a reviewer; it costs more than may pass without one.")
+        services.execute_release(release_id=certificate.pk)
+        certificate.refresh_from_db()
+        if certificate.status is not ReleaseState.PUBLISHED:
+            raise CommandError(f"The certificate is {certificate.state}: {certificate.status.meaning}")
+        if options["out"] is not None:
+            write_out(certificate, options["out"])
+        assert certificate.result is not None
+        self.stdout.write(certificate.result["receipt"]["bound"]["sentence"])
