@@ -18,7 +18,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from releases import planning, services, spending
+from releases.engine.accuracy import Proof
 from releases.engine.errors import InvalidInput
+from releases.engine.largest_error import RELEASED_ANSWERS
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
 from releases.engine.privacy import decimal_text, exact
@@ -121,6 +123,7 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             "adds": rows_text(plan.expectation.alpha),
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
+            "own_margin": _own_margin(plan, of),
             "larger": [
                 {"epsilon": decimal_text(again.budget.epsilon, places=8), "adds": rows_text(again.expectation.alpha)}
                 for factor in _LARGER
@@ -128,6 +131,15 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             ],
         }
     return facts
+
+
+def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:
+    """What the release has proved of its answers, where these alone are measured and the noise may add as much."""
+    assert of.result is not None
+    own, added = of.result["receipt"]["bound"], plan.expectation
+    is_on_answers = [each.what for each in plan.statistic.released] == [RELEASED_ANSWERS]
+    is_weaker = added is not None and added.alpha >= own["alpha"] and Proof(own["proof"]).is_proved
+    return rows_text(own["alpha"]) if is_on_answers and is_weaker else ""
 
 
 def _begun(of: Release) -> QuerySet[Release]:

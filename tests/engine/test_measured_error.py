@@ -87,7 +87,7 @@ def test_an_error_of_a_hundredth_of_a_row_is_rounded_up_to_a_row(monkeypatch):
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_neighbours_differ_by_at_most_the_rows_of_a_unit_and_draw_the_same_noise(neighbours, rows):
-    plan = planned(synthetic([[0] * 6, [0, 0, 6], [9]]), rows=rows, neighbours=neighbours)
+    plan = planned(synthetic([[0] * 6, [0, 0, 6], [509]]), rows=rows, neighbours=neighbours)
     cell = st.tuples(st.integers(0, 2), st.integers(0, 1))
     seen = set()
 
@@ -165,6 +165,8 @@ RUNS = 2_000
 MOST_BROKEN = int(binom.isf(1e-6, RUNS, 0.2))
 
 
+#: Numbers so far off that noise never takes the measured error down to 0, where it is cut off.
+FAR = [[4, 4, 4, 4, 4, 504], *NUMBERS[1:]]
 #: Where the tail is many rows, half of it is much too short.
 SMALL = [PureDP(epsilon=Fraction(1, 20)), ApproxDP(epsilon=Fraction(1, 5), delta=Fraction(1, 10**6))]
 
@@ -178,16 +180,16 @@ def test_the_certified_bound_holds_as_often_as_it_says_and_a_shorter_tail_would_
             assert result.bound.is_one_sided
             (_, lower, upper), *_ = result.intervals()
             assert lower[0] == 0
-            assert upper[0] == result.notes["at most"] == max(0, result.estimates[0][0] + result.bound.alpha)
-            times += bool(upper[0] < 5)
-            added += bool(upper[0] > 5 + plan.expectation.alpha)
+            assert upper[0] == result.notes["at most"] == result.notes["measured"] + result.bound.alpha
+            times += bool(upper[0] < 500)
+            added += bool(upper[0] > 500 + plan.expectation.alpha)
         return times, added
 
-    plan = planned(synthetic(), budget=budget)
+    plan = planned(synthetic(FAR), budget=budget)
     assert max(broken(plan)) <= MOST_BROKEN
     tail = plan.certificate.tail
     monkeypatch.setattr(Certificate, "tail", property(lambda self: tail // 2))
-    assert min(broken(planned(synthetic(), budget=budget))) > MOST_BROKEN
+    assert min(broken(planned(synthetic(FAR), budget=budget))) > MOST_BROKEN
 
 
 def test_what_is_said_names_what_is_certified_and_over_how_many_counts():
@@ -201,6 +203,14 @@ def test_what_is_said_names_what_is_certified_and_over_how_many_counts():
     )
     one = planned(synthetic([[3]]), workload={"version": 1, "queries": [{"count": {"town": ["a"]}}]})
     assert "over its one count" in one.expectation.says
+
+
+def test_no_error_is_below_0_so_noise_that_goes_there_is_cut_off_before_its_tail_is_added(monkeypatch):
+    monkeypatch.setattr(Certificate, "measured", lambda self, largest, rng: largest - 100)
+    plan = planned(synthetic())
+    result = plan.run(counts(plan), rng=StreamRandomness(b"x"))
+    assert result.notes == {"measured": 0, "at most": plan.certificate.tail}
+    assert result.estimates[0].tolist() == [0]
 
 
 # What it is given

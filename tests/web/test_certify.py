@@ -92,6 +92,17 @@ def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(p
     assert "It certifies Release 1" in words(browser.get(done.url))
 
 
+def test_where_the_release_has_proved_as_much_the_page_says_that_it_is_of_little_use(published, as_, alice):
+    def said(**asked):
+        return words(as_(alice).get(page_of(published), {**ASKED, **asked}))
+
+    hint = "This is of little use. The release says already that its answers are within 17 rows"
+    assert hint in said(what="released answers")
+    assert hint not in said(what="synthetic rows")
+    assert hint not in said(what="both")
+    assert hint not in said(what="released answers", epsilon="0.9")
+
+
 def test_reading_a_draft_again_leads_to_its_confirmation_and_its_other_steps_to_its_plan(published, as_, alice):
     draft = services.draft_certificate(of=published, by=alice, **{**ASKED, "what": "both", "epsilon": "0.25"})
     browser = as_(alice)

@@ -5,9 +5,9 @@ error L = max |r_q - a_q|, rounded up to whole rows, moves by at most g for one 
 relation: each a_q does (coefficients are 0 or 1), and a maximum, and rounding up, keep it so. L + X is released:
 discrete Laplace noise of scale g / ε (Dwork and Roth 2014, Theorem 3.6) for a pure budget, else discrete Gaussian noise
 of variance g² / (2 ρ) (Canonne, Kamath and Steinke 2020, Theorem 4). Then, t being the least number with
-Pr[X < -t] <= β,
+Pr[X < -t] <= β, and M = max(0, L + X), because no error is below 0,
 
-    L <= L + X + t   and   L + X + t <= L + 2 t,   each with probability 1 - β.
+    L <= M + t   and   M + t <= L + 2 t,   each with probability 1 - β.
 
 The first is what is certified, the second what the noise can add to it, known before anything is spent. It holds
 however r was made, of the same table too, because r is fixed before X is drawn.
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.allowance import Allowance
-from releases.engine.certificate import FORMULA, SOURCE, Certificate
+from releases.engine.certificate import SOURCE, Certificate
 from releases.engine.errors import InvalidInput
 from releases.engine.histogram import Counts
 from releases.engine.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
@@ -34,6 +34,7 @@ from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.workload import Inquiry
 
+_FORMULA = r"\alpha = \max\{0, L + X\} + \min\left\{t : \Pr[X < -t] \le \beta\right\}"
 _ADDED = r"\alpha \le L + 2 \min\left\{t : \Pr[X < -t] \le \beta\right\}"
 
 
@@ -123,13 +124,13 @@ class MeasuredErrorPlan(Plan):
             for each in self.statistic.released
             for one, other in zip(self.given[each.what], exact, strict=True)
         )
-        measured = self.certificate.measured(-(-worst // HUNDREDTHS), rng)
-        most = max(0, measured + ceil(self.certificate.tail))
+        measured = max(0, self.certificate.measured(-(-worst // HUNDREDTHS), rng))
+        most = measured + ceil(self.certificate.tail)
         bound = Bound(
             beta=self.beta,
             half_widths=(float(ceil(self.certificate.tail)),),
             proof=Proof.AFTER,
-            formula=FORMULA,
+            formula=_FORMULA,
             source=SOURCE,
             says=f"{self.statistic.in_words} is at most {_rows(most)}.",
             is_one_sided=True,
