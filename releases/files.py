@@ -135,7 +135,8 @@ def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
         if attribute.is_numeric:
             edges = np.array([float(edge) for edge in attribute.edges])
             found = np.searchsorted(edges, column.to_numpy(), side="right") - 1
-            return np.clip(found, 0, attribute.size - 1)
+            # There may be a hundred million rows of many columns.
+            return np.clip(found, 0, attribute.size - 1).astype(np.int32)
         # As the file writes them: text that a spreadsheet would run has a mark before it.
         written = pa.array([_guarded(category) for category in attribute.categories], pa.string())
         return pa.compute.index_in(column, value_set=written).to_numpy()

@@ -290,6 +290,31 @@ MUTATIONS = (
         instead='    logger.error("release %s failed: %s at %s", release_id, error, places)',
         test="tests/web/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
     ),
+    # Certificates
+    Mutation(
+        name="a-certificate-for-one-row-of-a-person",
+        file="releases/engine/certificate.py",
+        text="noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows))",
+        instead="noise=allowance.noise(Sensitivity(l1=1, l2_squared=1))",
+        test="tests/engine/test_measured_error.py::"
+        "test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget",
+    ),
+    Mutation(
+        name="a-certificate-of-another-file",
+        file="releases/services/certificates.py",
+        text="if not path.is_file() or files.sha256_of(path) != each.sha256:",
+        instead="if not path.is_file():",
+        test="tests/web/test_certify.py::"
+        "test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_touched",
+    ),
+    Mutation(
+        name="a-certificate-seen-by-everybody",
+        file="releases/models.py",
+        text="readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
+        instead="readable = self.filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
+        test="tests/web/test_certify.py::"
+        "test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_are_public_apart",
+    ),
 )
 
 

@@ -34,8 +34,8 @@ CERTIFIABLE = {
     RELEASED_ANSWERS: (RELEASED_ANSWERS,),
     "both": (SYNTHETIC_ROWS, RELEASED_ANSWERS),
 }
-#: The files that are read.
-_FILES = {SYNTHETIC_ROWS: "synthetic.parquet", RELEASED_ANSWERS: "answers.parquet"}
+#: The files that are read, and named by their SHA-256.
+FILES = {SYNTHETIC_ROWS: "synthetic.parquet", RELEASED_ANSWERS: "answers.parquet"}
 
 
 class FileChanged(EngineError):
@@ -121,9 +121,9 @@ def with_published(plan: Plan, *, of: Release) -> Plan:
 
     assert isinstance(plan, MeasuredErrorPlan)
     for each in plan.statistic.released:
-        path = files.folder_of(of) / _FILES[each.what]
+        path = files.folder_of(of) / FILES[each.what]
         if not path.is_file() or files.sha256_of(path) != each.sha256:
-            raise FileChanged(f"{_FILES[each.what]} is not the file that the certificate was planned for.")
+            raise FileChanged(f"{FILES[each.what]} is not the file that the certificate was planned for.")
         plan = plan.with_published(each.what, _numbers(of, each.what, path, plan.statistic.workload))
     return plan
 
@@ -178,11 +178,11 @@ def _numbers(of: Release, what: str, path: Path, workload: Workload) -> list[NDA
 def _digest(of: Release, what: str) -> str:
     from releases import files
 
-    path = files.folder_of(of) / _FILES[what]
+    path = files.folder_of(of) / FILES[what]
     try:
         state = path.stat()
     except FileNotFoundError:
-        raise Refusal(f"{_FILES[what]} of the release is no longer there.") from None
+        raise Refusal(f"{FILES[what]} of the release is no longer there.") from None
     return _digest_of(path, state.st_size, state.st_mtime_ns)
 
 

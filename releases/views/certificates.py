@@ -27,6 +27,7 @@ from releases.engine.privacy import decimal_text, exact
 from releases.forms import CertificateForm
 from releases.models import Dataset, Release, ReleaseState
 from releases.receipt import percent, rows_text
+from releases.services.certificates import FILES
 from releases.views.access import get_own_release_for, signed_in
 from releases.views.wizard import budget_text, protection_text
 
@@ -154,6 +155,12 @@ def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:
         Certified(release=each, sentence=_sentence(each), line=each.line)  # type: ignore[attr-defined]
         for each in Release.objects.for_certified(of, request.user)
     ]
+
+
+def certified_files(receipt: dict[str, Any]) -> list[dict[str, str]]:
+    """The files that a certificate's receipt speaks of; none of any other receipt."""
+    asked = receipt["workload"]["queries"][0].get("largest_error", {"released": {}})["released"]
+    return [{"name": FILES[what], "sha256": named["sha256"]} for what, named in asked.items()]
 
 
 def certification(request: HttpRequest, release: Release, *, is_own: bool) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from releases.views.certificates import (
     certificate_facts,
     certificates_of,
     certification,
+    certified_files,
     plans_anew,
 )
 from releases.views.citation import citation
@@ -478,6 +479,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
         "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
         "certificates": certificates_of(request, release),
+        "certified_files": certified_files(shown),
     }
     return render(request, "releases/receipt.html", context)
 

@@ -247,6 +247,23 @@ def test_rows_made_in_a_number_of_one_s_own_are_scaled_to_the_released_total(
         assert numbers.tolist() == [round(count * total / 20) for count in counts]
 
 
+def test_of_a_release_without_synthetic_rows_its_answers_are_certified(dataset, alice, certify, as_):
+    of = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=of, workload={"version": 1, "queries": [{"count": {"sex": ["male"]}}]})
+    services.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
+    services.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=of.pk)
+    of.refresh_from_db()
+    assert of.result["receipt"]["synthetic_rows"] == 0
+    page = as_(alice).get(page_of(of))
+    assert "the largest error of the released answers over its one count is at most" in words(page)
+    assert "What is measured" not in words(page)
+    with pytest.raises(InvalidInput, match="what: 'both' must be one of released answers"):
+        services.draft_certificate(of=of, by=alice, **{**ASKED, "what": "both"})
+    certificate = certify(of, what="")
+    assert "the released answers over its one count" in certificate.result["receipt"]["bound"]["sentence"]
+
+
 def test_its_files_hold_the_one_number_and_nothing_of_the_release_s_files_is_changed(published, certify):
     def held():
         return {path.name: path.read_bytes() for path in files.folder_of(published).iterdir()}
@@ -395,6 +412,12 @@ def test_the_release_s_page_and_receipt_say_what_was_certified_and_at_what_price
     assert f"Certified: {said}" in page
     assert f"( measured with epsilon 0.05 , ledger line no. {line})" in page
     assert f"Certified afterwards: {said}" in words(as_(alice).get(page_of(published, "receipt")))
+    named = files.sha256_of(files.folder_of(published) / "synthetic.parquet")
+    assert f"Certified file synthetic.parquet, SHA-256 {named}" in words(
+        as_(alice).get(page_of(certificate, "receipt"))
+    )
+    assert "Certified file" not in words(as_(alice).get(page_of(published, "receipt")))
+    assert as_(alice).get(page_of(certificate, "registry")).status_code == 200
     own = words(as_(alice).get(page_of(certificate, "release_detail")))
     assert "It certifies Release 1" in own
     assert f"at most {most} row" in own
