@@ -6,6 +6,7 @@ not those of its plan it stops before any data are touched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,9 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
     receipt = _counting_receipt(of)
     if of.dataset.schema != Schema.from_json(receipt["schema"]):
         raise Refusal("The columns were declared anew since this release, so its counts mean something else now.")
-    return CERTIFIABLE if receipt["synthetic_rows"] else {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
+    if _rows_answer_everything(receipt):
+        return CERTIFIABLE
+    return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
 
 
 def refuse_changed(release: Release) -> None:
@@ -154,6 +157,15 @@ def _counting_receipt(of: Release) -> dict[str, Any]:
     if not isinstance(asked, Workload):
         raise Refusal("Only a release of counts can be certified: the error of a statistic is no number of rows.")
     return receipt
+
+
+def _rows_answer_everything(receipt: Mapping[str, Any]) -> bool:
+    """Whether there are synthetic rows, with every column that was asked about."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    asked = read_question(receipt["workload"], universe)
+    # Rows made before they had the columns asked about alone had all of them.
+    columns = set(receipt.get("synthetic_columns", universe.names))
+    return bool(receipt["synthetic_rows"]) and all(set(each.attributes) <= columns for each in asked.families)
 
 
 def _numbers(of: Release, what: str, path: Path, workload: Workload) -> list[NDArray[np.float64]]:

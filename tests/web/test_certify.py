@@ -264,6 +264,21 @@ def test_of_a_release_without_synthetic_rows_its_answers_are_certified(dataset, 
     assert "the released answers over its one count" in certificate.result["receipt"]["bound"]["sentence"]
 
 
+def test_synthetic_rows_without_a_column_that_was_asked_about_are_not_certified(dataset, alice, certify, as_):
+    of = services.draft_release(dataset=dataset, by=alice)
+    asked = [{"marginal": ["age"]}, {"count": {"sex": ["male"]}}]
+    services.set_questions(release=of, workload={"version": 1, "queries": asked})
+    services.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
+    services.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=of.pk)
+    of.refresh_from_db()
+    assert of.result["receipt"]["synthetic_columns"] == ["age"]
+    assert "they have not all the columns" in words(as_(alice).get(page_of(of)))
+    with pytest.raises(InvalidInput, match="what: 'synthetic rows' must be one of released answers"):
+        services.draft_certificate(of=of, by=alice, **ASKED)
+    assert certify(of, what="").result["receipt"]["bound"]["says"].startswith("the largest error of the released")
+
+
 def test_its_files_hold_the_one_number_and_nothing_of_the_release_s_files_is_changed(published, certify):
     def held():
         return {path.name: path.read_bytes() for path in files.folder_of(published).iterdir()}
