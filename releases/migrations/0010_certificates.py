@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('releases', '0007_api_tokens'),
+        ('releases', '0009_notices'),
     ]
 
     operations = [
