@@ -1,6 +1,7 @@
 """A form that was sent after its session had ended: what was typed is kept until the person has signed in again.
 
-Only forms of the site's own pages get here: the CSRF check comes first, so no other site can have something kept.
+It is kept for whoever was signed in last in that browser, and is gone when somebody else signs in. Only forms of the
+site's own pages get here: the CSRF check comes first, so no other site can have something kept.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 UNSENT = "unsent"
 #: Characters that are kept at most: a long codebook, and no more, for nobody has signed in yet.
 _MOST_KEPT = 200_000
+#: A signed cookie that outlives the session: the number of the person who was signed in last.
+WHOSE = "whose"
+_WHOSE_SECONDS = 30 * 24 * 3600
 #: Spends: it is read once more before it is sent, so it is not kept to be sent from elsewhere.
 _READ_ONCE_MORE = "confirm"
 
@@ -36,6 +40,19 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
             _forget_what_is_sent(request)
         return super().process_view(request, view_func, view_args, view_kwargs)
 
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        person = getattr(request, "user", None)
+        if person is not None and person.is_authenticated and whose(request) != str(person.pk):
+            response.set_signed_cookie(
+                WHOSE,
+                str(person.pk),
+                max_age=_WHOSE_SECONDS,
+                httponly=True,
+                samesite="Lax",
+                secure=settings.SESSION_COOKIE_SECURE,
+            )
+        return response
+
     def handle_no_permission(  # type: ignore[override]  # Django's is typed as always redirecting
         self, request: HttpRequest, view_func: Any
     ) -> HttpResponseBase:
@@ -47,11 +64,21 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
         if _can_be_kept(request, page):
             fields = [[name, value] for name, values in request.POST.lists() for value in values]
             kept = [field for field in fields if field[0] != "csrfmiddlewaretoken"]
-            request.session[UNSENT] = {"path": page, "fields": kept, "had_file": bool(request.FILES)}
+            request.session[UNSENT] = {
+                "path": page,
+                "fields": kept,
+                "had_file": bool(request.FILES),
+                "whose": whose(request),
+            }
             messages.info(request, "You were signed out, so it was not sent. What you typed is kept until you sign in.")
             return redirect_to_login(reverse("unsent"))
         messages.info(request, "You were signed out, so nothing was done. Sign in to come back to the page.")
         return redirect_to_login(page)
+
+
+def whose(request: HttpRequest) -> str:
+    """Who was signed in last in this browser; empty where nobody knows."""
+    return request.get_signed_cookie(WHOSE, default="", max_age=_WHOSE_SECONDS) or ""
 
 
 def _forget_what_is_sent(request: HttpRequest) -> None:
@@ -82,7 +109,12 @@ def _page_it_came_from(request: HttpRequest) -> str:
 def _can_be_kept(request: HttpRequest, page: str) -> bool:
     """Whether it is a page's own form with something typed, and of a page of ours: passwords are never kept."""
     match = request.resolver_match
-    if match is None or match.url_name == _READ_ONCE_MORE or not match.func.__module__.startswith("releases."):
+    if (
+        not whose(request)
+        or match is None
+        or match.url_name == _READ_ONCE_MORE
+        or not match.func.__module__.startswith("releases.")
+    ):
         return False
     size = sum(len(name) + len(value) for name, values in request.POST.lists() for value in values)
     return page == request.get_full_path() and size <= _MOST_KEPT

@@ -11,6 +11,10 @@ from releases.signed_out import UNSENT
 
 def unsent(request: HttpRequest) -> HttpResponse:
     kept = request.session.get(UNSENT)
+    if kept is not None and kept["whose"] != str(request.user.pk):
+        # Somebody else has signed in where it was typed.
+        del request.session[UNSENT]
+        kept = None
     if kept is None:
         return redirect("home")
     if request.method == "POST":

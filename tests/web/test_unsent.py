@@ -22,6 +22,7 @@ CODEBOOK = '\n{"version": 1, "columns": [{"name": "sex", "type": "categorical", 
 def expire(client, alice):
     """Alice's browser after her session has ended."""
     client.force_login(alice)
+    client.get(reverse("catalogue"))
 
     def end():
         client.cookies.pop(settings.SESSION_COOKIE_NAME)
@@ -62,6 +63,22 @@ def test_what_was_typed_is_sent_after_signing_in(expire, dataset):
     assert sent.status_code == 302
     assert [each["name"] for each in Dataset.objects.get().declared] == ["sex"]
     assert client.get("/unsent/").status_code == 302, "what was sent is forgotten"
+
+
+def test_whoever_else_signs_in_there_does_not_see_it(expire, dataset, bob):
+    client, path = expire(), reverse("budget", args=[dataset.pk])
+    answer = send(client, path, {"epsilon": "7", "reason": "between us"})
+    client.post(answer.url, {"login": "bob", "password": PASSWORD})
+    answer = client.get("/unsent/", follow=True)
+    assert "between us" not in body(answer)
+    assert UNSENT not in client.session
+
+
+def test_where_nobody_knows_who_typed_it_nothing_is_kept(client, dataset):
+    path = reverse("budget", args=[dataset.pk])
+    answer = send(client, path, {"epsilon": "7"})
+    assert answer.url.endswith(f"next={path}")
+    assert UNSENT not in client.session
 
 
 def test_it_can_be_left_unsent(expire, dataset):
