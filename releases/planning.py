@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString, mark_safe
 from releases import charts, ledger
 from releases.charts import BoundPoint
 from releases.engine import accountant, filters
-from releases.engine.accuracy import Bound
+from releases.engine.accuracy import Bound, Proof
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
 from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
@@ -61,6 +61,8 @@ class ComparedPlan:
     price: accountant.Price | None
     refusal: str
     options: tuple[OptionField, ...] = ()
+    #: Why to look at it first; empty for most.
+    advice: str = ""
 
     @property
     def can_be_chosen(self) -> bool:
@@ -82,6 +84,16 @@ class ComparedPlan:
     @property
     def is_unproved(self) -> bool:
         return self.bound is not None and not self.bound.proof.is_proved
+
+    @property
+    def proof(self) -> str:
+        """How the bound is known, with the number that was assumed."""
+        if self.bound is None:
+            return ""
+        assumed = self.plan.options.get("population") or self.plan.options.get("expected_rows")
+        if self.bound.proof is Proof.ASSUMED and assumed:
+            return f"proved if the table has about {assumed:,} rows"
+        return self.bound.proof.value
 
     @property
     def margin(self) -> str:
@@ -232,7 +244,33 @@ def compared(
                 refusal = str(error)
         fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
         rows.append(ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields))
-    return sorted(rows, key=lambda row: (bool(row.plan.infeasible), row.is_unproved, row.unit, _alpha(row.plan)))
+    return sorted(
+        rows,
+        key=lambda row: (
+            bool(row.plan.infeasible),
+            row.mechanism.may_refuse,
+            row.is_unproved,
+            row.unit,
+            _alpha(row.plan),
+        ),
+    )
+
+
+def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
+    """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, and what is expected to
+    do better. Bounds of other statistics are not all about the same thing, so none of them is called the best."""
+    counts = [row for row in rows if row.can_be_chosen and row.margin]
+    proved = [row for row in counts if not row.is_unproved]
+    best = {}
+    if proved:
+        first = min(proved, key=lambda row: _alpha(row.plan))
+        best[first.mechanism.name] = "smallest bound"
+    expected = [row for row in counts if row.is_unproved]
+    if expected:
+        first = min(expected, key=lambda row: _alpha(row.plan))
+        if not proved or _alpha(first.plan) < min(_alpha(row.plan) for row in proved):
+            best[first.mechanism.name] = "expected to be closer"
+    return best
 
 
 def bound_unit(plan: Plan) -> str:

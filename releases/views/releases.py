@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -180,9 +181,12 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         curves = {"curves": planning.bound_curves(rows, chosen=epsilon), "worked_out": True}
         if request.headers.get("HX-Request"):
             return render(request, "releases/_curves.html", curves)
+    best = planning.best_choices(rows)
     context = {
         "form": form,
-        "rows": rows,
+        "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
+        "best": best,
+        "shown": _numbers_shown(release),
         "others": planning.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
         "units": list(dict.fromkeys(row.unit for row in rows)),
@@ -215,7 +219,16 @@ def _choose(
     except (InvalidInput, services.Refusal) as error:
         form.add_error(None, str(error))
         return None
+    if chosen and request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release):
+        # Whoever chose has read a bound and a price for other numbers.
+        messages.info(request, "You changed the numbers, so here is the comparison for them. Choose once more.")
+        return redirect("compare", release_id=release.pk)
     return redirect("confirm" if chosen else "compare", release_id=release.pk)
+
+
+def _numbers_shown(release: Release) -> str:
+    """What the bounds on the page are for."""
+    return f"{release.epsilon} {release.delta or '0'} {release.beta}"
 
 
 def _first_delta(budget: Budget | None) -> str:

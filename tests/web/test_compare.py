@@ -302,3 +302,32 @@ def test_the_same_plan_is_made_from_the_stored_draft_and_from_its_json(asked_dra
     plan = services.plan_of(release=stored(asked_draft))
     assert plan.options["rows"] == 12
     assert Schema.from_json(plan.to_json()["schema"]).universe.names == tuple(column["name"] for column in COLUMNS)
+
+
+def test_the_smallest_bound_is_marked_and_so_is_what_is_expected_to_be_closer(show, asked_draft):
+    services.set_choice(release=stored(asked_draft), epsilon="1")
+    page = body(show())
+    rows = planning.compared(services.compare(release=stored(asked_draft)), Budget.objects.get())
+    best = planning.best_choices(rows)
+    proved = [row for row in rows if row.can_be_chosen and not row.is_unproved and row.margin]
+    assert best[min(proved, key=lambda row: row.bound.alpha).mechanism.name] == "smallest bound"
+    assert page.count("smallest bound</span>") == 1
+    for name in best:
+        assert f'<button name="mechanism" value="{name}">' in page
+    others = [row.mechanism.name for row in rows if row.can_be_chosen and row.mechanism.name not in best]
+    assert others
+    for name in others:
+        assert f'<button name="mechanism" value="{name}" class="outline">' in page
+
+
+def test_a_choice_made_for_other_numbers_than_were_shown_shows_these_first(asked_draft, as_, alice):
+    url = reverse("compare", args=[asked_draft.pk])
+    page = as_(alice).get(url)
+    sent = {name: field_value(page, name) for name in ("shown", "epsilon", "delta")} | {"beta": "0.05"}
+    changed = as_(alice).post(url, sent | {"epsilon": "0.25", "mechanism": "laplace-queries"}, follow=True)
+    assert changed.redirect_chain[-1][0] == url
+    assert "You changed the numbers" in words(changed)
+    assert field_value(changed, "epsilon") == "0.25"
+    sent = {name: field_value(changed, name) for name in ("shown", "epsilon", "delta")} | {"beta": "0.05"}
+    chosen = as_(alice).post(url, sent | {"mechanism": "laplace-queries"})
+    assert chosen.url == reverse("confirm", args=[asked_draft.pk])

@@ -66,7 +66,7 @@ def test_a_sum_is_a_number_with_its_interval(publish, show):
     assert abs(float(row["estimate"]) - 7000) < 30
     estimate, lower, upper = (number_text(float(row[name])) for name in ("estimate", "lower", "upper"))
     assert f"<dt>Sum of age</dt><dd>{estimate}</dd>" in body(page)
-    assert f"The true value is from {lower} to {upper}, with the probability above." in words(page)
+    assert f"The sentence above, in numbers: from {lower} to {upper}." in words(page)
     assert "vega" not in body(page)
 
 

@@ -190,6 +190,7 @@ class Mechanism(ABC):
         options: the choices it leaves to the curator.
         answers: the statistics it answers; none for a mechanism that answers counts.
         uses_weights: whether the weights of a workload decide where its noise goes.
+        may_refuse: whether it may give no answer, at its full price.
         is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
 
@@ -200,6 +201,7 @@ class Mechanism(ABC):
     options: ClassVar[tuple[Option, ...]] = (ROWS,)
     answers: ClassVar[tuple[type[Statistic], ...]] = ()
     uses_weights: ClassVar[bool] = False
+    may_refuse: ClassVar[bool] = False
     is_offered: ClassVar[bool] = True
 
     @abstractmethod

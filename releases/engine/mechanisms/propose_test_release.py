@@ -130,7 +130,11 @@ class Proposal:
 class ProposeTestRelease(Mechanism):
     name = "propose-test-release"
     title = "Propose, test, release"
-    summary = "Tests your guess of how far one unit could move the answer: little noise if it holds, no answer if not."
+    summary = (
+        "Tests whether one unit could move the answer by more than a proposed step: little noise if not; if so, no "
+        "answer is given and the price is paid all the same."
+    )
+    may_refuse = True
     source = "Dwork and Lei, Differential Privacy and Robust Statistics (2009); Dwork and Roth (2014), section 7.2"
     options = (PROPOSE, TRIM)
     answers = (Quantile, Mean)
