@@ -21,7 +21,16 @@ from fractions import Fraction
 from typing import Any
 
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import LARGEST_POINT, MOST_DECIMALS, Attribute, AttributeKind, number, places
+from releases.engine.universe import (
+    DROP,
+    LARGEST_POINT,
+    MOST_DECIMALS,
+    Attribute,
+    AttributeKind,
+    Universe,
+    number,
+    places,
+)
 
 #: The heads understood, and the field of the schema format that each fills.
 _HEADS = {
@@ -186,3 +195,19 @@ def _whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", text):
         raise InvalidInput("decimals", text, "must be a whole number, 0 or more")
     return int(text)
+
+
+def doubts(universe: Universe) -> list[str]:
+    """What in a declaration is allowed and seldom meant, in sentences: public, whatever the rows hold."""
+    found = []
+    for attribute in universe.attributes:
+        joined = [each for each in attribute.categories if any(mark in each for mark in ";|")]
+        if joined:
+            found.append(
+                f"{attribute.name}: “{joined[0]}” is one category. Several stand one a line, or between commas."
+            )
+        elif len(attribute.categories) == 1:
+            only, other = attribute.categories[0], attribute.outside
+            becomes = "is left out of every count" if other == DROP else f"counts as {other}"
+            found.append(f"{attribute.name} has one category, “{only}”: a row with any other value {becomes}.")
+    return found

@@ -52,6 +52,10 @@ class OptionField:
     problem: str = ""
 
 
+#: A bound of nothing has no place on a logarithmic axis. Of counts, less than half a row is nothing.
+_LEAST_DRAWN = 1e-9
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparedPlan:
     """One row of the compare page."""
@@ -292,7 +296,11 @@ def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
 def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
     """The curves of bound against epsilon around the chosen epsilon, for every plan with a bound."""
     return [
-        BoundPoint(mechanism=mechanism(plan.mechanism).title, epsilon=float(epsilon), alpha=max(alpha, 0.5))
+        BoundPoint(
+            mechanism=mechanism(plan.mechanism).title,
+            epsilon=float(epsilon),
+            alpha=max(alpha, _LEAST_DRAWN if isinstance(plan.workload, Inquiry) else 0.5),
+        )
         for plan in plans
         if not plan.infeasible and (plan.bound or plan.expectation) is not None
         for epsilon, alpha in _curve(

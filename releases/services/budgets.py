@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -9,12 +10,15 @@ from django.db import transaction
 from releases import audit_log, ledger, notices
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Caps, Policy
-from releases.engine.privacy import exact
+from releases.engine.privacy import decimal_text, exact
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
 from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+#: A larger delta is no protection: it is the chance that everything about somebody is told.
+LARGEST_DELTA = Fraction(1, 1000)
 
 
 @transaction.atomic
@@ -31,6 +35,12 @@ def request_budget(
         raise InvalidInput("protection", "nothing", "must be declared before a budget is asked for")
     if (budget.is_granted or budget.requests.exists()) and budget.policy != policy:
         raise InvalidInput("policy", policy.value, f"cannot be changed; this population's is {budget.policy}")
+    if exact(delta or "0", field="delta") > LARGEST_DELTA:
+        raise InvalidInput(
+            "delta",
+            delta,
+            f"must be at most {decimal_text(LARGEST_DELTA)}: with that probability a release may tell anything at all",
+        )
     Caps.of(policy, epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")

@@ -12,7 +12,7 @@ from releases import planning, services
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
 from releases.forms import POLICY_TITLES, BudgetForm
-from releases.models import POLICY_MEANING, Organisation
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.views.access import get_dataset_for, signed_in
 from releases.views.wizard import frame
 
@@ -49,8 +49,15 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
         # Amounts that were asked for under one rule do not add up with those of another.
         "policy_is_fixed": held.is_granted or held.requests.exists(),
-        "waiting": held.requests.filter(state="waiting").first(),
+        "waiting": held.requests.filter(state=RequestState.WAITING).first(),
+        "said_back": _said_back(held),
         "scale": planning.epsilon_scale(),
         **frame("budget", dataset),
     }
     return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+
+
+def _said_back(budget: Budget) -> BudgetRequest | None:
+    """The last request, where a reviewer has asked back or denied it and nothing was asked for since."""
+    last = budget.requests.order_by("-requested_at").first()
+    return last if last is not None and last.state in (RequestState.ASKED_BACK, RequestState.DENIED) else None

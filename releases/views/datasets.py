@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import planning, ranges, services
+from releases.codebook import doubts
 from releases.engine.errors import InvalidInput
 from releases.engine.ingest import UnreadableTable
 from releases.engine.privacy import NeighbouringRelation
@@ -99,11 +100,14 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     initials = None if typed else column_initials(dataset, offered)
     formset = ColumnFormSet(request.POST if typed else None, initial=initials)
     universe = dataset.universe
+    seldom_meant: list[str] = []
     if pasted and codebook.is_valid() and _declare_codebook(dataset, codebook, request):
         return redirect("protection", dataset_id=dataset.pk)
     if typed:
         universe = _typed_universe(dataset, formset)
-        if universe is not None and "check" not in request.POST and _declare(dataset, formset, universe, request):
+        seldom_meant = doubts(universe) if universe is not None else []
+        is_meant = "check" not in request.POST and request.POST.get("doubts", "") == "\n".join(seldom_meant)
+        if universe is not None and is_meant and _declare(dataset, formset, universe, request):
             return redirect("protection", dataset_id=dataset.pk)
     context = {
         "codebook": codebook,
@@ -112,6 +116,8 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "learned": learned,
         "problems": _problems(formset) if typed else [],
         "universe": universe,
+        "doubts": seldom_meant,
+        "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
         "cells": planning.cells_text(universe.size) if universe is not None else "",
         "too_many": len(dataset.columns) > MOST_FORM_COLUMNS,
         "pasted": pasted,
@@ -252,6 +258,10 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "population": population if others.exists() else None,
         "is_fixed": is_fixed,
         "fixed": protection_text(budget) if is_fixed and budget else "",
+        "is_shared": budget is not None and budget.datasets.count() > 1,
+        "shared_with": Dataset.objects.visible_to(request.user).filter(budget=budget).exclude(pk=dataset.pk)
+        if budget is not None
+        else [],
         **frame("protection", dataset),
     }
     is_wrong = bool(form.errors or population.errors)

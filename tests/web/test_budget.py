@@ -99,3 +99,18 @@ def test_it_says_what_an_epsilon_means(protected, as_, alice):
 def test_nothing_can_be_changed_by_reading(protected, as_, alice):
     as_(alice).get(reverse("budget", args=[protected.pk]), {"epsilon": "3", "policy": "zcdp"})
     assert not BudgetRequest.objects.exists()
+
+
+def test_a_delta_that_protects_nobody_is_refused_in_words(send):
+    page = send(epsilon="1", delta="0.5")
+    assert page.status_code == 400
+    assert "delta: '0.5' must be at most 0.001: with that probability a release may tell anything" in words(page)
+    assert not BudgetRequest.objects.exists()
+
+
+def test_what_the_reviewer_asks_stands_on_the_page_until_it_is_answered(asked, as_, alice, sofia):
+    services.ask_back_request(request=asked, by=sofia, note="Which year?")
+    url = reverse("budget", args=[asked.budget.datasets.get().pk])
+    assert "The reviewer asks: Which year?" in words(as_(alice).get(url))
+    as_(alice).post(url, {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2026."})
+    assert "Which year?" not in words(as_(alice).get(url))

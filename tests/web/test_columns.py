@@ -71,6 +71,31 @@ def test_typed_columns_are_stored_and_lead_on_to_the_protection(sheet, fresh):
     assert [column["name"] for column in declared(fresh)] == ["age", "sex"]
 
 
+@pytest.mark.parametrize(
+    ("values", "doubt"),
+    [
+        ("female; male", "sex: “female; male” is one category. Several stand one a line, or between commas."),
+        ("female", "sex has one category, “female”: a row with any other value is left out of every count."),
+    ],
+)
+def test_what_is_seldom_meant_is_asked_about_once_and_then_believed(sheet, fresh, as_, alice, values, doubt):
+    shown = sheet.fill(AGE, ("sex", "categorical", values))
+    assert shown.status_code == 200
+    assert "Is this meant?" in words(shown)
+    assert doubt in words(shown)
+    assert declared(fresh) is None
+    said = {"doubts": shown.context["doubts"][0]}
+    again = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "form-0-name": "sex", "form-0-kind": "categorical"}
+    sent = as_(alice).post(reverse("columns", args=[fresh.pk]), again | said | {"form-0-values": values})
+    assert sent.status_code == 302
+    assert [column["name"] for column in declared(fresh)] == ["sex"]
+
+
+def test_after_a_release_it_is_said_that_it_keeps_the_declaration_it_was_made_under(published, as_, alice):
+    page = as_(alice).get(reverse("columns", args=[published.dataset_id]))
+    assert "1 release was made under the present declaration and keeps it." in words(page)
+
+
 def test_edges_may_be_given_as_a_range_with_a_step(sheet, fresh):
     sheet.fill(("age", "integer", "18 to 65 by 10"))
     assert declared(fresh)[0]["edges"] == [18, 28, 38, 48, 58, 65]
@@ -128,7 +153,7 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
             "outside: 'clamp' must be \"drop\" or one of the declared categories",
         ),
         (("age", "integer", "18, 30", "other"), 'outside: \'other\' must be "clamp" or "drop" in a numeric column'),
-        (("=1+1", "categorical", "a"), "columns[0].name: '=1+1' is not a column of the table"),
+        (("=1+1", "categorical", "a, b"), "columns[0].name: '=1+1' is not a column of the table"),
         (("wage", "integer", "1, 2"), "columns[0].name: 'wage' is not a column of the table"),
     ],
 )
