@@ -7,12 +7,17 @@ relative to the sensitivity: multiply a Laplace multiplier by the l1, a Gaussian
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
+from math import exp, inf, log, sqrt
 from typing import TYPE_CHECKING
+
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from releases.engine.certified import above, enclose, intervals, round_up
 from releases.engine.conversions import epsilon_of_rho, largest_rho, rho_of_gaussian
 from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.privacy import LARGEST_EPSILON, ZCDP, decimal_text
+from releases.engine.privacy import LARGEST_EPSILON, ZCDP, ApproxDP, decimal_text
 from releases.engine.profiles import gaussian_delta
 
 if TYPE_CHECKING:
@@ -156,3 +161,36 @@ def _check_delta(delta: Fraction) -> None:
 def _check_positive(field: str, value: Fraction) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)) or value <= 0:
         raise InvalidInput(field, str(value), "must be an exact rational above 0")
+
+
+def calibrations(budget: ApproxDP, *, rho: Fraction) -> dict[str, str]:
+    """Deviations over the l2 sensitivity: as run, and as continuous noise would need, for comparison alone.
+
+    Neither of the continuous ones is run: discrete noise of such a deviation may exceed its delta, and continuous noise
+    cannot be drawn exactly. The classical form is Dwork and Roth 2014, Theorem 3.22, and the analytic one that of Balle
+    and Wang 2018, here in double precision, for four digits are shown (`analytic_gaussian_sigma` is exact).
+    """
+    try:
+        classical = f"{float(classical_gaussian_sigma(epsilon=budget.epsilon, delta=budget.delta)):.4f}"
+    except Unpriceable:
+        classical = "proved for epsilon below 1 only"
+    analytic = _analytic(float(budget.epsilon), float(budget.delta))
+    return {
+        "noise over sensitivity": f"{sqrt(1 / (2 * rho)):.4f} (discrete, run)",
+        "noise over sensitivity, analytic, for comparison": f"{analytic:.4f}",
+        "noise over sensitivity, classical, for comparison": classical,
+    }
+
+
+@lru_cache(maxsize=1024)
+def _analytic(epsilon: float, delta: float) -> float:
+    """The sigma at which normal noise on a number of sensitivity 1 is (epsilon, delta)-DP."""
+
+    def excess(log_sigma: float) -> float:
+        sigma = exp(log_sigma)
+        above = norm.cdf(1 / (2 * sigma) - epsilon * sigma)
+        below = exp(min(epsilon + float(norm.logcdf(-1 / (2 * sigma) - epsilon * sigma)), 0.0))
+        return float(above) - below - delta
+
+    most = log(float(_LARGEST_SIGMA))
+    return inf if excess(most) > 0 else exp(float(brentq(excess, log(1e-6), most, xtol=1e-9)))

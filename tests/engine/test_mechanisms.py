@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from releases.engine import accountant
+from releases.engine.calibration import analytic_gaussian_sigma
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.histogram import Histogram
 from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json
@@ -98,6 +99,16 @@ def test_every_plan_shows_the_formula_of_its_bound_and_where_it_is_from(name, ne
     shown = plan.bound or plan.expectation or plan
     assert "alpha" in shown.formula
     assert shown.source
+
+
+@pytest.mark.parametrize("name", ["gaussian-queries", "gaussian-histogram"])
+def test_gaussian_plans_show_what_continuous_noise_would_need(name):
+    shown = planned(name).parameters
+    analytic = float(analytic_gaussian_sigma(epsilon=BUDGETS[1].epsilon, delta=BUDGETS[1].delta))
+    assert shown["noise over sensitivity, analytic, for comparison"] == f"{analytic:.4f}"
+    assert "classical" in " ".join(shown)
+    run = float(shown["noise over sensitivity"].split()[0])
+    assert analytic < run < 1.2 * analytic
 
 
 def test_a_plan_can_be_stored_and_made_again(name):

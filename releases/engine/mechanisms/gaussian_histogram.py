@@ -6,7 +6,10 @@ sub-Gaussian √(2 m σ² ln(2k/β)).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from releases.engine.additive import GaussianNoise
+from releases.engine.calibration import calibrations, zcdp_budget
 from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity, plan_noisy_histogram, refused_histogram
 from releases.engine.privacy import PureDP
@@ -24,10 +27,12 @@ class GaussianHistogram(Mechanism):
             return infeasible(request, NEEDS_DELTA)
         if (refusal := refused_histogram(request)) is not None:
             return refusal
-        return plan_noisy_histogram(
+        plan = plan_noisy_histogram(
             request,
             GaussianNoise.within(request.budget, histogram_sensitivity(request.schema)),
             formula=r"\alpha = \min\left\{w : \Pr\left[\left|\textstyle\sum_{i=1}^{m} Z_i\right| > w\right]"
             r" \le \frac{\beta}{k}\right\} \le \sqrt{2 m \sigma^2 \ln\tfrac{2k}{\beta}}",
             source=self.source,
         )
+        rho = zcdp_budget(epsilon=request.budget.epsilon, delta=request.budget.delta).rho
+        return replace(plan, parameters={**plan.parameters, **calibrations(request.budget, rho=rho)})

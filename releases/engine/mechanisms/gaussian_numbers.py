@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from releases.engine.accuracy import gaussian_max_quantile
-from releases.engine.calibration import analytic_gaussian_sigma, classical_gaussian_sigma, zcdp_budget
-from releases.engine.errors import EngineError, Unpriceable
+from releases.engine.calibration import calibrations, zcdp_budget
+from releases.engine.errors import EngineError
 from releases.engine.events import DiscreteGaussianEvent, Event
 from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_numbers import EXPECTED_ROWS, plan_noisy_numbers
 from releases.engine.noise import LARGEST_SCALE, discrete_gaussian
-from releases.engine.privacy import ApproxDP, PureDP, decimal_text
+from releases.engine.privacy import PureDP, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.sensitivity import Changes
 from releases.engine.statistic import Mean, SecondMoments, Sum, Votes
@@ -112,20 +112,8 @@ class GaussianNumbers(Mechanism):
             return infeasible(request, "No Gaussian noise is calibrated to so small an epsilon and delta. Spend more.")
         law = GaussianLaw(rho=rho)
         return plan_noisy_numbers(
-            request, law, source=self.source, parameters={"rho": decimal_text(rho), **calibrations(request.budget, law)}
+            request,
+            law,
+            source=self.source,
+            parameters={"rho": decimal_text(rho), **calibrations(request.budget, rho=rho)},
         )
-
-
-def calibrations(budget: ApproxDP, law: GaussianLaw) -> dict[str, str]:
-    """Deviations over the l2 sensitivity: as run, and as continuous noise would need, for comparison alone."""
-    run = f"{sqrt(1 / (2 * law.rho)):.4f} (discrete, run)"
-    analytic = f"{float(analytic_gaussian_sigma(epsilon=budget.epsilon, delta=budget.delta)):.4f}"
-    try:
-        classical = f"{float(classical_gaussian_sigma(epsilon=budget.epsilon, delta=budget.delta)):.4f}"
-    except Unpriceable:
-        classical = "proved for epsilon below 1 only"
-    return {
-        "noise over sensitivity": run,
-        "noise over sensitivity, analytic, for comparison": analytic,
-        "noise over sensitivity, classical, for comparison": classical,
-    }

@@ -7,7 +7,10 @@ quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from releases.engine.additive import GaussianNoise
+from releases.engine.calibration import calibrations, zcdp_budget
 from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_queries import plan_noisy_queries
 from releases.engine.privacy import PureDP
@@ -24,10 +27,12 @@ class GaussianQueries(Mechanism):
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
-        return plan_noisy_queries(
+        plan = plan_noisy_queries(
             request,
             GaussianNoise.within(request.budget, request.counts_asked.weighted_sensitivity(request.schema)),
             formula=r"\alpha = \min\left\{m : \Pr[|Z| \le m]^k \ge 1 - \beta\right\}"
             r" \le \frac{\Delta_2}{\sqrt{2\rho}} \sqrt{2 \ln\frac{k}{\beta}} + 1",
             source=self.source,
         )
+        rho = zcdp_budget(epsilon=request.budget.epsilon, delta=request.budget.delta).rho
+        return replace(plan, parameters={**plan.parameters, **calibrations(request.budget, rho=rho)})
