@@ -60,7 +60,7 @@ def learn_range(
     """
     universe = _bounded(dataset, column, lowest=lowest, highest=highest, decimals=decimals)
     if universe != dataset.universe:
-        declare_universe(dataset=dataset, columns=[attribute.to_json() for attribute in universe.attributes])
+        declare_universe(dataset=dataset, columns=[attribute.to_json() for attribute in universe.attributes], by=by)
     release = draft_release(dataset=dataset, by=by, title=f"Range of {column}"[:200])
     asked = Range(attributes=(column,), inside=inside)
     set_questions(release=release, workload={"version": 1, "queries": [asked.to_json(universe)]})

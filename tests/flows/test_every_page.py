@@ -68,11 +68,31 @@ WORLD = """
     services.make_public(release=public)
     live.refresh_from_db()
     services.ask_session(session=live.session, query={{"sex": ["female"]}}, by=alice)
+    for each in (published, public):
+        each.refresh_from_db()
+    certified = submit(services.draft_certificate(of=public, by=alice, epsilon="0.05"))
+    assert services.execute_release(release_id=certified.pk)
+
+    def survey(state):
+        made = services.draft_survey(owner=alice, title="Tea or coffee, " + state, question="What do you drink?",
+                                     answers=["tea", "coffee", "both"], epsilon="1")
+        if state != "draft":
+            services.open_survey(survey=made, by=alice)
+            services.accept_report(survey=made, report="1")
+        if state in ("closed", "public"):
+            services.close_survey(survey=made, by=alice)
+        if state == "public":
+            services.make_survey_public(survey=made, by=alice)
+        return str(made.pk)
+
     Organisation.objects.create(upload_cap_bytes=2**21, review_above="1")
     reviewed = submit(draft("2"))
     answer = {{
         "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
         "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),
+        "certificate": str(services.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
+        "certified": str(certified.pk), "survey_draft": survey("draft"), "survey_open": survey("open"),
+        "survey_closed": survey("closed"), "survey_public": survey("public"),
         "request": str(request.pk), "budget": str(dataset.budget_id), "review": str(reviewed.reviews.get().pk),
         "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }}

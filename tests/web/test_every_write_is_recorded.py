@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import uuid
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from django.urls import reverse
@@ -25,11 +27,19 @@ UNRECORDED = {
     "name_release": "as a draft of a release",
     "set_questions": "as a draft of a release",
     "set_choice": "as a draft of a release",
+    "draft_certificate": "as a draft of a release",
+    "draft_survey": "a draft is nothing yet; its opening is recorded",
+    "change_survey": "as a draft of a survey",
+    "accept_report": "who answered a survey must not be known",
     "ask_session": "the transcript keeps every answer with who asked and when",
     "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
     "owner_of_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
+    "plan_range": "reads only",
+    "plan_certificate": "reads only",
+    "certifiable": "reads only",
+    "bound_sentence": "reads only",
     "plan_of": "reads only",
     "plan_of_session": "reads only",
     "needs_review": "reads only",
@@ -192,6 +202,46 @@ class Scenes:
         session = self._session()
         services.ask_session(session=session, query={"sex": ["female"]}, by=self.alice)
         return lambda: services.close_session(session=session, by=self.alice)
+
+    def learn_range(self):
+        dataset = self.make_dataset()
+        return lambda: services.learn_range(
+            dataset=dataset,
+            column="age",
+            lowest=Decimal(0),
+            highest=Decimal(120),
+            decimals=0,
+            inside=Fraction(9, 10),
+            epsilon="0.5",
+            by=self.alice,
+        )
+
+    def _survey(self):
+        return services.draft_survey(owner=self.alice, title="Tea", question="Tea?", answers=["yes", "no"], epsilon="1")
+
+    def open_survey(self):
+        survey = self._survey()
+        return lambda: services.open_survey(survey=survey, by=self.alice)
+
+    def close_survey(self):
+        survey = self._survey()
+        services.open_survey(survey=survey, by=self.alice)
+        return lambda: services.close_survey(survey=survey, by=self.alice)
+
+    def _closed_survey(self):
+        survey = self._survey()
+        services.open_survey(survey=survey, by=self.alice)
+        services.close_survey(survey=survey, by=self.alice)
+        return survey
+
+    def make_survey_public(self):
+        survey = self._closed_survey()
+        return lambda: services.make_survey_public(survey=survey, by=self.alice)
+
+    def make_survey_private(self):
+        survey = self._closed_survey()
+        services.make_survey_public(survey=survey, by=self.alice)
+        return lambda: services.make_survey_private(survey=survey, by=self.alice)
 
     def change_settings(self):
         return lambda: services.change_settings(
