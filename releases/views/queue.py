@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
@@ -18,7 +19,7 @@ from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
 from releases.forms import POLICY_TITLES, DecisionForm
-from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, ReleaseRequest, ReleaseState
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState
 from releases.review_forms import ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words
@@ -86,8 +87,21 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         **_request_context(request, asked, form, asked.budget),
         "granted": budget_text(asked.budget) if asked.budget.is_granted else "",
         "datasets": asked.budget.datasets.select_related("owner"),
+        "alike": _alike(asked.budget),
     }
     return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
+
+
+def _alike(budget: Budget) -> list[Dataset]:
+    """Tables with the columns of these that spend from another budget, at most five: perhaps of the same people."""
+    headers = list(budget.datasets.values_list("columns", flat=True))
+    same = Q()
+    for columns in headers:
+        same |= Q(columns=columns)
+    if not headers:
+        return []
+    others = Dataset.objects.filter(same, budget__isnull=False).exclude(budget=budget)
+    return list(others.select_related("owner").order_by("created_at")[:5])
 
 
 @reviewers_only

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Budget, BudgetRequest, LedgerEntry
+from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -114,3 +115,21 @@ def test_what_the_reviewer_asks_stands_on_the_page_until_it_is_answered(asked, a
     assert "The reviewer asks: Which year?" in words(as_(alice).get(url))
     as_(alice).post(url, {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2026."})
     assert "Which year?" not in words(as_(alice).get(url))
+
+
+def test_the_reviewer_is_told_of_tables_with_the_same_columns_and_another_budget(asked, make_dataset, as_, sofia):
+    url = reverse("budget_request", args=[asked.pk])
+    assert "Are these the same people?" not in words(as_(sofia).get(url))
+    make_dataset(content=CSV + b"one more,30,male\n")
+    page = words(as_(sofia).get(url))
+    assert "Are these the same people? Survey (alice) has the same columns and spends from another budget." in page
+    make_dataset(content=CSV + b"one more,31,male\n")
+    assert "have the same columns and spend from another budget" in words(as_(sofia).get(url))
+
+
+def test_a_table_that_was_here_before_says_with_which_it_shares_its_budget(make_dataset, as_, alice, upload_file):
+    first = make_dataset()
+    again = services.ingest_dataset(owner=alice, title="The same again", source=upload_file(CSV))
+    services.declare_universe(dataset=again, columns=COLUMNS)
+    page = as_(alice).get(reverse("protection", args=[again.pk]))
+    assert f"This table shares one budget with {first.title}" in words(page)
