@@ -33,6 +33,7 @@ MOST_WEIGHT = 1_000
 #: How many cells are enumerated to find a sensitivity exactly; beyond, a proven upper bound is used.
 _ENUMERATED_CELLS = 4_000_000
 _ENUMERATED_PAIRS = 2_000
+_ENUMERATED_CHANGES = 200_000_000
 
 #: Exact counts (int64) or estimates (float64).
 Answers: TypeAlias = NDArray[Any]
@@ -283,7 +284,7 @@ class Workload:
         """max_x Σ_q c_q q(x): each marginal counts a row once; predicates and prefixes depend on the cell."""
         priced = list(zip(self.families, costs, strict=True))
         marginals = sum(cost for family, cost in priced if isinstance(family, Marginal))
-        columns = self._uneven_answers(costs)
+        columns = self._answers_by_cell([each for each in priced if not isinstance(each[0], Marginal)])
         if columns is not None:
             return marginals + int(columns.sum(axis=0).max(initial=0))
         return sum(cost * _most_of(family, self.universe) for family, cost in priced)
@@ -292,13 +293,22 @@ class Workload:
         """max_{x,y} Σ_q c_q |q(x) - q(y)|, the diameter of the cells' answer vectors in l1.
 
         A row that a declared rule drops has answer vector 0, so the pairs include it. A marginal changes in two
-        cells at most, a predicate in one, a prefix family of m bins in m - 1 (m with a dropped row).
+        cells at most, a predicate in one, a prefix family of m bins in m - 1 (m with a dropped row). A marginal over an
+        attribute of several bins that no predicate or prefix uses changes whatever they do; one over theirs alone is
+        looked at together with them.
         """
         may_drop = self.universe.may_drop
         one_row = self._most_answers_of_one_row(costs)
         priced = list(zip(self.families, costs, strict=True))
+        uneven = [each for each in priced if not isinstance(each[0], Marginal)]
+        used = {name for family, _ in uneven for name in family.attributes}
+        used |= {each.name for each in self.universe.attributes if each.size == 1}
+        together = [each for each in priced if isinstance(each[0], Marginal) and used.issuperset(each[0].attributes)]
+        columns = self._answers_by_cell([*uneven, *together])
+        if columns is None or _is_too_long(columns):
+            together, columns = [], self._answers_by_cell(uneven)
         marginals = sum(2 * cost for family, cost in priced if isinstance(family, Marginal))
-        columns = self._uneven_answers(costs)
+        marginals -= sum(2 * cost for _, cost in together)
         if columns is not None and columns.shape[1] <= _ENUMERATED_PAIRS:
             changed = marginals + _diameter(columns)
         else:
@@ -314,22 +324,20 @@ class Workload:
         changed = min(changed, 2 * one_row)
         return max(changed, one_row) if may_drop else changed
 
-    def _uneven_answers(self, costs: Sequence[int]) -> NDArray[np.integer[Any]] | None:
-        """c_q q(x) for all predicates and prefixes (rows) and all cells of the attributes they use (columns).
+    def _answers_by_cell(self, priced: Sequence[tuple[Family, int]]) -> NDArray[np.integer[Any]] | None:
+        """c_q q(x) for all answers of these families (rows) and all cells of the attributes they use (columns).
 
         None where that is too large to enumerate.
         """
-        priced = zip(self.families, costs, strict=True)
-        uneven = [(family, cost) for family, cost in priced if not isinstance(family, Marginal)]
-        used = sorted({name for family, _ in uneven for name in family.attributes}, key=self.universe.axis)
+        used = sorted({name for family, _ in priced for name in family.attributes}, key=self.universe.axis)
         shape = tuple(self.universe[name].size for name in used)
-        rows = sum(family.cells(self.universe) for family, _ in uneven)
-        if not uneven:
+        rows = sum(family.cells(self.universe) for family, _ in priced)
+        if not priced:
             return np.zeros((1, 1), dtype=np.int8)
         if prod(shape) * rows > _ENUMERATED_CELLS:
             return None
         blocks = []
-        for family, cost in uneven:
+        for family, cost in priced:
             axes = [used.index(name) for name in family.attributes]
             for answer in range(family.cells(self.universe)):
                 unit = np.zeros(family.cells(self.universe))
@@ -338,7 +346,7 @@ class Workload:
                 spread = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
                 blocks.append(np.broadcast_to(table.reshape(spread), shape).reshape(-1))
         # At most the square of a weight, which 32 bits hold; sums are taken in 64.
-        return np.asarray(blocks, dtype=np.int8 if max(costs) == 1 else np.int32)
+        return np.asarray(blocks, dtype=np.int8 if max(cost for _, cost in priced) == 1 else np.int32)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -554,6 +562,12 @@ def _bins_to_json(attribute: Attribute, bins: tuple[int, ...]) -> object:
 
 def _most_of(family: Family, universe: Universe) -> int:
     return family.cells(universe) if isinstance(family, Prefix) else 1
+
+
+def _is_too_long(columns: NDArray[np.integer[Any]]) -> bool:
+    """Whether comparing all pairs of columns would take more than about a second."""
+    answers, cells = columns.shape
+    return bool(cells > _ENUMERATED_PAIRS or answers * cells * cells > _ENUMERATED_CHANGES)
 
 
 def _diameter(columns: NDArray[np.integer[Any]]) -> int:

@@ -118,6 +118,15 @@ def test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds(queries, 
     assert found.l2_squared == max_rows**2 * max(int((change**2).sum()) for change in changes)
 
 
+def test_a_marginal_and_predicates_of_the_same_columns_are_not_at_their_worst_together():
+    young, old = ({"count": {"sex": ["f"], "age": {"from": low, "to": low + 10}}} for low in (0, 10))
+    asked = workload(young, old, {"marginal": ["sex"]})
+    # Of two f, both predicates change and the marginal does not; of an f and an m, one and two cells.
+    assert asked.sensitivity(schema("replace")).l1 == 3
+    # A marginal over a column that they leave free changes besides.
+    assert workload(young, old, {"marginal": ["town"]}).sensitivity(schema("replace")).l1 == 4
+
+
 def test_the_sensitivity_of_a_workload_too_large_to_enumerate_is_bounded_from_above():
     columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(0, 1001, 10))} for i in range(4)]
     queries = [{"count": {f"c{i}": {"from": 100, "to": 500} for i in range(4)}}, {"prefix": "c0"}]
