@@ -150,7 +150,7 @@ def _pages(page: Any, start: list[str]) -> list[tuple[str, str]]:
             name = resolve(urlsplit(path).path).view_name
         except Resolver404:
             continue
-        if name in found or re.search(r"download|export|file|csv|static|admin|^api:", name + path):
+        if name in found or re.search(r"download|export|file|csv|yaml|static|admin|^api:", name + path):
             continue
         answer = page.goto(path)
         if answer is None or not answer.ok:
