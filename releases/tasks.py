@@ -32,6 +32,15 @@ def refuse_biased_noise(**kwargs: Any) -> None:
     self_test(OperatingSystemRandomness())
 
 
+@worker_init.connect
+def compile_loops(**kwargs: Any) -> None:
+    """Once for an installation: the dozen seconds that the first release would otherwise take longer than foretold."""
+    from releases.engine import compiling
+
+    if not compiling.are_compiled():
+        compiling.compile_loops()
+
+
 @worker_ready.connect
 def keep_reconciling(sender: Any, **kwargs: Any) -> None:
     """At start, and then regularly, put right what killed workers and lost messages have left."""
