@@ -30,6 +30,8 @@ SCHEMES = ("light", "dark")
 PEOPLE = ("curator", "analyst", "reviewer", "")
 #: Pages are followed no further than this from a person's first page.
 MOST_PAGES = 60
+#: Releases that are looked at, for a page of each state.
+MOST_RELEASES = 8
 
 #: What the demo leaves out: something to decide, something half done, something public.
 FILL = """
@@ -52,6 +54,7 @@ services.set_questions(release=median, workload={{"version": 1, "queries": [{{"m
 draft = services.draft_release(dataset=survey, by=curator, title="Health by age and region")
 questions = [{{"marginals": 2, "columns": survey.columns[2:6]}}, {{"prefix": "age"}}]
 services.set_questions(release=draft, workload={{"version": 1, "queries": questions}})
+services.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries")
 table = Path({folder!r}) / "panel.csv"
 table.write_text("age,sex\\n31,f\\n44,m\\n")
 panel = services.ingest_dataset(owner=curator, title="Panel of 2026", source=table)
@@ -143,6 +146,7 @@ def photograph(chromium: str, address: str, password: str, folder: Path, only: s
 def _pages(page: Any, start: list[str]) -> list[tuple[str, str]]:
     """A path of each kind of page that links lead to, with the kind's name."""
     found: dict[str, str] = {}
+    followed: dict[str, int] = {}
     waiting, seen = list(start), set(start)
     while waiting and len(found) < MOST_PAGES:
         path = waiting.pop(0)
@@ -150,12 +154,16 @@ def _pages(page: Any, start: list[str]) -> list[tuple[str, str]]:
             name = resolve(urlsplit(path).path).view_name
         except Resolver404:
             continue
-        if name in found or re.search(r"download|export|file|csv|yaml|static|admin|^api:", name + path):
+        # A release's address leads to the step that its draft is at, so a few of them are followed.
+        followed[name] = followed.get(name, 0) + 1
+        most = MOST_RELEASES if name == "release_detail" else 1
+        if followed[name] > most or re.search(r"download|export|file|csv|yaml|static|admin|^api:", name + path):
             continue
         answer = page.goto(path)
         if answer is None or not answer.ok:
             continue
-        found[name] = path
+        shown = urlsplit(page.url).path
+        found.setdefault(resolve(shown).view_name, shown)
         links = page.eval_on_selector_all("a[href]", "found => found.map(each => each.getAttribute('href'))")
         for link in links:
             if link.startswith("/") and link not in seen:
