@@ -133,7 +133,7 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
                 source=self.source,
             ),
             work=Work(
-                cells=universe.size, seconds=0.5 + universe.size * 4e-8 + questions * 4e-4, bytes=universe.size * 24
+                cells=universe.size, seconds=0.5 + universe.size * 4e-8 + questions * 7e-5, bytes=universe.size * 24
             ),
         )
 
