@@ -39,6 +39,10 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         ensure_database()
         log_folder = settings.DATA_DIR / "log"
+        if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
+            # Nobody has set up a server for them: beside the logs, not between the lines of this command.
+            settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+            settings.EMAIL_FILE_PATH = log_folder / "mail"
         children: list[Child] = []
         try:
             children.append(start_worker(log_folder=log_folder))
