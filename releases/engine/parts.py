@@ -23,6 +23,9 @@ from releases.engine.workload import Workload
 
 Names = tuple[str, ...]
 
+#: Larger joint tables take longer to sum than their marginals take to count.
+_MOST_COUNTED_CELLS = 10_000_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -84,6 +87,18 @@ def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[
     marginals: dict[Names, NDArray[Any]] = {}
     for part, table in zip(parts, tables, strict=True):
         marginals.update(zip(part.asked, part.tree.answer(table), strict=True))
+    return workload.answer(marginals.__getitem__)
+
+
+def exact_answers(workload: Workload, counts: Counts) -> list[NDArray[np.int64]]:
+    """The answers of each family on a table. A part whose joint table is small is counted once, not once a marginal:
+    each count of a table is a query of its own, and there may be hundreds of marginals."""
+    marginals: dict[Names, NDArray[np.int64]] = {}
+    for part in connected_parts(workload):
+        if len(part.asked) > 1 and part.universe.size <= _MOST_COUNTED_CELLS:
+            marginals.update(zip(part.asked, part.tree.answer(part.histogram(counts)), strict=True))
+        else:
+            marginals.update((names, counts.marginal(names)) for names in part.asked)
     return workload.answer(marginals.__getitem__)
 
 

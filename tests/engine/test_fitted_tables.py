@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine import accountant
+from releases.engine import parts as parts_module
 from releases.engine.accuracy import Proof
 from releases.engine.allowance import Allowance
 from releases.engine.certificate import Certificate
@@ -20,7 +21,7 @@ from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.fitted_tables import without_excess
 from releases.engine.mechanisms.marginal_fit import MarginalFitPlan
 from releases.engine.mechanisms.pmw import Known, PMWPlan
-from releases.engine.parts import answers, connected_parts, distribution
+from releases.engine.parts import answers, connected_parts, distribution, exact_answers
 from releases.engine.privacy import ApproxDP, PureDP
 from releases.engine.randomness import StreamRandomness
 from releases.engine.run import run_release
@@ -213,6 +214,30 @@ def test_a_huge_universe_is_released_where_its_parts_are_small(name):
     result = plan.run(Counts(), rng=StreamRandomness(b"huge"))
     assert abs(result.total - 7000) < 100
     assert np.abs(np.concatenate(result.estimates) - 7).max() <= result.bound.alpha
+
+
+def test_exact_answers_count_a_part_once_and_are_those_of_every_marginal_by_itself():
+    schema = schema_of(2, 3, 4, 5)
+    asked = [{"marginal": ["c0", "c2"]}, {"prefix": "c3"}, {"marginal": ["c2"]}, {"count": {"c0": ["0"], "c2": ["2"]}}]
+    workload, held = workload_of(schema, *asked), skewed(schema, 200)
+    counted = []
+
+    class Counted:
+        def marginal(self, names):
+            counted.append(names)
+            return held.marginal(names)
+
+    for mine, direct in zip(exact_answers(workload, Counted()), workload.answer(held.marginal), strict=True):
+        np.testing.assert_array_equal(mine, direct)
+    assert counted == [("c0", "c2"), ("c3",)]
+
+
+def test_a_part_too_large_to_be_counted_whole_is_counted_marginal_by_marginal(monkeypatch):
+    monkeypatch.setattr(parts_module, "_MOST_COUNTED_CELLS", 20)
+    schema = schema_of(2, 3, 4)
+    workload, held = workload_of(schema, {"marginals": 2}), skewed(schema, 200)
+    for mine, direct in zip(exact_answers(workload, held), workload.answer(held.marginal), strict=True):
+        np.testing.assert_array_equal(mine, direct)
 
 
 @pytest.mark.parametrize("name", ["laplace-queries", "pmw", "marginal-fit", "smalldb-net"])

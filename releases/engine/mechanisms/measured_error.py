@@ -30,6 +30,7 @@ from releases.engine.histogram import Counts
 from releases.engine.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, register
 from releases.engine.mechanisms.fitted_tables import refused_noise
+from releases.engine.parts import exact_answers
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.workload import Inquiry
@@ -117,7 +118,7 @@ class MeasuredErrorPlan(Plan):
             if each.what not in self.given:
                 raise InvalidInput(each.what, "nothing", "must be given before the table is looked at")
         progress("Counting the table", 0.0)
-        exact = [HUNDREDTHS * each for each in self.statistic.workload.answer(counts.marginal)]
+        exact = [HUNDREDTHS * each for each in exact_answers(self.statistic.workload, counts)]
         progress("Adding noise", 0.8)
         worst = max(
             int(np.abs(one - other).max(initial=0))

@@ -24,7 +24,7 @@ from releases.engine.fit import Measurement, measured_rows
 from releases.engine.histogram import Counts
 from releases.engine.mechanisms.base import Plan, Progress, Request, Work
 from releases.engine.mechanisms.fitted_tables import BYTES_EACH, fit_parts, fit_seconds, within
-from releases.engine.parts import Part, connected_parts, distribution
+from releases.engine.parts import Part, connected_parts, distribution, exact_answers
 from releases.engine.randomness import Randomness
 from releases.engine.result import Distribution, Result
 from releases.engine.workload import Count, Prefix, Workload
@@ -116,7 +116,7 @@ class NoisyQueriesPlan(Plan):
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
-        exact = np.concatenate(self.counts_asked.answer(counts.marginal))
+        exact = np.concatenate(exact_answers(self.counts_asked, counts))
         progress("Adding noise", 0.3)
         noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
         assert self.bound is not None
