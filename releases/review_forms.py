@@ -10,11 +10,45 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 
 from releases.engine.errors import InvalidInput
+from releases.engine.filters import Policy
 from releases.engine.privacy import LARGEST_EPSILON, exact
-from releases.forms import missing
+from releases.forms import check_amounts, missing
 from releases.models import AuditAction, Organisation
 
 _DECIMAL = {"inputmode": "decimal"}
+
+
+class DecisionForm(forms.Form):
+    """A reviewer's decision; amounts left empty are those asked for."""
+
+    epsilon = forms.CharField(
+        label="Epsilon to grant",
+        max_length=40,
+        required=False,
+        help_text="At most what was asked for.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+    )
+    delta = forms.CharField(
+        label="Delta to grant",
+        max_length=40,
+        required=False,
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+    )
+    note = forms.CharField(
+        label="Note to the curator",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        required=False,
+        help_text="Needed to deny.",
+    )
+
+    def __init__(self, *args: Any, policy: Policy, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.policy = policy
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        check_amounts(self, self.policy)
+        return given
 
 
 class ReleaseDecisionForm(forms.Form):

@@ -9,9 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import planning, services
+from releases.dataset_forms import BudgetForm
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
-from releases.forms import POLICY_TITLES, BudgetForm
+from releases.forms import POLICY_TITLES
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.views.access import get_dataset_for, signed_in
 from releases.views.wizard import frame

@@ -24,9 +24,9 @@ from releases.engine.largest_error import RELEASED_ANSWERS
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
 from releases.engine.privacy import decimal_text, exact
-from releases.forms import CertificateForm
 from releases.models import Dataset, Release, ReleaseState
 from releases.receipt import percent, rows_text
+from releases.release_forms import CertificateForm
 from releases.services.certificates import FILES
 from releases.views.access import get_own_release_for, signed_in
 from releases.views.wizard import budget_text, protection_text

@@ -15,12 +15,7 @@ from django.shortcuts import redirect, render
 
 from releases import planning, ranges, services
 from releases.codebook import doubts
-from releases.engine.errors import InvalidInput
-from releases.engine.ingest import UnreadableTable
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.universe import Schema, Universe
-from releases.forms import (
-    MOST_FORM_COLUMNS,
+from releases.dataset_forms import (
     CodebookForm,
     ColumnFormSet,
     PopulationForm,
@@ -30,6 +25,11 @@ from releases.forms import (
     column_initials,
     schema_from_codebook,
 )
+from releases.engine.errors import InvalidInput
+from releases.engine.ingest import UnreadableTable
+from releases.engine.privacy import NeighbouringRelation
+from releases.engine.universe import Schema, Universe
+from releases.forms import MOST_FORM_COLUMNS
 from releases.models import Dataset, Organisation, ReleaseState
 from releases.views.access import get_dataset_for, get_own_release_for, signed_in
 from releases.views.wizard import budget_text, frame, protection_text

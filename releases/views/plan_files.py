@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.engine.errors import InvalidInput
-from releases.forms import PlanFileForm
 from releases.models import ReleaseState
 from releases.plan_file import PlanFile, plan_from_file, plan_to_file
+from releases.release_forms import PlanFileForm
 from releases.views.access import get_own_release_for, signed_in
 
 

@@ -18,9 +18,9 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
-from releases.forms import POLICY_TITLES, DecisionForm
+from releases.forms import POLICY_TITLES
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState
-from releases.review_forms import ReleaseDecisionForm
+from releases.review_forms import DecisionForm, ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words
 from releases.views.wizard import budget_text, protection_text

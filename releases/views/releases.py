@@ -22,9 +22,9 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
-from releases.forms import ChoiceForm, TitleForm, WorkloadForm
 from releases.models import AuditAction, Budget, Release, ReleaseState
 from releases.receipt import percent, rows_text, rules_in_words
+from releases.release_forms import ChoiceForm, TitleForm, WorkloadForm
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,

@@ -32,9 +32,9 @@ from releases.engine.online import AnswerKind, SessionOver
 from releases.engine.privacy import PrivacyBudget, privacy_budget
 from releases.engine.universe import Schema, Universe, number, plain
 from releases.engine.workload import read_count
-from releases.forms import AskForm, SessionForm
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.receipt import percent, rows_text
+from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
 from releases.views.questions import MOST_TICKED_COLUMNS, column_field, predicate

@@ -14,7 +14,7 @@ from releases.engine.four_ways import LARGEST_CELLS, Axis, Numbers
 from releases.engine.mechanisms.base import Plan
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
 from releases.engine.workload import Workload
-from releases.forms import WaysForm
+from releases.release_forms import WaysForm
 
 
 def four_ways(request: HttpRequest) -> HttpResponse:

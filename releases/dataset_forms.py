@@ -1,0 +1,297 @@
+"""Forms of a dataset: its file, columns, protection and budget."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+
+from releases.codebook import (
+    categories_from_text,
+    codebook_from_csv,
+    decimals_kept,
+    edges_from_text,
+    is_csv_codebook,
+)
+from releases.engine.errors import InvalidInput
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.universe import Attribute, AttributeKind, Schema, Universe, plain
+from releases.forms import (
+    MOST_FORM_COLUMNS,
+    MOST_LISTED_COLUMNS,
+    POLICY_TITLES,
+    check_amounts,
+    missing,
+    read_json,
+)
+from releases.models import POLICY_MEANING, Dataset
+
+
+class UploadForm(forms.Form):
+    title = forms.CharField(
+        max_length=200,
+        label="What the table is",
+        help_text="For example: Health survey 1996. It names the dataset wherever it is listed.",
+        error_messages=missing("Title: nothing was typed. Say what the table is."),
+    )
+    table = forms.FileField(
+        label="Table",
+        allow_empty_file=True,
+        widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt,.parquet"}),
+        error_messages=missing("Table: no file was chosen. Choose a CSV or Parquet file."),
+    )
+
+
+class CodebookForm(forms.Form):
+    """The codebook pasted, in the schema format or as CSV."""
+
+    codebook = forms.CharField(
+        label="Codebook",
+        widget=forms.Textarea(attrs={"class": "code", "rows": 16, "spellcheck": "false"}),
+        error_messages=missing("Codebook: nothing was pasted."),
+    )
+
+    def clean_codebook(self) -> dict[str, Any]:
+        text = self.cleaned_data["codebook"]
+        if not is_csv_codebook(text):
+            return read_json(text, what="codebook")
+        try:
+            return codebook_from_csv(text)
+        except InvalidInput as error:
+            raise ValidationError(str(error)) from None
+
+
+class ColumnForm(forms.Form):
+    """One column of the table: left out, or declared with its categories or edges."""
+
+    LEFT_OUT = ""
+    name = forms.CharField(widget=forms.HiddenInput)
+    #: Places of a number, as declared by a codebook or for a range that was learned; carried along.
+    decimals = forms.CharField(required=False, max_length=2, widget=forms.HiddenInput)
+    kind = forms.ChoiceField(
+        label="Type",
+        required=False,
+        choices=[
+            (LEFT_OUT, "leave out"),
+            (AttributeKind.CATEGORICAL, "categories"),
+            (AttributeKind.INTEGER, "whole numbers"),
+            (AttributeKind.NUMBER, "numbers"),
+        ],
+    )
+    values = forms.CharField(
+        label="Categories or edges",
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 1, "spellcheck": "false"}),
+    )
+    outside = forms.CharField(
+        label="What is outside",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"placeholder": "default", "list": "outside-rules"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if not given.get("kind"):
+            return given
+        try:
+            described: dict[str, Any] = {"name": given["name"], "type": given["kind"]}
+            if given["kind"] == AttributeKind.CATEGORICAL:
+                described["categories"] = categories_from_text(given.get("values", ""))
+            else:
+                described["edges"] = edges_from_text(given.get("values", ""))
+            if given.get("outside"):
+                described["outside"] = given["outside"].strip()
+            if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
+                described |= decimals_kept(int(given["decimals"]), described["edges"])
+            given["attribute"] = Attribute.from_json(described)
+        except InvalidInput as error:
+            field = "outside" if error.field == "outside" else "values"
+            self.add_error(field, str(error))
+        return given
+
+
+ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MOST_FORM_COLUMNS, absolute_max=MOST_FORM_COLUMNS)
+
+
+def column_initials(dataset: Dataset, universe: Universe | None) -> list[dict[str, str]]:
+    """A form for every column of the table, filled from what was declared before or is to be."""
+    declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
+    initials = []
+    for name in dataset.columns[:MOST_FORM_COLUMNS]:
+        attribute = declared.get(name)
+        if attribute is None:
+            initials.append({"name": name})
+            continue
+        values = "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
+        initials.append({"name": name, "kind": attribute.kind.value, "values": values, "outside": attribute.outside})
+        if attribute.kind is AttributeKind.NUMBER:
+            initials[-1]["decimals"] = str(attribute.decimals)
+    return initials
+
+
+class PopulationForm(forms.Form):
+    """Whose people a table is about, where another table is about the same ones."""
+
+    other = forms.ModelChoiceField(
+        label="The other table",
+        queryset=Dataset.objects.none(),
+        empty_label="choose a table",
+        error_messages={
+            **missing("The other table: nothing was chosen."),
+            "invalid_choice": "The other table: is not one of yours that has said whom it protects.",
+        },
+    )
+
+    def __init__(self, *args: Any, others: QuerySet[Dataset], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["other"].queryset = others  # type: ignore[attr-defined]
+
+
+class ProtectionForm(forms.Form):
+    kind = forms.ChoiceField(
+        label="Whom to protect",
+        widget=forms.RadioSelect,
+        choices=[
+            ("row", "Each row: nobody is in more than one row"),
+            ("person", "Each person, who may have several rows"),
+        ],
+        initial="row",
+        error_messages=missing("Whom to protect: nothing was chosen."),
+    )
+    id_column = forms.ChoiceField(
+        label="Column that tells people apart", required=False, help_text="It is used for counting and never released."
+    )
+    max_rows = forms.IntegerField(
+        label="Rows counted of each person, at most",
+        required=False,
+        min_value=1,
+        max_value=10_000,
+        initial=1,
+        help_text="Noise grows with this number; a person's rows beyond it do not count.",
+        error_messages={
+            "invalid": "Rows of each person: must be a whole number, such as 2.",
+            "min_value": "Rows of each person: must be at least 1.",
+            "max_value": "Rows of each person: must be at most 10,000.",
+        },
+    )
+    neighbours = forms.ChoiceField(
+        label="What is kept private",
+        widget=forms.RadioSelect,
+        choices=[
+            (
+                NeighbouringRelation.ADD_REMOVE,
+                "Whether somebody is in the table at all. How many people there are is private too (add or remove)",
+            ),
+            (
+                NeighbouringRelation.REPLACE,
+                "What somebody's rows say. How many people there are is public (replace)",
+            ),
+        ],
+        initial=NeighbouringRelation.ADD_REMOVE,
+        error_messages=missing("What is kept private: nothing was chosen."),
+    )
+
+    def __init__(self, *args: Any, columns: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if len(columns) > MOST_LISTED_COLUMNS:
+            described = self.fields["id_column"]
+            self.fields["id_column"] = forms.CharField(
+                label=described.label, required=False, help_text=described.help_text
+            )
+        else:
+            listed = [("", "choose a column"), *((name, name) for name in columns)]
+            self.fields["id_column"].choices = listed  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        if given["kind"] == "row":
+            given["unit"] = PrivacyUnit()
+        elif not given.get("id_column"):
+            self.add_error("id_column", "Column: nothing was chosen. Name the column that tells people apart.")
+        else:
+            given["unit"] = PrivacyUnit(
+                kind="person", id_column=given["id_column"], max_rows=given.get("max_rows") or 1
+            )
+        return given
+
+
+class BudgetForm(forms.Form):
+    epsilon = forms.CharField(
+        label="Epsilon, in all",
+        max_length=40,
+        initial="3",
+        help_text="The privacy loss limit: the smallest that leaves the statistics useful.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+        error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 3"),
+    )
+    delta = forms.CharField(
+        label="Delta, in all",
+        max_length=40,
+        initial="0.000001",
+        required=False,
+        help_text="The chance of a larger loss. Keep it far below one in the number of people; 0 with the pure rule.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
+    )
+    policy = forms.ChoiceField(
+        label="How releases add up",
+        widget=forms.RadioSelect,
+        initial=Policy.ZCDP,
+        choices=[(policy.value, f"{POLICY_TITLES[policy]}. {meaning}") for policy, meaning in POLICY_MEANING.items()],
+        error_messages=missing("How releases add up: nothing was chosen."),
+    )
+    reason = forms.CharField(
+        label="What it is for",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        required=False,
+        help_text="The reviewer reads this.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if "delta" in given:
+            given["delta"] = given["delta"] or "0"
+        if "policy" in given:
+            check_amounts(self, Policy(given["policy"]))
+        return given
+
+
+def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool]:
+    """A pasted codebook as a schema, and whether it says anything about protection."""
+    says_protection = "unit" in codebook or "neighbours" in codebook
+    _check_words(codebook)
+    return Schema.from_json(codebook), says_protection
+
+
+def codebook_of(dataset: Dataset, universe: Universe | None) -> str:
+    """What is declared, or is to be, as a codebook, to copy, to change, or to keep; empty where nothing is."""
+    if universe is None:
+        return ""
+    parts = ['"version": 1']
+    if dataset.budget is not None:
+        parts.append(f'"unit": {json.dumps(dataset.budget.unit, ensure_ascii=False)}')
+        parts.append(f'"neighbours": {json.dumps(dataset.budget.neighbours)}')
+    columns = [json.dumps(attribute.to_json(), ensure_ascii=False) for attribute in universe.attributes]
+    parts.append('"columns": [\n    ' + ",\n    ".join(columns) + "\n  ]")
+    return "{\n  " + ",\n  ".join(parts) + "\n}"
+
+
+def _check_words(codebook: dict[str, Any]) -> None:
+    """Fields that are compared with a set of words must be words."""
+    columns = codebook.get("columns")
+    places = [("neighbours", codebook.get("neighbours", ""))]
+    places += [
+        (f"columns[{position}].type", column.get("type", ""))
+        for position, column in enumerate(columns if isinstance(columns, list) else [])
+        if isinstance(column, dict)
+    ]
+    for field, value in places:
+        if isinstance(value, (list, dict)):
+            raise InvalidInput(field, value, "must be text")
