@@ -41,7 +41,13 @@ def plan_noisy_histogram(request: Request, noise: Noise, *, formula: str, source
         **request.inputs(),
         noise=noise,
         events=(noise.event,),
-        parameters={**noise.parameters, "cells": f"{universe.size:,}"},
+        parameters={
+            **noise.parameters,
+            "cells": f"{universe.size:,}",
+            "answers": "as the noise left them, at times below 0: the bound is theirs",
+            "synthetic rows": "from the nearest counts of 0 or more with the same total, in whole rows; "
+            "no bound is proved for them",
+        },
         bound=Bound(beta=request.beta, half_widths=half_widths, proof=Proof.BEFORE, formula=formula, source=source),
         work=Work(cells=universe.size, seconds=0.2 + universe.size * 2.5e-7, bytes=universe.size * 24),
     )

@@ -53,6 +53,7 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         formula: of the bound where all weights are equal.
     """
     workload, beta = request.counts_asked, float(request.beta)
+    parts = described_parts(workload)
     answers, weights = workload.size, workload.weights
     if workload.is_weighted:
         counts: Counter[int] = Counter()
@@ -65,7 +66,11 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         **request.inputs(),
         noise=noise,
         events=(noise.weighted_event if workload.is_weighted else noise.event,),
-        parameters=_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters,
+        parameters={
+            **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
+            "answers": "as the noise left them, at times below 0: the bound is theirs",
+            **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
+        },
         bound=Bound(
             beta=request.beta,
             half_widths=tuple(widths[weight] for weight in weights),
@@ -73,7 +78,7 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
             formula=_WEIGHTED_FORMULA if workload.is_weighted else formula,
             source=source,
         ),
-        work=_work(answers, described_parts(workload), laws=len(widths)),
+        work=_work(answers, parts, laws=len(widths)),
     )
 
 
