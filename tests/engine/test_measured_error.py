@@ -128,9 +128,16 @@ def test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exact
     assert [len(each.events) for each in (pure, approximate)] == [1, 1]
 
 
-def test_an_epsilon_too_small_for_any_noise_is_refused_in_the_plan():
-    plan = planned(synthetic(), budget=PureDP(epsilon=Fraction(1, 10**17)))
-    assert "64-bit" in plan.infeasible
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (PureDP(epsilon=Fraction(1, 10**17)), "64-bit"),
+        (ApproxDP(epsilon=Fraction(1, 10**9), delta=Fraction(1, 10**9)), "rho"),
+    ],
+)
+def test_an_epsilon_too_small_for_any_noise_is_refused_in_the_plan(budget, said):
+    plan = planned(synthetic(), budget=budget)
+    assert said in plan.infeasible
     with pytest.raises(Infeasible):
         plan.run(counts(plan), rng=StreamRandomness(b"x"))
 

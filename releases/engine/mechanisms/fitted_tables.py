@@ -50,14 +50,20 @@ _NEXT_TO_NOTHING = 0.01
 _MOST_ORDER = 5
 
 
-def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
-    """The parts of the workload, or the refusal where one has too many cells to hold or there is nothing to spend."""
+def usable_allowance(request: Request) -> Allowance | Plan:
+    """What can be spent, or the refusal where it is next to nothing."""
     try:
-        amount = Allowance.of(request.budget).amount
+        allowance = Allowance.of(request.budget)
     except Unpriceable as error:
         return infeasible(request, str(error))
-    if amount < _LEAST_TO_SPEND:
-        return infeasible(request, TOO_NOISY)
+    return allowance if allowance.amount >= _LEAST_TO_SPEND else infeasible(request, TOO_NOISY)
+
+
+def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
+    """The parts of the workload, or the refusal where one has too many cells to hold or there is nothing to spend."""
+    allowance = usable_allowance(request)
+    if isinstance(allowance, Plan):
+        return allowance
     parts = connected_parts(request.counts_asked)
     cells = max(part.universe.size for part in parts)
     return too_many_cells(request, cells=cells, bytes_each=BYTES_EACH) or parts

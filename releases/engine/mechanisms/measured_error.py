@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.accuracy import Bound, Proof
-from releases.engine.allowance import Allowance
 from releases.engine.certificate import SOURCE, Certificate
 from releases.engine.errors import InvalidInput
 from releases.engine.histogram import Counts
 from releases.engine.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, register
-from releases.engine.mechanisms.fitted_tables import refused_noise
+from releases.engine.mechanisms.fitted_tables import refused_noise, usable_allowance
 from releases.engine.parts import exact_answers
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
@@ -52,7 +51,10 @@ class MeasuredError(Mechanism):
     def _plan(self, request: Request) -> Plan:
         statistic = request.statistic
         assert isinstance(statistic, LargestError)
-        certificate = Certificate.of(Allowance.of(request.budget), schema=request.schema, beta=request.beta)
+        allowance = usable_allowance(request)
+        if isinstance(allowance, Plan):
+            return allowance
+        certificate = Certificate.of(allowance, schema=request.schema, beta=request.beta)
         if (refusal := refused_noise(request, [certificate.noise])) is not None:
             return refusal
         # Rounding up adds less than a row; the counts of synthetic rows are whole, and need none.
