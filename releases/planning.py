@@ -29,6 +29,8 @@ from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
 _CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+#: More releases than this that fit are not counted.
+_MOST_COUNTED = 1000
 #: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
 _BOUNDS_RANKS = "exponential-quantile"
 #: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
@@ -414,32 +416,26 @@ def epsilon_scale() -> list[dict[str, Any]]:
     ]
 
 
-def releases_left(budget: Budget, price: accountant.Price) -> int:
-    """About how many more releases of this price the budget admits (at most 1,000 are counted)."""
-    return _used_up(budget, price)[0]
+def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:
+    """About how many more releases of this price the budget admits, and why no further one; at most 1,000 are
+    counted, and then nothing has run out."""
+    caps, spent = budget.caps, budget.totals
+    left = 0
+    while filters.admits(spent, price, caps):
+        spent = spent.plus(filters.amounts(price, policy=caps.policy))
+        left += 1
+        if left == _MOST_COUNTED:
+            return left, ""
+    return left, _what_runs_out(spent, price, caps)
 
 
-def what_runs_out(budget: Budget, price: accountant.Price) -> str:
-    """Why no further release of this price fits, once as many as do have been made; empty where 1,000 do."""
-    left, spent = _used_up(budget, price)
-    if left >= 1000:
-        return ""
+def _what_runs_out(spent: filters.Totals, price: accountant.Price, caps: filters.Caps) -> str:
     broken: dict[str, set[str]] = {}
-    for shortfall in filters.shortfalls(spent, price, budget.caps):
+    for shortfall in filters.shortfalls(spent, price, caps):
         broken.setdefault(shortfall.branch, set()).add(shortfall.column)
     if any(all(column.endswith("delta") for column in columns) for columns in broken.values()):
         return "The budget’s delta runs out first; releases without a delta still fit."
     return "The budget’s epsilon runs out first."
-
-
-def _used_up(budget: Budget, price: accountant.Price) -> tuple[int, filters.Totals]:
-    """How many releases of this price fit, and what is spent after them."""
-    caps, spent = budget.caps, budget.totals
-    left = 0
-    while left < 1000 and filters.admits(spent, price, caps):
-        spent = spent.plus(filters.amounts(price, policy=caps.policy))
-        left += 1
-    return left, spent
 
 
 def left_after(budget: Budget, price: accountant.Price) -> str:

@@ -157,7 +157,7 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
         "attributes": plan.schema.universe.attributes,
         "cells": planning.cells_text(plan.schema.universe.size),
         "would_leave": spending.after(budget, row.price) if waits and row.price else None,
-        "more": max(0, planning.releases_left(budget, row.price) - 1) if waits and row.price else None,
+        "more": max(0, planning.releases_left(budget, row.price)[0] - 1) if waits and row.price else None,
         **session_words(asked.release, plan),
     }
 

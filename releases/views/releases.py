@@ -318,7 +318,9 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             return redirect("release_detail", release_id=release.pk)
     budget = release.dataset.budget
     epsilon = exact(release.epsilon, field="epsilon")
-    left = planning.releases_left(budget, row.price) - 1 if budget and budget.is_granted and row.price else -1
+    left, runs_out = (
+        planning.releases_left(budget, row.price) if budget and budget.is_granted and row.price else (0, "")
+    )
     context = {
         "form": form,
         "plan": plan,
@@ -329,8 +331,9 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "key": uuid.uuid4(),
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
-        "left_after": max(left, 0) if left >= 0 else None,
-        "runs_out": planning.what_runs_out(budget, row.price) if budget and left >= 0 and row.price else "",
+        # This release is one of those that fit.
+        "left_after": left - 1 if left else None,
+        "runs_out": runs_out if left else "",
         "rules": rules_in_words(plan.schema.universe),
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
