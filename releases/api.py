@@ -388,7 +388,7 @@ def close_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
 
 
 @api.get("/sessions/{uuid:release_id}/transcript")
-def show_transcript(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+def show_transcript(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Every question and answer so far."""
     services.plan_of_session(get_session_for(request, release_id))
     return transcript(request, release_id, form="json")

@@ -72,9 +72,9 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
     for family, half_width, (estimate, lower, upper) in intervals:
         cells = family.cells(universe)
-        query.append(pa.repeat(pa.scalar(_guarded(family.title(universe))), cells))
+        query.append(pa.repeat(pa.scalar(guarded(family.title(universe))), cells))
         columns = zip(*family.labels(universe), strict=True)
-        filled = {name: list(map(_guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
+        filled = {name: list(map(guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
         for name in used:
             labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
         places = _DECIMALS if isinstance(workload, Workload) else _places(half_width)
@@ -86,7 +86,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     for name in used:
         table[_apart(name)] = pa.chunked_array(labels[name])
     if result.chosen:
-        table["answer"] = pa.array(map(_guarded, result.chosen), pa.string())
+        table["answer"] = pa.array(map(guarded, result.chosen), pa.string())
         if values := result.notes.get("values"):
             table["value"] = pa.array(values, pa.int64())
         return pa.table(table)
@@ -112,7 +112,7 @@ def synthetic_table(universe: Universe, records: Records) -> pa.Table:
         if attribute.is_numeric:
             columns[attribute.name] = values
         else:
-            names = pa.array([_guarded(category) for category in attribute.categories], pa.string())
+            names = pa.array([guarded(category) for category in attribute.categories], pa.string())
             columns[attribute.name] = pa.DictionaryArray.from_arrays(values.astype(np.int32), names).cast(pa.string())
     return pa.table(columns)
 
@@ -138,7 +138,7 @@ def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
             # There may be a hundred million rows of many columns.
             return np.clip(found, 0, attribute.size - 1).astype(np.int32)
         # As the file writes them: text that a spreadsheet would run has a mark before it.
-        written = pa.array([_guarded(category) for category in attribute.categories], pa.string())
+        written = pa.array([guarded(category) for category in attribute.categories], pa.string())
         return pa.compute.index_in(column, value_set=written).to_numpy()
 
     def marginal(names: tuple[str, ...]) -> np.ndarray:
@@ -160,11 +160,14 @@ def _write_table(folder: Path, name: str, table: pa.Table) -> None:
     pa.parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
 
 
-def _guarded(text: str) -> str:
+def guarded(text: str) -> str:
     """Text that no spreadsheet takes for a formula. Numbers keep their sign."""
-    if text[:1] in "=@\t\r" or (text[:1] in "+-" and not re.match(NUMBER_GRAMMAR, text.split(" to ")[0])):
-        return "'" + text
-    return text
+    first = text[:1]
+    if first in ("+", "-"):
+        is_formula = not re.match(NUMBER_GRAMMAR, text.split(" to ")[0])
+    else:
+        is_formula = first in ("=", "@") or not first.isprintable()
+    return f"'{text}" if is_formula else text
 
 
 def _apart(name: str) -> str:

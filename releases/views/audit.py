@@ -12,11 +12,12 @@ from django.shortcuts import redirect, render
 
 from releases import audit_log as log
 from releases import ledger, services
+from releases.files import guarded
 from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.review_forms import LogFilterForm
 from releases.views.access import reviewers_only, signed_in
 from releases.views.board import entry_row, filters_of
-from releases.views.exports import csv_response, guarded
+from releases.views.exports import csv_response
 
 PAGE_LENGTH = 50
 

@@ -20,11 +20,12 @@ from releases import audit_log, charts, ledger, services, spending
 from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.filters import CLOSED, Policy
 from releases.engine.privacy import decimal_text
+from releases.files import guarded
 from releases.forms import POLICY_TITLES
 from releases.models import AuditAction, Budget, BudgetAlert, Dataset, LedgerEntry
 from releases.review_forms import BoardFilterForm, FreezeForm
 from releases.views.access import may_decide, reviewers_only, signed_in
-from releases.views.exports import csv_response, guarded
+from releases.views.exports import csv_response
 from releases.views.wizard import protection_text
 
 PAGE_LENGTH = 25

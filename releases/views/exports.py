@@ -8,8 +8,6 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-from releases.services.datasets import FORMULA_STARTS
-
 
 class _Line:
     """What the writer writes to: gives each line back."""
@@ -30,8 +28,3 @@ def csv_response(name: str, heads: Sequence[str], rows: Iterable[Sequence[Any]])
     response = StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
-
-
-def guarded(text: str) -> str:
-    """Text that people chose, so that no spreadsheet takes it for a formula."""
-    return f"'{text}" if text[:1] in FORMULA_STARTS or not text[:1].isprintable() else text

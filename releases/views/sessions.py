@@ -6,10 +6,9 @@ plan and from the transcript alone.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,7 +18,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.paginator import Page, Paginator
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -37,6 +36,7 @@ from releases.receipt import percent, rows_text
 from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
+from releases.views.exports import csv_response
 from releases.views.questions import MOST_TICKED_COLUMNS, column_field, predicate
 from releases.views.wizard import budget_text, protection_text
 
@@ -389,7 +389,7 @@ def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return redirect("release_detail", release_id=live.pk)
 
 
-def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpResponse:
+def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpResponse | StreamingHttpResponse:
     """Every question and answer so far, as CSV or JSON."""
     live = get_session_for(request, release_id)
     if live.release.status not in (ReleaseState.OPEN, ReleaseState.PUBLISHED):
@@ -398,26 +398,20 @@ def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpRe
     if isinstance(plan, HttpResponse):
         return plan
     answers = [_past(each, live, plan.schema.universe) for each in live.answers.order_by("sequence")]
-    if form == "csv":
-        response = HttpResponse(_as_csv(answers), content_type="text/csv; charset=utf-8")
-    else:
-        response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="transcript.{form}"'
     audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
+    if form == "csv":
+        heads = ["number", "question", "query", "estimate", "lower", "upper", "answered"]
+        return csv_response("transcript.csv", heads, _lines(answers))
+    response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
+    response["Content-Disposition"] = 'attachment; filename="transcript.json"'
     return response
 
 
-def _as_csv(answers: list[PastAnswer]) -> str:
-    written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(["number", "question", "query", "estimate", "lower", "upper", "answered"])
+def _lines(answers: list[PastAnswer]) -> Iterator[list[Any]]:
     for each in answers:
         stored = each.stored
-        title = files._guarded(each.title)
-        writer.writerow(
-            [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
-        )
-    return written.getvalue()
+        title = files.guarded(each.title)
+        yield [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
 
 
 def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:

@@ -6,8 +6,6 @@ comes in is a report, never an answer.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import uuid
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from django.contrib.auth.models import Group
 from django.core.paginator import Paginator
 from django.core.signing import BadSignature, Signer
 from django.db.models import Q, QuerySet, Sum
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -33,6 +31,7 @@ from releases.models import AuditAction, Survey, SurveyState
 from releases.services.surveys import BETA
 from releases.survey_forms import SurveyForm
 from releases.views.access import get_own_survey_for, get_survey_for, get_survey_to_answer, signed_in
+from releases.views.exports import csv_response
 
 PAGE_LENGTH = 50
 #: Numbers of respondents for which a draft's page foretells the error.
@@ -284,15 +283,15 @@ def _remembering(response: HttpResponse, survey: Survey) -> HttpResponse:
 
 
 @login_not_required
-def reports_csv(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
+def reports_csv(request: HttpRequest, survey_id: uuid.UUID) -> StreamingHttpResponse:
     """The randomised reports, with what they are corrected to."""
     survey = _closed_survey_for(request, survey_id)
-    written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(["answer", "reports", "estimate", "lower", "upper"])
-    for each in _estimates(survey):
-        writer.writerow([files._guarded(each.answer), each.reports, each.estimate, each.lower, each.upper])
-    return _download(request, survey, written.getvalue(), name="reports.csv", kind="text/csv; charset=utf-8")
+    heads = ["answer", "reports", "estimate", "lower", "upper"]
+    rows = [
+        [files.guarded(each.answer), each.reports, each.estimate, each.lower, each.upper] for each in _estimates(survey)
+    ]
+    _record_download(request, survey, name="reports.csv")
+    return csv_response("reports.csv", heads, rows)
 
 
 @login_not_required
@@ -300,7 +299,10 @@ def receipt_json(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     """All that is needed to judge the result and to work it out again."""
     survey = _closed_survey_for(request, survey_id)
     text = json.dumps(survey.result, indent=2, ensure_ascii=False) + "\n"
-    return _download(request, survey, text, name="receipt.json", kind="application/json")
+    _record_download(request, survey, name="receipt.json")
+    response = HttpResponse(text, content_type="application/json")
+    response["Content-Disposition"] = 'attachment; filename="receipt.json"'
+    return response
 
 
 def _closed_survey_for(request: HttpRequest, survey_id: uuid.UUID) -> Survey:
@@ -310,9 +312,6 @@ def _closed_survey_for(request: HttpRequest, survey_id: uuid.UUID) -> Survey:
     return survey
 
 
-def _download(request: HttpRequest, survey: Survey, text: str, *, name: str, kind: str) -> HttpResponse:
+def _record_download(request: HttpRequest, survey: Survey, *, name: str) -> None:
     reader = signed_in(request) if request.user.is_authenticated else None
     audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=survey, detail=name)
-    response = HttpResponse(text, content_type=kind)
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
