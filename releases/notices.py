@@ -1,7 +1,7 @@
 """Notices: what waits for a reviewer, what was decided, what has ended. On people's own page, and by e-mail.
 
 tell           in the transaction of what it tells: one row for each person, and one for the organisation's addresses
-send_waiting   after the commit, and again by every worker: claims each row and sends its e-mail
+send_waiting   a worker, every few seconds: claims each row and sends its e-mail; nobody waits for a mail server
 settle         what asked for a decision is put away once there is one
 
 They say titles, states, amounts asked and granted, and what a reviewer wrote; never anything from a table. Pages are
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db import transaction
 from django.utils import timezone
 
 from releases.models import (
@@ -117,7 +116,6 @@ def tell(people: Iterable[User], *, title: str, text: str, path: str, addresses:
     Notice.objects.bulk_create(
         Notice(**row, title=heading, text=text, path=path, sent_at=None if row["addresses"] else now) for row in rows
     )
-    transaction.on_commit(send_waiting, robust=True)
 
 
 def settle(path: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import Group, User
 
-from releases import services
+from releases import notices, services
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 
@@ -206,3 +207,15 @@ def make_survey(alice, group):
 def write_json(path: Path, value) -> Path:
     path.write_text(json.dumps(value))
     return path
+
+
+@pytest.fixture
+def worker_round():
+    """What is done within is followed by a round of a worker, which sends the e-mails."""
+
+    @contextmanager
+    def followed():
+        yield
+        notices.send_waiting()
+
+    return followed

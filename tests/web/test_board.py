@@ -40,10 +40,10 @@ def spend(make_draft, alice):
 
 
 @pytest.fixture
-def on_commit(django_capture_on_commit_callbacks):
+def told(worker_round):
     # What was told when the budget was granted is not looked at here.
     Notice.objects.all().delete()
-    return lambda: django_capture_on_commit_callbacks(execute=True)
+    return worker_round
 
 
 # --- the bar ----------------------------------------------------------------------------------------------------------
@@ -264,11 +264,11 @@ def test_staff_outside_the_reviewing_group_cannot_freeze(dataset, group, as_, so
 # --- alerts -----------------------------------------------------------------------------------------------------------
 
 
-def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend, on_commit, settings):
+def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend, told, settings):
     settings.ALERT_ADDRESSES = ["privacy@example.org"]
     said = []
     for epsilon in ("0.999999", "0.000001", "0.2", "0.3", "0.1", "0.4"):
-        with on_commit():
+        with told():
             spend(dataset, epsilon)
         said.append(len(mail.outbox))
     for reader in ("alice@example.org", "privacy@example.org"):
@@ -280,8 +280,8 @@ def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend,
     assert said == [0, 2, 2, 2, 4, 6]
 
 
-def test_one_large_release_sends_one_e_mail(dataset, spend, on_commit):
-    with on_commit():
+def test_one_large_release_sends_one_e_mail(dataset, spend, told):
+    with told():
         spend(dataset, "1.7")
     assert [message.subject for message in mail.outbox] == ["80% of the budget is spent: Survey"]
     assert sorted(BudgetAlert.objects.values_list("percent", flat=True)) == [50, 80]
@@ -303,15 +303,15 @@ def test_alerts_stand_on_the_board_for_the_budget_s_present_size(dataset, spend,
     assert "Largely spent" not in words(as_(sofia).get("/review/budgets/"))
 
 
-def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, on_commit):
+def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, told):
     Budget.objects.update(name="Survey\nBcc: all@example.org")
-    with on_commit():
+    with told():
         spend(dataset, "1")
     assert mail.outbox[0].subject == "50% of the budget is spent: Survey Bcc: all@example.org"
 
 
-def test_a_reviewer_who_is_nobody_s_owner_is_not_written_to(dataset, spend, on_commit):
+def test_a_reviewer_who_is_nobody_s_owner_is_not_written_to(dataset, spend, told):
     person("tess", is_staff=True)
-    with on_commit():
+    with told():
         spend(dataset, "1")
     assert mail.outbox[0].to == ["alice@example.org"]

@@ -9,18 +9,13 @@ import pytest
 from django.core import mail
 from django.urls import reverse
 
-from releases import notices, services
+from releases import notices, services, tasks
 from releases.engine.filters import Policy
 from releases.models import LedgerEntry, Notice, Organisation, Release
 from tests.web.conftest import CSV, person
 from tests.web.pages import inline_code, words
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def on_commit(django_capture_on_commit_callbacks):
-    return lambda: django_capture_on_commit_callbacks(execute=True)
 
 
 @pytest.fixture
@@ -53,14 +48,14 @@ def ask(dataset, alice):
 
 
 def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
-    make_dataset, alice, sofia, on_commit, settings
+    make_dataset, alice, sofia, worker_round, settings
 ):
     settings.ALERT_ADDRESSES = ["privacy@example.org"]
     settings.SITE_ADDRESS = "https://statistics.example.org"
     rita = person("rita", is_staff=True)
     person("gone", is_staff=True, is_active=False)
     dataset = make_dataset(epsilon="")
-    with on_commit():
+    with worker_round():
         request = ask(dataset, alice)
     text = mail.outbox[0].body
     assert sent() == [
@@ -72,17 +67,17 @@ def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
 
 
 def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
-    make_dataset, group, alice, bob, sofia, on_commit
+    make_dataset, group, alice, bob, sofia, worker_round
 ):
     Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
     dataset = make_dataset(epsilon="")
-    with on_commit():
+    with worker_round():
         ask(dataset, alice)
     assert [to for to, _ in sent()] == [[bob.email]]
 
 
-def test_a_release_to_review_is_told_with_a_link_to_it(reviewed, sofia, on_commit):
-    with on_commit():
+def test_a_release_to_review_is_told_with_a_link_to_it(reviewed, sofia, worker_round):
+    with worker_round():
         request = reviewed()
     message = mail.outbox[-1]
     assert message.to == [sofia.email]
@@ -90,14 +85,14 @@ def test_a_release_to_review_is_told_with_a_link_to_it(reviewed, sofia, on_commi
     assert reverse("release_request", args=[request.pk]) in message.body
 
 
-def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_dataset, alice, sofia, on_commit):
+def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_dataset, alice, sofia, worker_round):
     rita = person("rita", is_staff=True)
     Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
     dataset = make_dataset(epsilon="")
-    with on_commit():
+    with worker_round():
         request = ask(dataset, alice)
     sent()
-    with on_commit():
+    with worker_round():
         services.approve_request(request=request, by=sofia, epsilon="2")
     assert "sofia approved epsilon 2; a second reviewer has to approve it too." in mail.outbox[0].body
     assert sent() == [([rita.email], "To approve as the second: a budget of epsilon 3 for Survey")]
@@ -126,8 +121,8 @@ def test_what_is_decided_or_taken_back_no_longer_asks_the_reviewers(reviewed, ma
         ("ask_back_request", {"note": "Why?"}, "Asked back", "Nothing is spent.\nThe reviewer wrote: Why?"),
     ],
 )
-def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, on_commit, verb, given, title, text):
-    with on_commit():
+def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worker_round, verb, given, title, text):
+    with worker_round():
         getattr(services, verb)(request=asked, by=sofia, **given)
     message = mail.outbox[-1]
     assert message.to == [alice.email]
@@ -136,9 +131,9 @@ def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, on_co
     assert reverse("dataset_detail", args=[asked.budget.datasets.get().pk]) in message.body
 
 
-def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, on_commit):
+def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, worker_round):
     request = reviewed()
-    with on_commit():
+    with worker_round():
         services.approve_release(request=request, by=sofia, epsilon="1.5")
     text = mail.outbox[-1].body
     assert "It is a draft again, with that epsilon. Confirm it, and no further review is needed." in text
@@ -151,22 +146,22 @@ def test_who_decides_their_own_request_is_told_nothing(make_dataset, sofia):
     assert not Notice.objects.exists()
 
 
-def test_a_published_release_is_told_to_who_submitted_it(queued, alice, on_commit):
-    with on_commit():
+def test_a_published_release_is_told_to_who_submitted_it(queued, alice, worker_round):
+    with worker_round():
         assert services.execute_release(release_id=queued.pk)
     assert mail.outbox[-1].to == [alice.email]
     assert mail.outbox[-1].subject == "Published: Release 1"
     assert reverse("release_detail", args=[queued.pk]) in mail.outbox[-1].body
 
 
-def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, on_commit, monkeypatch, settings):
+def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, worker_round, monkeypatch, settings):
     def broken(*arguments, **options):
         raise RuntimeError("17 rows have age 30")
 
     Notice.objects.all().delete()
     monkeypatch.setattr("releases.services.execution._run", broken)
     for _ in range(settings.MOST_ATTEMPTS):
-        with on_commit():
+        with worker_round():
             assert not services.execute_release(release_id=queued.pk)
     assert [subject for to, subject in sent() if to == [alice.email]] == ["Failed: Release 1"]
     assert "17" not in Notice.objects.get(title="Failed: Release 1").text
@@ -195,13 +190,13 @@ def test_neighbouring_tables_are_told_of_in_the_same_words(make_dataset, make_qu
 # --- sent once --------------------------------------------------------------------------------------------------------
 
 
-def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, alice, on_commit, monkeypatch):
+def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, alice, worker_round, monkeypatch):
     def refuse(*arguments):
         raise ConnectionRefusedError
 
     Notice.objects.all().delete()
     monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", refuse)
-    with on_commit():
+    with worker_round():
         services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert LedgerEntry.objects.filter(kind="charge").exists(), "the charge does not depend on the mail server"
     assert Notice.objects.filter(sent_at=None).count() == 1
@@ -209,6 +204,17 @@ def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, al
     assert notices.send_waiting() == 1
     assert notices.send_waiting() == 0
     assert sent() == [([alice.email], "50% of the budget is spent: Survey")]
+
+
+def test_no_page_waits_for_the_mail_server_and_a_worker_s_round_writes_to_it(
+    asked, sofia, django_capture_on_commit_callbacks
+):
+    Notice.objects.all().delete()
+    with django_capture_on_commit_callbacks(execute=True):
+        notices.tell([sofia], title="One", text="Something.", path="/")
+    assert mail.outbox == []
+    tasks._reconcile()
+    assert sent() == [([sofia.email], "One")]
 
 
 def test_what_another_worker_claims_in_between_is_not_sent_twice(sofia, asked, monkeypatch):
@@ -246,9 +252,9 @@ def test_an_address_that_the_server_refuses_does_not_hold_up_the_others(
     assert notices.send_waiting() == int(tried_again)
 
 
-def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, on_commit):
+def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
     Release.objects.update(title="Tables\nBcc: all@example.org")
-    with on_commit():
+    with worker_round():
         assert services.execute_release(release_id=queued.pk)
     assert mail.outbox[-1].subject == "Published: Tables Bcc: all@example.org"
 
