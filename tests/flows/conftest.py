@@ -22,6 +22,28 @@ ACCOUNTS = f"""
         person.save()
 """
 
+#: To be formatted with a title and a folder: a dataset of alice's with a budget, of a population of its own.
+GRANTED = """
+    from pathlib import Path
+    from releases import services
+    from releases.engine.filters import Policy
+    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+
+    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
+    source = Path({folder!r}) / "people.csv"
+    source.write_text("person,age,sex\\n" + "".join(
+        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
+    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
+    services.declare_universe(dataset=dataset, columns=[
+        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
+        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
+    ])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+    services.approve_request(request=asked, by=sofia)
+"""
+
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory):

@@ -10,32 +10,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE, RELEASE_PATIENCE
-from tests.flows.conftest import PASSWORD
+from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
 
-DATASET = """
+DATASET = (
+    GRANTED
+    + """
     from django.contrib.auth.models import Group
-    from pathlib import Path
-    from releases import services
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-
-    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
-    source = Path({folder!r}) / "people.csv"
-    source.write_text("person,age,sex\\n" + "".join(
-        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
-    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
-    services.declare_universe(dataset=dataset, columns=[
-        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
-        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
-    ])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
-        dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
-    services.approve_request(request=asked, by=sofia)
     answer = str(dataset.pk)
 """
+)
 
 
 @pytest.fixture
