@@ -71,6 +71,31 @@ def laplace_epsilon(*, noise_multiplier: Fraction) -> Fraction:
     return 1 / noise_multiplier
 
 
+@lru_cache(maxsize=256)
+def laplace_passes(*, scale: Fraction, probability: Fraction) -> int:
+    """The least k >= 1 with Pr[X >= k] = e^(-k/t) / (1 + e^(-1/t)) <= probability, certified; X discrete Laplace of
+    scale t.
+
+    Raises:
+        InvalidInput: the scale or the probability is not above 0.
+    """
+    _check_positive("scale", scale)
+    _check_positive("probability", probability)
+    one = intervals().exp(enclose(-1 / scale))
+
+    def holds(k: int) -> bool:
+        return above(intervals().exp(enclose(-k / scale)) / (1 + one)) <= probability
+
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
 # Gaussian, in rho
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -38,6 +38,10 @@ class Counts(Protocol):
         """How many rows have each combination of values of the named attributes."""
         ...
 
+    def texts(self, name: str) -> Texts:
+        """How many rows have each text in a categorical column, as it stands in the table, declared or not."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
@@ -50,6 +54,21 @@ class Tally:
     """
 
     values: tuple[NDArray[np.int64], ...]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """Distinct texts of one column, and how many rows have each. Exact, and as private as the table.
+
+    A row counts unless it is empty there, or the declared rule of another column drops it.
+
+    Attributes:
+        texts: without spaces around them, none empty, in no order.
+        counts: how many rows, above 0.
+    """
+
+    texts: NDArray[np.object_]
     counts: NDArray[np.int64]
 
 
@@ -90,6 +109,12 @@ class Histogram:
         )
         return Tally(values=values, counts=table[cells])
 
+    def texts(self, name: str) -> Texts:
+        """Categories alone: a row that a catch-all took in has its name here."""
+        counts = self.marginal((name,))
+        labels = np.array(self.universe[name].labels, dtype=object)
+        return Texts(texts=labels[counts > 0], counts=counts[counts > 0])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
@@ -98,10 +123,12 @@ class Rows:
     Attributes:
         universe: declares the columns.
         columns: for each attribute its values, coded as in `Tally`.
+        written: for a categorical attribute what stands in the table, where that is not always the category.
     """
 
     universe: Universe
     columns: dict[str, NDArray[np.int64]]
+    written: dict[str, NDArray[np.object_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if set(self.columns) != set(self.universe.names):
@@ -120,6 +147,13 @@ class Rows:
         stacked = np.stack([self.columns[name] for name in names])
         values, counts = np.unique(stacked, axis=1, return_counts=True)
         return Tally(values=tuple(values), counts=counts.astype(np.int64))
+
+    def texts(self, name: str) -> Texts:
+        written = self.written.get(name)
+        if written is None:
+            written = np.array(self.universe[name].labels, dtype=object)[self.columns[name]]
+        texts, counts = np.unique(written, return_counts=True)
+        return Texts(texts=texts, counts=counts.astype(np.int64))
 
 
 def _bins_of_values(attribute: Attribute, values: NDArray[np.int64]) -> NDArray[np.int64]:

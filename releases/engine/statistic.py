@@ -58,6 +58,8 @@ class Statistic(ABC):
     kind: ClassVar[str]
     #: Whether the answer is chosen from a list (a category, a value, above or below) rather than measured.
     is_choice: ClassVar[bool] = False
+    #: Whether it is a list of chosen things whose length is an answer too.
+    is_open: ClassVar[bool] = False
     attributes: tuple[str, ...]
 
     @abstractmethod
@@ -216,6 +218,23 @@ class Range(Statistic):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Categories(Statistic):
+    """Values of a categorical column that are not declared as its categories and that many rows have: which there are,
+    not how many rows have each.
+    """
+
+    kind: ClassVar[str] = "categories"
+    is_choice: ClassVar[bool] = True
+    is_open: ClassVar[bool] = True
+
+    def parts(self, universe: Universe) -> tuple[Part, ...]:
+        return (Part(name=f"values of {self.attributes[0]} that are not declared", rows=self.attributes),)
+
+    def to_json(self, universe: Universe) -> dict[str, Any]:
+        return {self.kind: self.attributes[0]}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Threshold(Statistic):
     """A stream of counts, each asked in turn: is it above a public threshold? It stops after `answers` times yes.
 
@@ -329,6 +348,13 @@ def _read_range(value: object, universe: Universe) -> Statistic:
     return Range(attributes=names, inside=inside)
 
 
+def _read_categories(value: object, universe: Universe) -> Statistic:
+    names = _names([value], universe, field="categories")
+    if universe[names[0]].is_numeric:
+        raise InvalidInput("categories", names[0], "must be a categorical column")
+    return Categories(attributes=names)
+
+
 def _read_threshold(value: object, universe: Universe) -> Statistic:
     fields = _fields(value, {"counts", "above", "answers"}, field="threshold")
     predicates = _predicates(fields.get("counts"), universe, field="threshold.counts")
@@ -365,6 +391,7 @@ _READERS = {
     "median": _read_median,
     "quantile": _read_quantile,
     "range": _read_range,
+    "categories": _read_categories,
     "threshold": _read_threshold,
     "survey": _read_survey,
     "largest_error": _read_largest_error,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import MOST_DENSE_CELLS, Tally
+from releases.engine.histogram import MOST_DENSE_CELLS, Tally, Texts
 from releases.engine.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe
 
 if TYPE_CHECKING:
@@ -105,6 +105,21 @@ class TableCounts:
             counts=found.column("rows").to_numpy().astype(np.int64),
         )
 
+    def texts(self, name: str) -> Texts:
+        """How many rows have each text, declared or not: the column's own rule drops none, that of any other does."""
+        rows, own = coded(self.table, self.schema), self.universe.axis(name)
+        others = [_code(axis) for axis, each in enumerate(self.universe.attributes) if axis != own and each.may_drop]
+        text = rows[_text(own)]
+        rows = rows.filter([text.notnull(), *(rows[code].notnull() for code in others)])
+        if self.schema.unit.kind == "person":
+            # Rows of one text are interchangeable. Hashed, no place in the alphabet is preferred.
+            rows = _bound_contributions(rows, [rows[_text(own)].hash(), rows[_text(own)]], self.schema)
+        found = _run(rows.group_by(text=rows[_text(own)]).aggregate(rows=lambda each: each.count()))
+        return Texts(
+            texts=found.column("text").to_numpy(),
+            counts=found.column("rows").to_numpy().astype(np.int64),
+        )
+
     def _bounded_rows(self) -> ir.Table:
         """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
         rows = coded(self.table, self.schema)
@@ -112,7 +127,7 @@ class TableCounts:
         rows = rows.filter([rows[code].notnull() for code in codes])
         if self.schema.unit.kind == "row":
             return rows
-        return _bound_contributions(rows, codes, self.schema)
+        return _bound_contributions(rows, _scrambled(rows, self.universe), self.schema)
 
 
 def check_columns(columns: tuple[str, ...], schema: Schema) -> None:
@@ -130,12 +145,17 @@ def check_columns(columns: tuple[str, ...], schema: Schema) -> None:
 
 
 def coded(table: ir.Table, schema: Schema) -> ir.Table:
-    """The declared columns as bin numbers (null: the row does not count), and the id column as text."""
+    """The declared columns as bin numbers (null: the row does not count), and the id column as text.
+
+    A row without an id belongs to nobody and is left out.
+    """
     attributes = schema.universe.attributes
     text = {_text(axis): _as_text(table[each.name]) for axis, each in enumerate(attributes)}
     if schema.unit.id_column is not None:
         text["unit_id"] = _as_text(table[schema.unit.id_column])
     rows = table.select(**text)
+    if schema.unit.id_column is not None:
+        rows = rows.filter(rows["unit_id"].notnull())
     numeric = {_number(axis): _as_number(rows[_text(axis)]) for axis, each in enumerate(attributes) if each.is_numeric}
     rows = rows.mutate(**numeric) if numeric else rows
     for axis, attribute in enumerate(attributes):
@@ -206,17 +226,25 @@ def _fixed_point(rows: ir.Table, axis: int, attribute: Attribute) -> ir.IntegerV
     return scaled.clip(lower=float(attribute.lowest), upper=float(attribute.highest)).cast("int64")
 
 
-def _bound_contributions(rows: ir.Table, codes: list[str], schema: Schema) -> ir.Table:
-    """Keep at most `max_rows` rows of each person; rows without an id belong to nobody and do not count.
+def _bound_contributions(rows: ir.Table, order: list[ir.Column], schema: Schema) -> ir.Table:
+    """Keep at most `max_rows` rows of each person, the first in `order`.
 
-    Which rows are kept depends on that person's rows alone, so a neighbour changes nobody else's: they are ordered
-    by a fixed scramble of their values, which favours none, and then by these and their codes. Rows that are alike in
-    all of that are interchangeable; codes alone would leave it to the database which of two numbers in one bin counts.
+    Which rows are kept depends on that person's rows alone, so a neighbour changes nobody else's. Rows that are alike
+    in the whole order must be interchangeable.
     """
     import ibis
 
-    rows = rows.filter(rows["unit_id"].notnull())
-    attributes = schema.universe.attributes
+    ranked = rows.mutate(rank_of_row=ibis.row_number().over(group_by=rows["unit_id"], order_by=order))
+    return ranked.filter(ranked["rank_of_row"] < schema.unit.max_rows)
+
+
+def _scrambled(rows: ir.Table, universe: Universe) -> list[ir.Column]:
+    """By a fixed scramble of a row's values, which favours none, and then by these and their codes: codes alone would
+    leave it to the database which of two numbers in one bin counts.
+    """
+    import ibis
+
+    attributes = universe.attributes
     values = [_fixed_point(rows, axis, attribute) for axis, attribute in enumerate(attributes)]
     scramble = sum(
         (
@@ -225,9 +253,7 @@ def _bound_contributions(rows: ir.Table, codes: list[str], schema: Schema) -> ir
         ),
         start=ibis.literal(0, "int64"),
     )
-    order = [scramble % _SCRAMBLE, *values, *(rows[code] for code in codes)]
-    ranked = rows.mutate(rank_of_row=ibis.row_number().over(group_by=rows["unit_id"], order_by=order))
-    return ranked.filter(ranked["rank_of_row"] < schema.unit.max_rows)
+    return [scramble % _SCRAMBLE, *values, *(rows[_code(axis)] for axis in range(len(attributes)))]
 
 
 def _multiplier(name: str) -> int:

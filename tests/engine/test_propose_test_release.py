@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 from releases.engine import accountant
 from releases.engine.accuracy import Proof
+from releases.engine.calibration import laplace_passes
 from releases.engine.errors import InvalidInput
 from releases.engine.histogram import Rows
 from releases.engine.mechanisms import propose_test_release
@@ -23,7 +24,6 @@ from releases.engine.mechanisms.base import mechanism, plan_from_json
 from releases.engine.mechanisms.propose_test_release import (
     NO_ANSWER,
     distance_of_trimmed_mean,
-    threshold_of_test,
     trimmed_mean,
 )
 from releases.engine.privacy import ApproxDP, PureDP
@@ -146,7 +146,7 @@ def test_the_plain_mean_is_tested_for_its_number_of_rows_alone():
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1, 100), Fraction(7)])
 @pytest.mark.parametrize("delta", [Fraction(1, 20), Fraction(1, 10**6), Fraction(1, 10**12)])
 def test_the_threshold_is_the_least_that_an_unstable_table_passes_with_delta(epsilon, delta):
-    threshold, r = threshold_of_test(epsilon=epsilon, delta=delta), exp(-float(epsilon))
+    threshold, r = laplace_passes(scale=1 / epsilon, probability=delta), exp(-float(epsilon))
     assert r**threshold / (1 + r) <= float(delta)
     assert threshold == 1 or r ** (threshold - 1) / (1 + r) > float(delta)
 

@@ -214,3 +214,69 @@ def test_a_tally_holds_every_value_in_units_of_its_last_place(load):
     tally = TableCounts(load(text), schema(columns=columns)).tally(("wage", "age", "sex"))
     found = sorted(zip(*(values.tolist() for values in tally.values), tally.counts.tolist(), strict=True))
     assert found == [(0, 40, 0, 1), (101, 20, 0, 2), (1049, 18, 1, 1), (8000, 66, 1, 1)]
+
+
+# Texts
+
+SPEAKERS = """id,spoken,age
+p1,Gaelic,20
+p1, Gaelic ,20
+p1,Scots,20
+p2,Scots,99
+p2,,20
+p2,  ,20
+p3,Scots,20
+,Norn,20
+p4,x,
+"""
+TONGUES = [
+    {"name": "spoken", "type": "categorical", "categories": ["Scots", "other"], "outside": "other"},
+    {"name": "age", "type": "integer", "edges": [18, 65], "outside": "drop"},
+]
+
+
+def texts_of(load, text, declared, name="spoken"):
+    found = TableCounts(load(text), declared).texts(name)
+    assert found.counts.dtype == np.int64
+    return dict(zip(found.texts.tolist(), found.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("outside", ["other", "drop"])
+def test_texts_are_counted_declared_or_not_where_no_other_column_drops_their_row(load, outside):
+    columns = [{**TONGUES[0], "outside": outside}, TONGUES[1]]
+    assert texts_of(load, SPEAKERS, schema(columns=columns)) == {"Gaelic": 2, "Scots": 2, "Norn": 1}
+    assert texts_of(load, SPEAKERS, schema(columns=columns[:1])) == {"Gaelic": 2, "Scots": 3, "Norn": 1, "x": 1}
+    assert texts_of(load, "id,spoken,age\n", schema(columns=columns)) == {}
+
+
+def test_texts_of_a_person_are_bounded_and_rows_without_an_id_do_not_count(load):
+    one, two = (schema({"kind": "person", "id": "id", "max_rows": rows}, TONGUES) for rows in (1, 2))
+    assert texts_of(load, SPEAKERS, two)["Scots"] in (1, 2)
+    assert sum(texts_of(load, SPEAKERS, two).values()) == 3
+    # Empty and dropped rows take no place of those that count.
+    assert sum(texts_of(load, SPEAKERS, one).values()) == 2
+    assert "Norn" not in texts_of(load, SPEAKERS, two)
+
+
+def test_which_texts_of_a_person_count_follows_from_that_persons_rows_alone(load):
+    """Whatever their order and whoever else is there; no place in the alphabet is preferred."""
+    declared = schema({"kind": "person", "id": "id", "max_rows": 2}, TONGUES[:1])
+    rows = [f"p{person},{letter}{person % 7}\n" for person in range(60) for letter in "abcdefgh"]
+    found = [
+        texts_of(load, "id,spoken\n" + "".join(order), declared) for order in (rows, rows[::-1], rows[1::2] + rows[::2])
+    ]
+    assert found[0] == found[1] == found[2]
+    assert sum(found[0].values()) == 120
+    assert len({text[0] for text in found[0]}) > 3
+    more = texts_of(load, "id,spoken\n" + "".join([*rows, "q,a0\n", "q,zz\n", "q,zz\n"]), declared)
+    assert sum(more.values()) == 122
+    assert all(more[text] >= count for text, count in found[0].items())
+
+
+def test_texts_of_very_many_categories_are_counted_as_those_of_few(load):
+    codes = [f"c{i:03d}" for i in range(150)]
+    columns = [{"name": "spoken", "type": "categorical", "categories": codes}]
+    text = "spoken\n" + "".join(f"{codes[(7 * i) % 150] if i % 10 else 'zz'}\n" for i in range(400))
+    found = texts_of(load, text, schema(columns=columns))
+    assert found["zz"] == 40
+    assert sum(found.values()) == 400

@@ -42,13 +42,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
-from releases.engine.certified import above, enclose, intervals
+from releases.engine.calibration import laplace_passes
 from releases.engine.errors import InvalidInput
 from releases.engine.events import ApproximateEvent
 from releases.engine.histogram import Counts
@@ -244,29 +243,11 @@ def trimmed_mean(column: SortedColumn, *, trim: int) -> Fraction:
     return Fraction(int(np.dot(column.values.astype(object), kept.astype(object))), left)
 
 
-@lru_cache(maxsize=256)
-def threshold_of_test(*, epsilon: Fraction, delta: Fraction) -> int:
-    """The least T with Pr[X >= T] <= delta, certified; X discrete Laplace of scale 1 / epsilon."""
-    one = intervals().exp(enclose(-epsilon))
-
-    def holds(threshold: int) -> bool:
-        return above(intervals().exp(enclose(-epsilon * threshold)) / (1 + one)) <= delta
-
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
 def _proposal(request: Request, attribute: Attribute) -> Proposal:
     """The curator's, or one from the declared range alone."""
     assert isinstance(request.budget, ApproxDP)
     share = request.budget.epsilon / 2
-    threshold = threshold_of_test(epsilon=share, delta=request.budget.delta)
+    threshold = laplace_passes(scale=1 / share, probability=request.budget.delta)
     typed, trim = request.options["propose"], request.options["trim"]
     is_mean = isinstance(request.statistic, Mean)
     width = attribute.highest - attribute.lowest

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Counts, Rows, Tally
+from releases.engine.histogram import Counts, Rows, Tally, Texts
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
 from releases.engine.result import Result
@@ -38,7 +38,7 @@ class Remembered:
     def __init__(self, rows: Rows) -> None:
         self.universe = rows.universe
         self._rows = rows
-        self._marginal, self._tally = cache(rows.marginal), cache(rows.tally)
+        self._marginal, self._tally, self._texts = cache(rows.marginal), cache(rows.tally), cache(rows.texts)
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         return self._marginal(names)
@@ -46,13 +46,26 @@ class Remembered:
     def tally(self, names: tuple[str, ...]) -> Tally:
         return self._tally(names)
 
+    def texts(self, name: str) -> Texts:
+        return self._texts(name)
+
     def histogram(self) -> NDArray[np.int64]:
         return self._marginal(self.universe.names)
 
 
 def rows_of(universe: Universe, table: Table) -> Rows:
+    """A table in memory. A code beyond those of a column's categories is a text that its catch-all takes in."""
     stacked = np.array(list(table), dtype=np.int64).reshape(len(table), len(universe.names))
-    return Rows(universe=universe, columns=dict(zip(universe.names, stacked.T.copy(), strict=True)))
+    columns = dict(zip(universe.names, stacked.T.copy(), strict=True))
+    written = {}
+    for attribute in universe.attributes:
+        codes = columns[attribute.name]
+        if not attribute.is_numeric and (codes >= attribute.size).any():
+            texts = [*attribute.categories, *(f"text {code}" for code in range(attribute.size, int(codes.max()) + 1))]
+            written[attribute.name] = np.array(texts, dtype=object)[codes]
+            caught = attribute.categories.index(attribute.outside)
+            columns[attribute.name] = np.where(codes < attribute.size, codes, caught)
+    return Rows(universe=universe, columns=columns, written=written)
 
 
 def counts_of(universe: Universe, table: Table) -> Counts:
@@ -301,6 +314,7 @@ _A_CHOICE = Case(
 )
 _LOW_AND_HIGH_3 = [(0,)] * 3 + [(2,)] * 3
 _LOW_AND_HIGH = [(0,)] * 40 + [(1000,)] * 40
+_MANY = [(3,)] * 16
 _ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
 
 #: By the mechanism's name.
@@ -345,6 +359,18 @@ CASES: dict[str, Case] = {
             weakened=TENTH,
         ),
         budget=PURE_2,
+    ),
+    # Around its threshold, which is 8 where rows come and go and 15 where they are replaced: one row more makes a value
+    # likelier to be found, and one row changed makes the other rarer too. The third is what the bound is about.
+    "stable-histogram": Case(
+        columns=[{"name": "town", "type": "categorical", "categories": ["other"], "outside": "other"}],
+        queries=[{"categories": "town"}],
+        pairs=_pairs(
+            add_remove=([(1,)] * 7, [(1,)] * 8),
+            replace=([*_MANY, *[(1,)] * 15, *[(2,)] * 14], [*_MANY, *[(1,)] * 14, *[(2,)] * 15]),
+            look_at=chosen,
+        ),
+        budget=ApproxDP(epsilon=Fraction(2), delta=Fraction(1, 10**6)),
     ),
     "exponential-metric": _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates)

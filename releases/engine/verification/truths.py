@@ -17,6 +17,7 @@ from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan
 from releases.engine.result import Result
 from releases.engine.statistic import (
+    Categories,
     LargestCount,
     Mean,
     MostCommon,
@@ -180,6 +181,15 @@ def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:
     )
 
 
+def common_values_are_found(plan: Plan, result: Result, rows: Rows) -> bool:
+    """The first of the values that are said to be found, and nothing that does not occur."""
+    (name,), least = _asked(plan).attributes, result.bound.alpha
+    found, declared = rows.texts(name), rows.universe[name].categories
+    held = dict(zip(found.texts, found.counts.tolist(), strict=True))
+    common = sorted(text for text in held if held[text] >= least and text not in declared)
+    return set(result.chosen) <= set(held) and (not common or common[0] in result.chosen)
+
+
 def _rank_is_near(values: Floats, answer: float, wanted: float, width: float) -> bool:
     """Whether some rank that the answer has is within so many rows of the one wanted."""
     below, up_to = (values < answer - 1e-9).sum(), (values < answer + 1e-9).sum()
@@ -216,5 +226,6 @@ HOLDS: dict[type[Statistic], Holds] = {
     LargestCount: the_predicate_is_near_the_best,
     Quantile: the_quantile_is_near,
     Range: both_ends_are_near,
+    Categories: common_values_are_found,
     Threshold: no_comparison_is_far_off,
 }

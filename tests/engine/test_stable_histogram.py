@@ -1,0 +1,337 @@
+"""Values above a threshold: the threshold against its definition, exact privacy of small neighbours, what is said.
+
+Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import exp
+
+import numpy as np
+import pytest
+from mpmath import mp
+from scipy.stats import binom
+
+from releases.engine import accountant
+from releases.engine.accuracy import Proof
+from releases.engine.errors import InvalidInput
+from releases.engine.events import ApproximateEvent
+from releases.engine.histogram import Histogram, Rows, Texts
+from releases.engine.mechanisms import stable_histogram
+from releases.engine.mechanisms.stable_histogram import scale_of, threshold_of
+from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.randomness import StreamRandomness
+from releases.engine.universe import Schema
+from releases.engine.verification.recording import record
+from releases.engine.workload import read_question
+from tests.engine.goodness import p_value
+from tests.engine.telling import FALSE_ALARM, RELATIONS, planned, table
+
+TOWN = [{"name": "town", "type": "categorical", "categories": ["other"], "outside": "other"}]
+ASKED = {"categories": "town"}
+both = pytest.mark.parametrize("neighbours", RELATIONS)
+
+
+def person(rows):
+    return {"kind": "person", "id": "who", "max_rows": rows}
+
+
+def plan_of(neighbours="add_remove", *, epsilon="1", delta="1/1000000", rows=1, columns=TOWN, **more):
+    budget = ApproxDP(epsilon=Fraction(epsilon), delta=Fraction(delta))
+    unit = person(rows) if rows > 1 else None
+    return planned("stable-histogram", columns, ASKED, neighbours, budget=budget, unit=unit, **more)
+
+
+class Held:
+    """Counts of one column of texts."""
+
+    def __init__(self, plan, **held):
+        self.universe = plan.schema.universe
+        self._texts = Texts(
+            texts=np.array(list(held), dtype=object), counts=np.array(list(held.values()), dtype=np.int64)
+        )
+
+    def texts(self, name):
+        assert name == "town"
+        return self._texts
+
+
+def passes(count, *, threshold, scale):
+    """Pr[count + Z >= threshold], by the definition of the law; nothing is drawn for a value that nobody has."""
+    if count == 0:
+        return 0.0
+    away, r = threshold - count, exp(-1 / scale)
+    return r**away / (1 + r) if away >= 1 else 1 - r ** (1 - away) / (1 + r)
+
+
+# The threshold
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 100])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(20)])
+@pytest.mark.parametrize("delta", [Fraction(2, 5), Fraction(1, 20), Fraction(1, 10**6), Fraction(1, 10**15)])
+def test_the_threshold_is_the_least_at_which_what_one_unit_alone_has_is_named_as_seldom_as_claimed(
+    rows, epsilon, delta
+):
+
+    def named(threshold, t):
+        """Of a unit's rows on as many new values, and of all of them on one."""
+        one, all_of_them = (mp.exp(-(threshold - count) / t) / (1 + mp.exp(-1 / t)) for count in (1, rows))
+        return max(rows * one, all_of_them)
+
+    for scale in (rows / epsilon, 2 * rows / epsilon):
+        found = threshold_of(rows=rows, scale=scale, delta=delta)
+        assert found > rows
+        with mp.workdps(50):
+            t = mp.mpf(scale.numerator) / scale.denominator
+            allowed = min(mp.mpf(delta.numerator) / delta.denominator, 1 / (t + 1))
+            assert named(found, t) <= allowed
+            assert found == rows + 1 or named(found - 1, t) > allowed
+
+
+@both
+def test_the_noise_has_the_scale_of_all_that_a_unit_moves(neighbours):
+    schema = plan_of(neighbours, rows=3).schema
+    assert scale_of(schema, epsilon=Fraction(1, 2)) == (6 if neighbours == "add_remove" else 12)
+
+
+def test_no_spread_of_a_units_rows_over_new_values_is_named_more_often_than_the_two_extremes():
+    """The sum over values is what the union bound bounds the probability by."""
+    for rows, scale in product((2, 3, 5), (0.5, 2.0, 9.0)):
+        threshold = rows + 2
+        one, whole = (passes(count, threshold=threshold, scale=scale) for count in (1, rows))
+        spreads = [each for each in product(range(rows + 1), repeat=rows) if 0 < sum(each) <= rows]
+        worst = max(sum(passes(count, threshold=threshold, scale=scale) for count in each) for each in spreads)
+        assert worst == pytest.approx(max(rows * one, whole), rel=1e-12)
+
+
+# Privacy
+
+VALUES = 3
+
+
+def law(counts, *, threshold, scale):
+    """The probability of every set of values given out."""
+    chances = [passes(count, threshold=threshold, scale=scale) for count in counts]
+    return np.array(
+        [
+            np.prod([chance if is_in else 1 - chance for chance, is_in in zip(chances, which, strict=True)])
+            for which in product((False, True), repeat=VALUES)
+        ]
+    )
+
+
+def units(rows):
+    """What one unit may have: up to so many rows on the values."""
+    for size in range(rows + 1):
+        for values in combinations_with_replacement(range(VALUES), size):
+            yield np.bincount(values, minlength=VALUES)
+
+
+def worst_delta(neighbours, *, rows, epsilon, threshold, scale, fewest=0):
+    """The largest Pr[M(D') in E] - e^epsilon Pr[M(D) in E] over all neighbours of up to three values, whatever E is.
+
+    Each value has at least so many rows that are not the unit's.
+    """
+    worst = 0.0
+    for others in combinations_with_replacement(range(fewest, threshold + 2), VALUES):
+        laws = [law(np.array(others) + unit, threshold=threshold, scale=scale) for unit in units(rows)]
+        for position, (one, other) in enumerate(product(laws, laws)):
+            is_neighbour = neighbours == "replace" or 0 in divmod(position, len(laws))
+            if is_neighbour:
+                worst = max(worst, np.maximum(other - exp(epsilon) * one, 0).sum())
+    return worst
+
+
+#: Epsilon, delta and the rows of a unit; where one row less of a threshold breaks the claim under either relation.
+CLAIMS = [("1", "1/10", 1, True), ("1", "9/100", 2, False), ("3", "1/20", 2, True), ("1/2", "2/5", 1, False)]
+
+
+@both
+@pytest.mark.parametrize(("epsilon", "delta", "rows", "is_tight"), CLAIMS)
+def test_the_exact_law_keeps_the_claim_for_all_neighbours_and_less_does_not(neighbours, epsilon, delta, rows, is_tight):
+    plan = plan_of(neighbours, epsilon=epsilon, delta=delta, rows=rows)
+    claimed = {"rows": rows, "epsilon": float(Fraction(epsilon))}
+    threshold, scale, delta = plan.threshold, float(plan.scale), float(plan.budget.delta)
+    assert worst_delta(neighbours, **claimed, threshold=threshold, scale=scale) <= delta * (1 + 1e-9)
+    if is_tight:
+        assert worst_delta(neighbours, **claimed, threshold=threshold - 1, scale=scale) > delta
+    # Of values that others have too the noise alone takes care, and nine tenths of it would not.
+    assert worst_delta(neighbours, **claimed, threshold=threshold, scale=scale, fewest=1) < 1e-12
+    assert worst_delta(neighbours, **claimed, threshold=threshold, scale=0.9 * scale, fewest=1) > 1e-3
+
+
+def test_new_values_of_one_unit_are_counted_together():
+    """Two rows on two new values: the threshold for one of them alone would be too low."""
+    plan = plan_of(epsilon="1", delta="9/100", rows=2)
+    scale = float(plan.scale)
+    one = passes(1, threshold=plan.threshold, scale=scale)
+    assert 1 - (1 - one) ** 2 <= 0.09
+    too_low = threshold_of(rows=1, scale=plan.scale, delta=Fraction(9, 100)) + 1
+    assert too_low == plan.threshold - 1
+    assert 1 - (1 - passes(1, threshold=too_low, scale=scale)) ** 2 > 0.09
+
+
+@both
+def test_a_value_that_one_row_alone_has_is_named_as_often_as_delta_says_and_no_more(neighbours):
+    """4,000 runs; each assertion fails by chance with probability below 1e-6."""
+    plan = plan_of(neighbours, epsilon="1", delta="1/20")
+    held, rng = Held(plan, rare=1), StreamRandomness(b"rare values")
+    named = sum("rare" in plan.run(held, rng=rng).chosen for _ in range(4000))
+    chance = passes(1, threshold=plan.threshold, scale=float(plan.scale))
+    assert chance <= 0.05
+    assert binom.ppf(FALSE_ALARM, 4000, chance) <= named <= binom.isf(FALSE_ALARM, 4000, chance)
+
+
+@both
+def test_a_run_has_the_law_of_its_plan_and_not_that_of_another_scale(neighbours):
+    plan, names, runs = plan_of(neighbours, epsilon="1/2", delta="1/100"), "abcdef", 4000
+    held = {name: plan.threshold + 2 * step - 5 for step, name in enumerate(names)}
+    counts, rng = Held(plan, **held), StreamRandomness(b"law of values")
+    drawn = [plan.run(counts, rng=rng).chosen for _ in range(runs)]
+
+    def likely(scale):
+        """The smallest of the values' tests of how often each was given out."""
+        tests = []
+        for name, count in held.items():
+            chance = passes(count, threshold=plan.threshold, scale=scale)
+            seen = sum(name in chosen for chosen in drawn)
+            tests.append(p_value(np.array([seen, runs - seen]), np.array([chance, 1 - chance])))
+        return min(tests)
+
+    scale = float(plan.scale)
+    assert likely(scale) > FALSE_ALARM / len(names)
+    assert likely(scale / 1.5) < FALSE_ALARM / len(names)
+    assert likely(scale * 1.5) < FALSE_ALARM / len(names)
+
+
+@both
+def test_neighbours_get_the_same_draws_and_values_are_given_out_in_order_whatever_that_of_the_table(neighbours):
+    plan = plan_of(neighbours)
+    held = {"Oban": 60, "Ayr": 70, "Wick": 80, "Perth": 1}
+    first = record(lambda rng: plan.run(Held(plan, **held), rng=rng), seed=b"same")
+    for other in (dict(reversed(held.items())), {**held, "Perth": 2}, {**held, "new": 1}, {}):
+        again = record(lambda rng, other=other: plan.run(Held(plan, **other), rng=rng), seed=b"same")
+        assert again.flow == first.flow
+        assert again.result.chosen == (("Ayr", "Oban", "Wick") if other else ())
+    assert first.result.notes == {"categories": ["Ayr", "Oban", "Wick"]}
+    assert first.result.estimates[0].tolist() == [3.0]
+
+
+def test_it_costs_exactly_the_budget():
+    plan = plan_of(epsilon="0.3")
+    assert plan.events == (ApproximateEvent(epsilon=Fraction(3, 10), delta=Fraction(1, 10**6)),)
+    price = accountant.price(plan.events, delta=plan.delta)
+    assert price.pure_epsilon is None
+    assert price.epsilon == 3 * 10**accountant.EPSILON_PLACES // 10
+    assert price.delta == 10 ** (accountant.DELTA_PLACES - 6)
+
+
+def test_without_a_delta_or_with_noise_beyond_all_numbers_it_says_why_it_cannot_be_run():
+    pure = planned("stable-histogram", TOWN, ASKED, budget=PureDP(epsilon=Fraction(1)))
+    assert pure.infeasible.startswith("It needs a delta above 0")
+    assert "64-bit" in plan_of(epsilon="1/10000000000000000").infeasible
+
+
+# What is given out
+
+
+def test_what_is_declared_or_cannot_be_is_left_out():
+    columns = [{"name": "town", "type": "categorical", "categories": ["Oban", "other"], "outside": "other"}]
+    plan = plan_of(columns=columns, epsilon="10")
+    names = {"Oban": 500, "other": 500, "Ayr": 500, "x" * 200: 500, "x" * 201: 500, "a\nb": 500, "\u00a0Ayr": 500}
+    assert plan.run(Held(plan, **names), rng=StreamRandomness(b"x")).chosen == ("Ayr", "x" * 200)
+
+
+def test_of_very_many_values_the_first_in_order_are_kept(monkeypatch):
+    monkeypatch.setattr(stable_histogram, "MOST_VALUES", 3)
+    plan = plan_of(epsilon="10")
+    held = Held(plan, **dict.fromkeys("gfedcba", 500))
+    assert plan.run(held, rng=StreamRandomness(b"x")).chosen == ("a", "b", "c")
+
+
+def test_a_column_of_names_gives_out_next_to_nothing():
+    """100,000 values of one row each, of which one in a million may be named; one in ten that many rows have."""
+    plan = plan_of()
+    names = {f"name {number}": 1 for number in range(100_000)} | {"none given": 10_000}
+    chosen = plan.run(Held(plan, **names), rng=StreamRandomness(b"names")).chosen
+    assert "none given" in chosen
+    # More than 8 where 0.1 are expected has a probability below 1e-12.
+    assert len(chosen) <= 9
+
+
+def test_nobody_and_nothing_gives_out_nothing():
+    plan = plan_of()
+    result = plan.run(Held(plan), rng=StreamRandomness(b"x"))
+    assert (result.chosen, result.estimates[0].tolist()) == ((), [0.0])
+
+
+# The bound
+
+
+@both
+@pytest.mark.parametrize("beta", ["1/20", "1/5", "1/1000"])
+def test_the_bound_is_the_least_number_of_rows_that_is_found_as_often_as_it_says(neighbours, beta):
+    plan = plan_of(neighbours, epsilon="1/3", beta=beta)
+    enough, missed = int(plan.bound.alpha), float(Fraction(beta))
+    assert plan.bound.proof is Proof.BEFORE
+    chances = [passes(count, threshold=plan.threshold, scale=float(plan.scale)) for count in (enough, enough - 1)]
+    assert chances[0] >= 1 - missed > chances[1]
+
+
+def test_the_bound_is_said_of_any_one_value():
+    assert plan_of().bound.says == (
+        "any one value that is not declared is found if at least 17 counted rows have it; every value found occurs in "
+        "the table. Left out are texts that are not printable or longer than 200 characters and, of more than 10,000 "
+        "values, the last in order."
+    )
+    assert plan_of().parameters["rows a value needs, about"] == "15"
+
+
+# What is asked
+
+
+def read(value):
+    columns = [*TOWN, {"name": "age", "type": "integer", "edges": [0, 4]}]
+    universe = Schema.from_json({"version": 1, "columns": columns}).universe
+    return read_question({"version": 1, "queries": [{"categories": value}]}, universe)
+
+
+def test_categories_are_read_and_written_as_they_were_asked():
+    question = read("town")
+    assert question.to_json()["queries"] == [ASKED]
+    (part,) = question.families
+    assert part.title(question.universe) == "values of town that are not declared"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("city", "categories: 'city' must name a declared column"),
+        (None, "categories: None must name a declared column"),
+        (["town", "age"], "categories: ['town', 'age'] must name a declared column"),
+        ("age", "categories: 'age' must be a categorical column"),
+    ],
+)
+def test_what_has_no_categories_is_refused_with_field_value_and_rule(value, message):
+    with pytest.raises(InvalidInput) as refused:
+        read(value)
+    assert message in str(refused.value)
+
+
+# Counts in memory
+
+
+def test_a_histogram_knows_categories_and_rows_what_was_written():
+    columns = [{"name": "town", "type": "categorical", "categories": ["Ayr", "other"], "outside": "other"}]
+    universe = Schema.from_json({"version": 1, "columns": columns}).universe
+    found = Histogram(universe=universe, counts=np.array([2, 0])).texts("town")
+    assert (found.texts.tolist(), found.counts.tolist()) == (["Ayr"], [2])
+    rows = Rows(universe=universe, columns={"town": np.array([0, 1, 1])})
+    assert rows.texts("town").texts.tolist() == ["Ayr", "other"]
+    written = table(plan_of(columns=columns), [(0,), (1,), (2,), (2,), (3,)])
+    assert written.texts("town").texts.tolist() == ["Ayr", "other", "text 2", "text 3"]
+    assert written.texts("town").counts.tolist() == [1, 1, 2, 1]
+    assert written.marginal(("town",)).tolist() == [1, 4]
