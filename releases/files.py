@@ -30,7 +30,7 @@ from releases.engine.statistic import Survey, Votes
 from releases.engine.synthetic import Records
 from releases.engine.tables import NUMBER_GRAMMAR
 from releases.engine.universe import Universe
-from releases.engine.workload import MarginalSource, Question, Workload
+from releases.engine.workload import Inquiry, MarginalSource, Question, Workload
 from releases.models import Release
 from releases.receipt import receipt_of
 
@@ -62,6 +62,8 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     A choice has the column `answer` in place of the numbers, and `value` beside it where counts were paid for too.
     """
     universe = workload.universe
+    if isinstance(workload, Inquiry) and workload.statistic.is_open:
+        return _open_list(workload, result)
     asked = {name for family in workload.families for name in family.attributes}
     used = [name for name in universe.names if name in asked] if isinstance(workload, Workload) else sorted(asked)
     query: list[pa.Array] = []
@@ -93,6 +95,18 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     for name, parts in numbers.items():
         table[name] = np.concatenate(parts)
     return pa.table(table)
+
+
+def _open_list(inquiry: Inquiry, result: Result) -> pa.Table:
+    """One row for each thing that was chosen, however many there are."""
+    (part,) = inquiry.families
+    ((label,),) = part.labels(inquiry.universe)
+    table = {"query": part.title(inquiry.universe), "of": label}
+    columns: dict[str, Any] = {
+        name: pa.repeat(pa.scalar(_guarded(text)), len(result.chosen)) for name, text in table.items()
+    }
+    columns["answer"] = pa.array(map(_guarded, result.chosen), pa.string())
+    return pa.table(columns)
 
 
 def _places(half_width: float) -> int:

@@ -19,7 +19,7 @@ from releases.engine import accountant, filters
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
-from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
+from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.statistic import Mean, Quantile, SecondMoments, Sum
 from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question
@@ -414,6 +414,13 @@ def epsilon_scale() -> list[dict[str, Any]]:
         {"epsilon": epsilon, "posterior": belief_after(Fraction(1, 10), Fraction(epsilon))}
         for epsilon in ("0.1", "0.5", "1", "3", "5", "10")
     ]
+
+
+def first_delta(budget: Budget | None) -> str:
+    """A delta to begin with: a tenth of the dataset's, as its budget admits; none where it has none."""
+    if budget is None or budget.policy == filters.Policy.PURE or budget.delta in ("", "0"):
+        return "0"
+    return decimal_text(exact(budget.delta, field="delta") / 10, places=30)
 
 
 def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:

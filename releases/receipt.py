@@ -6,7 +6,7 @@ nobody paid for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -17,13 +17,16 @@ from releases.engine import accountant
 from releases.engine.accuracy import Bound
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.privacy import NeighbouringRelation, decimal_text
+from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Universe
-from releases.engine.workload import Workload
+from releases.engine.workload import Inquiry, Workload
+from releases.learned import origins
 from releases.models import Release
-from releases.ranges import origins
 
 RECEIPT_VERSION = 1
+#: Under which name a receipt lists what was learned.
+LEARNED = {"range": "learned_ranges", "categories": "learned_categories"}
 #: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
 _MOST_TOLD = 3
 
@@ -31,8 +34,10 @@ _MOST_TOLD = 3
 def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
     plan, result = made.plan, made.result
     described = mechanism(plan.mechanism)
-    # The schema is what was declared; of a range that was learned it is said what that cost, in its own release.
-    learned = [each.to_json() for each in origins(release.dataset, plan.schema.universe).values()]
+    # The schema is what was declared; of what was learned it is said what that cost, in its own release.
+    learned: dict[str, list[dict[str, str]]] = {}
+    for each in origins(release.dataset, plan.schema.universe):
+        learned.setdefault(LEARNED[each.what], []).append(each.to_json())
     about = {} if release.certifies_id is None else {"certifies": str(release.certifies_id)}
     return {
         "version": RECEIPT_VERSION,
@@ -46,9 +51,9 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
-        **({"learned_ranges": learned} if learned else {}),
+        **learned,
         "workload": plan.workload.to_json(),
-        "answers": plan.workload.size,
+        "answers": answers_of(plan, result),
         "mechanism": {
             "name": plan.mechanism,
             "title": described.title,
@@ -71,6 +76,17 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "software": {"name": "dpweb", "version": version("dpweb")},
         "date": at.date().isoformat(),
     }
+
+
+def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What of the declaration a receipt says was learned from the data: of what, and by which release."""
+    return [{"what": what, **each} for what, name in LEARNED.items() for each in receipt.get(name, ())]
+
+
+def answers_of(plan: Plan, result: Result) -> int:
+    """How many answers there are: where that is not known beforehand, as many as were chosen."""
+    is_open = isinstance(plan.workload, Inquiry) and plan.workload.statistic.is_open
+    return len(result.chosen) if is_open else plan.workload.size
 
 
 def cost_of(plan: Plan) -> dict[str, Any]:

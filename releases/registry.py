@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.text import slugify
 
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.receipt import learned_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +79,18 @@ def _variant(receipt: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "variant_name": _name_and_parameters(receipt)[0],
         "data_domain": f"Rows with the declared columns {', '.join(names)}: {receipt['universe_size']:,} cells in all.",
-        "unprotected_quantities": "The number of rows. Columns, categories and ranges are declared, not read off the "
-        "data."
-        if is_public
-        else "None. Columns, categories and ranges are declared, not read off the data.",
+        "unprotected_quantities": ("The number of rows. " if is_public else "None. ") + _declared_or_learned(receipt),
     }
+
+
+def _declared_or_learned(receipt: Mapping[str, Any]) -> str:
+    learned = [f"{each['what']} of {each['column']}" for each in learned_in(receipt)]
+    if not learned:
+        return "Columns, categories and ranges are declared, not read off the data."
+    return (
+        "Columns, categories and ranges are declared, or were learned from the data by releases of their own, charged "
+        f"to the same budget: {', '.join(dict.fromkeys(learned))}."
+    )
 
 
 def _name_and_parameters(receipt: Mapping[str, Any]) -> tuple[str, dict[str, float]]:

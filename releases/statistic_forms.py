@@ -242,6 +242,28 @@ class RangeForm(StatisticForm):
         return {self.kind: {"column": given["column"], "inside": given["inside"]}}
 
 
+class CategoriesForm(StatisticForm):
+    kind = "categories"
+    title = "Values that nobody declared"
+    says = (
+        "Which values of a column, beside its declared categories, many rows have. How many have each is not said, and "
+        "what few people have is not named."
+    )
+    first = "column"
+
+    def choices_of(self) -> dict[str, forms.Field]:
+        return {"column": _column_field(_categorical(self.universe), label="Of this column")}
+
+    def lacks(self) -> str:
+        return "" if _categorical(self.universe) else "No column is declared with categories."
+
+    def typed_of(self, statistic: Statistic) -> dict[str, Any]:
+        return {"column": statistic.attributes[0]}
+
+    def query(self, given: dict[str, Any]) -> dict[str, Any]:
+        return {self.kind: given["column"]}
+
+
 class SurveyForm(StatisticForm):
     kind = "survey"
     title = "Survey by randomised response"
@@ -344,6 +366,7 @@ STATISTIC_FORMS: dict[str, type[StatisticForm]] = {
         LargestCountForm,
         QuantileForm,
         RangeForm,
+        CategoriesForm,
         ThresholdForm,
         SurveyForm,
     )

@@ -4,7 +4,7 @@ datasets    ingest_dataset, declare_universe, declare_protection, join_populatio
 budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
-ranges      plan_range, learn_range
+learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
 certificates draft_certificate, plan_certificate, certifiable
 execution   execute_release, reconcile
@@ -35,9 +35,9 @@ from releases.services.datasets import (
     share_dataset,
 )
 from releases.services.execution import execute_release, reconcile
+from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
-from releases.services.ranges import learn_range, plan_range
 from releases.services.releases import (
     Refusal,
     cancel_release,
@@ -116,6 +116,7 @@ __all__ = [
     "freeze_budget",
     "ingest_dataset",
     "join_population",
+    "learn_categories",
     "learn_range",
     "let_ask",
     "load_plan",
@@ -128,6 +129,7 @@ __all__ = [
     "needs_review",
     "open_survey",
     "owner_of_token",
+    "plan_categories",
     "plan_certificate",
     "plan_of",
     "plan_of_session",

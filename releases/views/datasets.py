@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import planning, ranges, services
+from releases import learned, planning, services
 from releases.codebook import doubts
 from releases.dataset_forms import (
     CodebookForm,
@@ -89,11 +89,11 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Data, second half: what the columns can hold, typed in or pasted; never looked up in the rows.
 
     `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then. With
-    `learned` in the address, the fields of one column hold the range that a published release learned of it, to be
+    `learned` in the address, the fields of one column hold what a published release learned of it, to be
     confirmed.
     """
     dataset = get_dataset_for(request, dataset_id)
-    offered, learned = _with_learned_range(request, dataset)
+    offered, taken = _with_learned(request, dataset)
     pasted = request.method == "POST" and "codebook" in request.POST
     typed = request.method == "POST" and not pasted
     codebook = CodebookForm(request.POST if pasted else None, initial={"codebook": codebook_of(dataset, offered)})
@@ -113,7 +113,7 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "codebook": codebook,
         "formset": formset,
         "rows": _rows(formset, dataset),
-        "learned": learned,
+        "learned": taken,
         "problems": _problems(formset) if typed else [],
         "universe": universe,
         "doubts": seldom_meant,
@@ -129,8 +129,8 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
 
 
-def _with_learned_range(request: HttpRequest, dataset: Dataset) -> tuple[Universe | None, ranges.LearnedRange | None]:
-    """The columns as they are declared or, where the address names a release that learned a range, as they would be."""
+def _with_learned(request: HttpRequest, dataset: Dataset) -> tuple[Universe | None, learned.Learned | None]:
+    """The columns as they are declared or, where the address names a release that learned of one, as they would be."""
     named = request.GET.get("learned", "")
     if request.method == "POST" or not named:
         return dataset.universe, None
@@ -138,24 +138,32 @@ def _with_learned_range(request: HttpRequest, dataset: Dataset) -> tuple[Univers
         release = get_own_release_for(request, uuid.UUID(named))
     except ValueError:
         raise Http404 from None
-    learned = ranges.learned_by(release) if release.status is ReleaseState.PUBLISHED else None
-    if learned is None or release.dataset_id != dataset.pk:
+    said = learned.learned_by(release) if release.status is ReleaseState.PUBLISHED else None
+    if said is None or not said.is_something or release.dataset_id != dataset.pk:
         raise Http404
     try:
-        return ranges.with_range(dataset.universe, learned, release), learned
+        return learned.with_learned(dataset.universe, said, release), said
     except InvalidInput as error:
         messages.error(request, str(error))
         return dataset.universe, None
 
 
 def _rows(formset: Any, dataset: Dataset) -> list[dict[str, Any]]:
-    """Each column's fields, whether its range can be learned, and by which release it was."""
-    universe, found = dataset.universe, ranges.origins(dataset, dataset.universe)
+    """Each column's fields, what of its declaration can be learned, and by which releases it was."""
+    universe, found = dataset.universe, learned.origins(dataset, dataset.universe)
+    declared = {each.name: each for each in universe.attributes} if universe is not None else {}
+    id_column = dataset.budget.privacy_unit.id_column if dataset.budget is not None else None
     rows = []
     for form in formset:
         name = form["name"].value()
-        declared = universe is not None and name in universe.names and universe[name].is_numeric
-        rows.append({"form": form, "can_be_learned": declared, "origin": found.get(name)})
+        what = "range" if name in declared and declared[name].is_numeric else "categories"
+        rows.append(
+            {
+                "form": form,
+                "learnable": what if universe is not None and name != id_column else "",
+                "origins": [each for each in found if each.column == name],
+            }
+        )
     return rows
 
 

@@ -17,13 +17,12 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import audit_log, files, ledger, planning, ranges, services
+from releases import audit_log, files, learned, ledger, planning, services
 from releases.engine.errors import EngineError, InvalidInput
-from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
-from releases.models import AuditAction, Budget, Release, ReleaseState
-from releases.receipt import percent, rows_text, rules_in_words
+from releases.models import AuditAction, Release, ReleaseState
+from releases.receipt import learned_in, percent, rows_text, rules_in_words
 from releases.release_forms import ChoiceForm, TitleForm, WorkloadForm
 from releases.views.access import (
     get_dataset_for,
@@ -158,7 +157,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return back
     if not release.epsilon:
         # Until something is chosen, what a person would try first; shown, not stored.
-        release.epsilon, release.delta = "1", _first_delta(release.dataset.budget)
+        release.epsilon, release.delta = "1", planning.first_delta(release.dataset.budget)
     initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta}
     form = ChoiceForm(request.POST or None, initial=initial, beta=release.beta)
     typed: dict[str, dict[str, str]] = {}
@@ -229,13 +228,6 @@ def _choose(
 def _numbers_shown(release: Release) -> str:
     """What the bounds on the page are for."""
     return f"{release.epsilon} {release.delta or '0'} {release.beta}"
-
-
-def _first_delta(budget: Budget | None) -> str:
-    """A delta to begin with: a tenth of the dataset's, as its budget admits; none where it has none."""
-    if budget is None or budget.policy == Policy.PURE or budget.delta in ("", "0"):
-        return "0"
-    return decimal_text(exact(budget.delta, field="delta") / 10, places=30)
 
 
 def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:
@@ -387,7 +379,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         )
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
-            context["learned"] = ranges.learned_by(release) if is_own else None
+            context["learned"] = learned.learned_by(release) if is_own else None
         context["protects"] = _protects(release.result["receipt"])
     context |= certification(request, release, is_own=is_own)
     return render(request, "releases/release_detail.html", context)
@@ -496,6 +488,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
         "certificates": certificates_of(request, release),
         "certified_files": certified_files(shown),
+        "learned": learned_in(shown),
     }
     return render(request, "releases/receipt.html", context)
 

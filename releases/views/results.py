@@ -73,7 +73,8 @@ def result_context(
     if not 0 <= chosen < len(families):
         chosen = matching[0] if matching else 0
     family = families[chosen]
-    cells = family.cells(universe)
+    # Of a list whose length is an answer, none may have been found.
+    cells = min(family.cells(universe), receipt["answers"])
     arrangement = Arrangement.read(str(chosen), sort, only, labels=len(family.attributes))
     first = sum(each.cells(universe) for each in families[:chosen])
     read = partial(_answers, folder, family, universe, first=first, receipt=receipt)
@@ -201,6 +202,8 @@ def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
             for group, (end, length) in enumerate(zip(ends, lengths, strict=True))
             if end > start and end - length < stop
         ]
+        if not wanted:
+            return {name: [] for name in columns}
         table = stored.read_row_groups(wanted, columns=columns)
     skipped = ends[wanted[0]] - lengths[wanted[0]]
     part = table.slice(start - skipped, stop - start)

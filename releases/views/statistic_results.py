@@ -27,6 +27,7 @@ class Shape(StrEnum):
     CHOICE = "choice"
     RANGE = "range"
     LIST = "list"
+    VALUES = "values"
     STREAM = "stream"
     DISTRIBUTION = "distribution"
     BOUND = "bound"
@@ -66,12 +67,17 @@ class ShownStatistic:
 
 def shown_statistic(inquiry: Inquiry, folder: Path) -> ShownStatistic:
     """Read a published statistic's answers from its file."""
-    stored = files.read_answers(folder).slice(0, MOST_SHOWN).to_pylist()
-    labels = [
-        part.title(inquiry.universe) if part.cells(inquiry.universe) == 1 else ", ".join(row)
-        for part in inquiry.families
-        for row in part.labels(inquiry.universe)
-    ]
+    table = files.read_answers(folder)
+    stored = table.slice(0, MOST_SHOWN).to_pylist()
+    labels = (
+        [row["of"] for row in stored]
+        if inquiry.statistic.is_open
+        else [
+            part.title(inquiry.universe) if part.cells(inquiry.universe) == 1 else ", ".join(row)
+            for part in inquiry.families
+            for row in part.labels(inquiry.universe)
+        ]
+    )
     answers = [_shown(label, row) for label, row in zip(labels, stored, strict=False)]
     shape = _shape(inquiry, answers)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
@@ -79,7 +85,7 @@ def shown_statistic(inquiry: Inquiry, folder: Path) -> ShownStatistic:
         shape=shape,
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
-        more=inquiry.size - len(answers),
+        more=table.num_rows - len(answers),
         summary=_first_above(inquiry, answers) if shape is Shape.STREAM else "",
         chart=charts.marginal_bars(drawn, title=inquiry.families[0].title(inquiry.universe))
         if shape is Shape.DISTRIBUTION
@@ -97,6 +103,8 @@ def _shape(inquiry: Inquiry, answers: list[ShownAnswer]) -> Shape:
         return Shape.LIST
     if isinstance(statistic, Range):
         return Shape.RANGE
+    if statistic.is_open:
+        return Shape.VALUES
     if answers[0].chosen:
         return Shape.CHOICE
     if isinstance(statistic, (Survey, Votes)):

@@ -37,6 +37,7 @@ UNRECORDED = {
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
     "plan_range": "reads only",
+    "plan_categories": "reads only",
     "plan_certificate": "reads only",
     "certifiable": "reads only",
     "bound_sentence": "reads only",
@@ -214,6 +215,12 @@ class Scenes:
             inside=Fraction(9, 10),
             epsilon="0.5",
             by=self.alice,
+        )
+
+    def learn_categories(self):
+        dataset = self.make_dataset()
+        return lambda: services.learn_categories(
+            dataset=dataset, column="sex", other="other", epsilon="0.5", delta="0.0000001", by=self.alice
         )
 
     def _survey(self):

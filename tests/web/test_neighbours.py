@@ -72,6 +72,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
         pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
+        pages.append(reverse("learn_categories", args=[dataset.pk]) + "?column=sex&other=x&epsilon=1&delta=0.00001")
         look("uploaded", *pages, *everywhere)
         codebook = {"version": 1, "columns": COLUMNS}
         do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})

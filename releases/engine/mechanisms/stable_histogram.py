@@ -69,7 +69,7 @@ from releases.engine.privacy import ApproxDP, NeighbouringRelation, decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.statistic import Categories
-from releases.engine.universe import Attribute, Schema
+from releases.engine.universe import Schema
 
 #: A longer text is no category that a table or a chart could show.
 LONGEST_VALUE = 200
@@ -140,8 +140,8 @@ class StableHistogramPlan(Plan):
         noise = discrete_laplace(scale=self.scale, size=_draws(held.counts.size), rng=rng)[: held.counts.size]
         passed = held.texts[held.counts + noise >= self.threshold]
         progress("Putting values in order", 0.8)
-        attribute = self.schema.universe[name]
-        found = sorted(text for text in passed.tolist() if _can_be_new(text, attribute))[:MOST_VALUES]
+        declared = set(self.schema.universe[name].categories)
+        found = sorted(text for text in passed.tolist() if text not in declared and is_declarable(text))[:MOST_VALUES]
         assert self.bound is not None
         return Result(
             estimates=(np.array([float(len(found))]),),
@@ -173,10 +173,9 @@ def _draws(values: int) -> int:
     return 1 << max(_FEWEST_DRAWS.bit_length() - 1, (values - 1).bit_length())
 
 
-def _can_be_new(text: str, attribute: Attribute) -> bool:
-    """Whether it could be declared as a category, and is not."""
-    is_declarable = text.isprintable() and text == text.strip() and len(text) <= LONGEST_VALUE
-    return is_declarable and text not in attribute.categories
+def is_declarable(text: str) -> bool:
+    """Whether it could be declared as a category."""
+    return text.isprintable() and text == text.strip() and len(text) <= LONGEST_VALUE
 
 
 def _bound(request: Request, enough: int) -> Bound:
