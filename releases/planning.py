@@ -416,11 +416,11 @@ def epsilon_scale() -> list[dict[str, Any]]:
     ]
 
 
-def first_delta(budget: Budget | None) -> str:
-    """A delta to begin with: a tenth of the dataset's, as its budget admits; none where it has none."""
+def first_delta(budget: Budget | None, share: Fraction = Fraction(1, 10)) -> str:
+    """A delta to begin with: a share of the dataset's, as its budget admits; none where it has none."""
     if budget is None or budget.policy == filters.Policy.PURE or budget.delta in ("", "0"):
         return "0"
-    return decimal_text(exact(budget.delta, field="delta") / 10, places=30)
+    return decimal_text(exact(budget.delta, field="delta") * share, places=30)
 
 
 def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:

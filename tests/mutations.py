@@ -64,6 +64,20 @@ MUTATIONS = (
         test="tests/engine/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
     ),
     Mutation(
+        name="threshold-for-one-value-of-a-unit",
+        file="releases/engine/mechanisms/stable_histogram.py",
+        text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",
+        instead="by_ones = 1 + laplace_passes(scale=scale, probability=allowed)",
+        test="tests/engine/test_stable_histogram.py::test_new_values_of_one_unit_are_counted_together",
+    ),
+    Mutation(
+        name="values-moved-once-under-replace",
+        file="releases/engine/mechanisms/stable_histogram.py",
+        text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
+        instead="moved = 1",
+        test="tests/engine/test_stable_histogram.py::test_the_exact_law_keeps_the_claim_for_all_neighbours_and_less_does_not",
+    ),
+    Mutation(
         name="choice-monotone-under-replace",
         file="releases/engine/mechanisms/choices.py",
         text="return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE",

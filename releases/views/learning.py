@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 from typing import Any
 
@@ -186,11 +187,13 @@ _RANGE = _Kind(
 
 
 def _first_categories(attribute: Attribute | None, budget: Budget) -> dict[str, Any]:
-    """The catch-all there is, and a tenth of the budget's delta."""
+    """The catch-all there is, and a hundredth of the budget's delta: under the concentrated rule all such releases
+    together may have a tenth.
+    """
     is_caught = attribute is not None and attribute.outside != DROP
     return {
         "other": attribute.outside if attribute is not None and is_caught else _OTHER,
-        "delta": planning.first_delta(budget) if budget.is_granted else _USUAL_DELTA,
+        "delta": planning.first_delta(budget, Fraction(1, 100)) if budget.is_granted else _USUAL_DELTA,
     }
 
 
