@@ -473,3 +473,8 @@ def test_an_identifier_has_no_categories(make_dataset, alice):
     for column, rule in (("who", "is also declared as a column"), ("city", "is not a column of the table")):
         with pytest.raises(InvalidInput, match=rule):
             services.learn_categories(dataset=dataset, by=alice, **{**TYPED, "column": column})
+
+
+def test_a_result_that_is_no_count_has_no_heading_over_nothing(learn, as_, alice):
+    shown = as_(alice).get(reverse("release_detail", args=[learn().pk]))
+    assert "Certified quality" not in words(shown)
