@@ -28,6 +28,7 @@ from releases.forms import (
     missing,
     read_json,
 )
+from releases.mistakes import in_words
 from releases.models import POLICY_MEANING, Dataset
 
 
@@ -62,7 +63,7 @@ class CodebookForm(forms.Form):
         try:
             return codebook_from_csv(text)
         except InvalidInput as error:
-            raise ValidationError(str(error)) from None
+            raise ValidationError(in_words(error)) from None
 
 
 class ColumnForm(forms.Form):
@@ -112,7 +113,7 @@ class ColumnForm(forms.Form):
             given["attribute"] = Attribute.from_json(described)
         except InvalidInput as error:
             field = "outside" if error.field == "outside" else "values"
-            self.add_error(field, str(error))
+            self.add_error(field, in_words(error))
         return given
 
 

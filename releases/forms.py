@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import LARGEST_EPSILON, exact
+from releases.mistakes import in_words
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
 MOST_FORM_COLUMNS = 120
@@ -51,7 +52,7 @@ def check_amounts(form: forms.Form, policy: Policy) -> None:
             if name == "delta" and policy is not Policy.PURE and not 0 < amount < 1:
                 raise InvalidInput(name, text, "must be above 0 and below 1; only the pure rule goes without it")
         except InvalidInput as error:
-            form.add_error(name, str(error))
+            form.add_error(name, in_words(error))
 
 
 def read_json(text: str, *, what: str) -> dict[str, Any]:

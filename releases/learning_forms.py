@@ -12,6 +12,7 @@ from releases.engine.mechanisms.stable_histogram import LONGEST_VALUE
 from releases.engine.privacy import exact, privacy_budget
 from releases.engine.universe import MOST_DECIMALS, Attribute, AttributeKind, number
 from releases.forms import missing, whole_number
+from releases.mistakes import in_words
 
 
 class LearnForm(forms.Form):
@@ -49,7 +50,7 @@ class LearnForm(forms.Form):
         try:
             return read(self.cleaned_data[name].strip(), field=name)
         except InvalidInput as error:
-            raise forms.ValidationError(str(error)) from None
+            raise forms.ValidationError(in_words(error)) from None
 
     @property
     def wish(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ class LearnForm(forms.Form):
     def refuse(self, error: InvalidInput) -> None:
         """Say an error of the engine beside the field that it is about."""
         field = self.beside.get(error.field, error.field)
-        self.add_error(field if field in self.fields else self.fallback, str(error))
+        self.add_error(field if field in self.fields else self.fallback, in_words(error))
 
 
 class LearnRangeForm(LearnForm):

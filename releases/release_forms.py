@@ -15,6 +15,7 @@ from releases.forms import (
     read_json,
     whole_number,
 )
+from releases.mistakes import in_words
 
 
 class ChoiceForm(forms.Form):
@@ -55,7 +56,7 @@ class ChoiceForm(forms.Form):
         try:
             privacy_budget(epsilon=given["epsilon"], delta=given.get("delta") or "0")
         except InvalidInput as error:
-            self.add_error("delta" if error.field == "delta" else "epsilon", str(error))
+            self.add_error("delta" if error.field == "delta" else "epsilon", in_words(error))
         return given
 
 
@@ -236,5 +237,5 @@ class WaysForm(forms.Form):
                 read[name] = exact(given[name] or "0", field=name)
             self.numbers = Numbers(**read)
         except InvalidInput as error:
-            self.add_error(error.field if error.field in self.fields else "epsilon", str(error))
+            self.add_error(error.field if error.field in self.fields else "epsilon", in_words(error, place=error.field))
         return given

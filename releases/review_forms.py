@@ -13,6 +13,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import LARGEST_EPSILON, exact
 from releases.forms import check_amounts, missing
+from releases.mistakes import in_words
 from releases.models import AuditAction, Organisation
 
 _DECIMAL = {"inputmode": "decimal"}
@@ -171,4 +172,4 @@ def _check(text: str, *, field: str) -> None:
         if not 0 < exact(text, field=field) <= LARGEST_EPSILON:
             raise InvalidInput(field, text, f"must be above 0 and at most {LARGEST_EPSILON}")
     except InvalidInput as error:
-        raise forms.ValidationError(str(error)) from None
+        raise forms.ValidationError(in_words(error)) from None

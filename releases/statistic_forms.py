@@ -24,6 +24,7 @@ from releases.engine.statistic import (
 from releases.engine.universe import Universe
 from releases.engine.workload import Count, read_count
 from releases.forms import MOST_FORM_COLUMNS, MOST_LISTED_COLUMNS, missing, read_json
+from releases.mistakes import in_words
 
 
 class StatisticForm(forms.Form):
@@ -74,7 +75,8 @@ class StatisticForm(forms.Form):
             self.statistic = read_statistic(word, value, self.universe)
         except InvalidInput as error:
             named = error.field.split(".")[-1]
-            self.add_error(named if named in self.fields else self.first, str(error))
+            label = str(self.fields[named].label) if named in self.fields else ""
+            self.add_error(named if named in self.fields else self.first, in_words(error, place=label))
         return given
 
 
@@ -128,7 +130,7 @@ class VotesForm(StatisticForm):
         label="Category that is counted",
         max_length=200,
         help_text="A category that every column has, such as yes.",
-        error_messages=missing("votes.category: nothing was typed; must be a category of every column"),
+        error_messages=missing("Category that is counted: nothing was typed; must be a category of every column"),
     )
     ballots = forms.CharField(
         label="Ballots a row has, at most",

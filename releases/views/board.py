@@ -22,6 +22,7 @@ from releases.engine.filters import CLOSED, Policy
 from releases.engine.privacy import decimal_text
 from releases.files import guarded
 from releases.forms import POLICY_TITLES
+from releases.mistakes import in_words
 from releases.models import AuditAction, Budget, BudgetAlert, Dataset, LedgerEntry
 from releases.review_forms import BoardFilterForm, FreezeForm
 from releases.views.access import may_decide, reviewers_only, signed_in
@@ -192,7 +193,7 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, "What was missing is booked as spent.")
     except ledger.LedgerRefusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     return True
 
 

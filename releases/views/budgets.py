@@ -13,6 +13,7 @@ from releases.dataset_forms import BudgetForm
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
 from releases.forms import POLICY_TITLES
+from releases.mistakes import in_words
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.views.access import get_dataset_for, signed_in
 from releases.views.wizard import frame
@@ -40,7 +41,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             )
         except (InvalidInput, Unpriceable) as error:
             field = getattr(error, "field", None)
-            form.add_error(field if field in form.fields else None, str(error))
+            form.add_error(field if field in form.fields else None, in_words(error))
         else:
             messages.success(request, "The request waits for a reviewer. Nothing can be released before.")
             return redirect("dataset_detail", dataset_id=dataset.pk)

@@ -24,6 +24,7 @@ from releases.engine.largest_error import RELEASED_ANSWERS
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
 from releases.engine.privacy import decimal_text, exact
+from releases.mistakes import in_words
 from releases.models import Dataset, Release, ReleaseState
 from releases.receipt import percent, rows_text
 from releases.release_forms import CertificateForm
@@ -66,7 +67,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         possible = services.certifiable(of)
     except services.Refusal as error:
-        messages.info(request, str(error))
+        messages.info(request, in_words(error))
         return redirect("release_detail", release_id=of.pk)
     given = request.POST if request.method == "POST" else request.GET
     usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
@@ -79,7 +80,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 draft = services.draft_certificate(of=of, by=signed_in(request), **form.choice)
                 return redirect("confirm", release_id=draft.pk)
         except (InvalidInput, services.Refusal) as error:
-            problem = str(error)
+            problem = in_words(error)
     assert of.result is not None
     context = {
         "release": of,
@@ -176,7 +177,7 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
         try:
             services.certifiable(release)
         except services.Refusal as error:
-            shown["why_not_certified"] = str(error)
+            shown["why_not_certified"] = in_words(error)
         else:
             shown["usual_epsilon"] = usual_epsilon(release)
     return shown

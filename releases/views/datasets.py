@@ -30,6 +30,7 @@ from releases.engine.ingest import UnreadableTable
 from releases.engine.privacy import NeighbouringRelation
 from releases.engine.universe import Schema, Universe
 from releases.forms import MOST_FORM_COLUMNS
+from releases.mistakes import in_words
 from releases.models import Dataset, Organisation, ReleaseState
 from releases.views.access import get_dataset_for, get_own_release_for, signed_in
 from releases.views.wizard import budget_text, frame, protection_text
@@ -51,9 +52,9 @@ def upload(request: HttpRequest) -> HttpResponse:
         try:
             dataset = services.ingest_dataset(owner=person, title=form.cleaned_data["title"], source=source)
         except UnreadableTable as error:
-            form.add_error("table", f"{form.cleaned_data['table'].name}: {error}")
+            form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
         except InvalidInput as error:
-            form.add_error("title", str(error))
+            form.add_error("title", in_words(error))
         else:
             if dataset.budget is not None:
                 messages.info(
@@ -144,7 +145,7 @@ def _with_learned(request: HttpRequest, dataset: Dataset) -> tuple[Universe | No
     try:
         return learned.with_learned(dataset.universe, said, release), said
     except InvalidInput as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         return dataset.universe, None
 
 
@@ -182,7 +183,7 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
                     dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=signed_in(request)
                 )
     except InvalidInput as error:
-        form.add_error("codebook", str(error))
+        form.add_error("codebook", in_words(error))
         dataset.refresh_from_db()
         dataset.__dict__.pop("universe", None)
         return False
@@ -201,7 +202,7 @@ def _typed_universe(dataset: Dataset, formset: Any) -> Universe | None:
             raise InvalidInput("columns", "none", "are declared; choose a type for at least one column")
         return Schema.from_json({"version": 1, "columns": declared}).universe
     except InvalidInput as error:
-        formset._non_form_errors.append(str(error))
+        formset._non_form_errors.append(in_words(error))
         return None
 
 
@@ -210,7 +211,7 @@ def _declare(dataset: Dataset, formset: Any, universe: Universe, request: HttpRe
     try:
         services.declare_universe(dataset=dataset, columns=columns, by=signed_in(request))
     except InvalidInput as error:
-        formset._non_form_errors.append(str(error))
+        formset._non_form_errors.append(in_words(error))
         return False
     return True
 
@@ -257,7 +258,7 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
                 by=signed_in(request),
             )
         except InvalidInput as error:
-            form.add_error("id_column" if error.field == "unit.id" else None, str(error))
+            form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
         else:
             return redirect("budget", dataset_id=dataset.pk)
     is_fixed = budget is not None and (budget.is_granted or budget.requests.exists())
@@ -286,7 +287,7 @@ def _join(dataset: Dataset, form: PopulationForm, request: HttpRequest) -> bool:
     try:
         services.join_population(dataset=dataset, other=form.cleaned_data["other"], by=signed_in(request))
     except InvalidInput as error:
-        form.add_error("other", str(error))
+        form.add_error("other", in_words(error))
         return False
     messages.success(request, "Both tables now spend from one budget, and protect the same unit.")
     return True

@@ -8,6 +8,7 @@ from django.shortcuts import redirect, render
 
 from releases import services
 from releases.engine.errors import InvalidInput
+from releases.mistakes import in_words
 from releases.models import AuditAction, AuditEvent, Organisation
 from releases.review_forms import OrganisationForm
 from releases.views.access import signed_in, staff_only
@@ -33,7 +34,7 @@ def organisation(request: HttpRequest) -> HttpResponse:
                 alert_addresses=given["alert_addresses"],
             )
         except InvalidInput as error:
-            form.add_error(error.field if error.field in form.fields else None, str(error))
+            form.add_error(error.field if error.field in form.fields else None, in_words(error))
         else:
             messages.success(request, "Saved. It holds from now on.")
             return redirect("organisation")

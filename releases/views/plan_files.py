@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.engine.errors import InvalidInput
+from releases.mistakes import in_words
 from releases.models import ReleaseState
 from releases.plan_file import PlanFile, plan_from_file, plan_to_file
 from releases.release_forms import PlanFileForm
@@ -58,7 +59,7 @@ def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             options=loaded["options"],
         )
     except (InvalidInput, services.Refusal) as error:
-        messages.error(request, f"The plan was not loaded. {error}")
+        messages.error(request, f"The plan was not loaded. {in_words(error)}")
         return redirect("questions", release_id=release.pk)
     messages.success(request, "Loaded. Nothing is spent until you confirm.")
     release.refresh_from_db()

@@ -25,6 +25,7 @@ from releases.engine.workload import (
     Workload,
     read_count,
 )
+from releases.mistakes import in_words
 from releases.models import Release
 from releases.statistic_forms import STATISTIC_FORMS, StatisticForm
 from releases.views.importance import ImportanceField, is_typed, weighed, with_importance
@@ -115,7 +116,7 @@ class Asked:
         try:
             workload, stale = workload_of(release), ""
         except InvalidInput as error:
-            workload, stale = None, str(error)
+            workload, stale = None, in_words(error)
         kind = _chosen_kind(request, workload)
         action, problem = posted.get("action", ""), ""
         counts = posted.getlist("counts")
@@ -124,7 +125,7 @@ class Asked:
                 counts = [*counts, _count_as_json(universe, posted)]
                 posted = QueryDict()
             except InvalidInput as error:
-                problem = str(error)
+                problem = in_words(error)
         elif action.startswith("drop-"):
             counts = [text for position, text in enumerate(counts) if f"drop-{position}" != action]
         return Asked(

@@ -19,6 +19,7 @@ from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
 from releases.forms import POLICY_TITLES
+from releases.mistakes import in_words
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState
 from releases.review_forms import DecisionForm, ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
@@ -201,7 +202,7 @@ def _decide(
         verb()
     except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
         field = getattr(error, "field", None)
-        form.add_error(field if field in form.fields else None, str(error))
+        form.add_error(field if field in form.fields else None, in_words(error))
         # Nothing was stored, so the page must not show what was about to be.
         asked.refresh_from_db()
         return False

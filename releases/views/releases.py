@@ -21,6 +21,7 @@ from releases import audit_log, files, learned, ledger, planning, services
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
+from releases.mistakes import in_words
 from releases.models import AuditAction, Release, ReleaseState
 from releases.receipt import learned_in, percent, rows_text, rules_in_words
 from releases.release_forms import ChoiceForm, TitleForm, WorkloadForm
@@ -111,9 +112,9 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 return redirect(step, release_id=release.pk)
         except (InvalidInput, services.Refusal) as error:
             if form.is_bound:
-                form.add_error("workload", str(error))
+                form.add_error("workload", in_words(error))
             else:
-                problem = str(error)
+                problem = in_words(error)
     context = {
         "form": form,
         "problem": problem,
@@ -170,7 +171,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         plans = services.compare(release=release)
     except (InvalidInput, services.Refusal) as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         return redirect("questions", release_id=release.pk)
     rows = planning.compared(plans, release.dataset.budget, typed=typed, problems=problems)
     epsilon = exact(release.epsilon, field="epsilon")
@@ -216,7 +217,7 @@ def _choose(
             other_options=typed,
         )
     except (InvalidInput, services.Refusal) as error:
-        form.add_error(None, str(error))
+        form.add_error(None, in_words(error))
         return None
     if chosen and request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release):
         # Whoever chose has read a bound and a price for other numbers.
@@ -246,7 +247,7 @@ def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
             try:
                 option.read(values.get(option.name, ""))
             except InvalidInput as error:
-                problems[f"{name}.{option.name}"] = str(error)
+                problems[f"{name}.{option.name}"] = in_words(error)
     return problems
 
 
@@ -283,7 +284,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         plan = services.plan_of(release=release)
     except (InvalidInput, services.Refusal) as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
     row = planning.compared([plan], release.dataset.budget)[0]
     problem = row.why_not
@@ -303,7 +304,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             context = {"error": error, **frame("confirm", release.dataset, release)}
             return render(request, "releases/refused.html", context, status=409)
         except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
-            problem = str(error)
+            problem = in_words(error)
         except ValueError:
             problem = "The form is out of date. Read it once more and confirm again."
         else:
@@ -416,7 +417,7 @@ def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         services.discard_draft(release=release, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         return redirect("release_detail", release_id=release.pk)
     messages.success(request, f"The draft {release.title} was discarded. Nothing was spent on it.")
     return redirect("dataset_detail", dataset_id=release.dataset_id)
@@ -428,7 +429,7 @@ def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         services.cancel_release(release=release, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     else:
         if release.status is ReleaseState.DRAFT:
             messages.success(request, "Taken back: it is a draft again, and nothing was charged.")
@@ -448,7 +449,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             services.make_private(release=release, by=signed_in(request))
             messages.success(request, "Private again. Whoever downloaded it keeps it.")
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     return redirect("release_detail", release_id=release.pk)
 
 
@@ -458,7 +459,7 @@ def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         services.withdraw_release(release=release, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     else:
         messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")
     return redirect("release_detail", release_id=release.pk)

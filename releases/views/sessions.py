@@ -31,6 +31,7 @@ from releases.engine.online import AnswerKind, SessionOver
 from releases.engine.privacy import PrivacyBudget, privacy_budget
 from releases.engine.universe import Schema, Universe, number, plain
 from releases.engine.workload import read_count
+from releases.mistakes import in_words
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.receipt import percent, rows_text
 from releases.release_forms import AskForm, SessionForm
@@ -97,7 +98,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             if request.method == "POST" and not plan.infeasible:
                 return redirect("confirm", release_id=_draft(request, dataset, form).pk)
         except (InvalidInput, services.Refusal) as error:
-            problem = str(error)
+            problem = in_words(error)
     context = {
         "dataset": dataset,
         "form": form,
@@ -250,9 +251,9 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 return _answered(request, live, plan, answered)
             problem, status = " ".join(map(str, form.errors["query"])), 400
         except InvalidInput as error:
-            problem, status = str(error), 400
+            problem, status = in_words(error), 400
         except (SessionOver, services.Refusal) as error:
-            problem, status = str(error), 409
+            problem, status = in_words(error), 409
     context = {"problem": problem, **_page_context(request, live, plan)}
     if request.headers.get("HX-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
@@ -383,7 +384,7 @@ def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         services.close_session(session=live, by=signed_in(request))
     except (services.Refusal, PlanChanged) as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         return redirect("session", release_id=live.pk)
     messages.success(request, "Closed. What it answered is a release of its own now; the budget stays spent.")
     return redirect("release_detail", release_id=live.pk)

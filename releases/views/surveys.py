@@ -27,6 +27,7 @@ from django.views.decorators.http import require_POST
 from releases import audit_log, charts, files, planning, services
 from releases.engine.errors import InvalidInput
 from releases.engine.survey_law import NUMBERS, SurveyLaw
+from releases.mistakes import in_words
 from releases.models import AuditAction, Survey, SurveyState
 from releases.services.surveys import BETA
 from releases.survey_forms import SurveyForm
@@ -68,7 +69,7 @@ def new_survey(request: HttpRequest) -> HttpResponse:
         try:
             survey = services.draft_survey(owner=person, **form.given)
         except InvalidInput as error:
-            form.add_error(error.field, str(error))
+            form.add_error(error.field, in_words(error))
         else:
             return redirect("survey", survey_id=survey.pk)
     return render(request, "releases/survey_new.html", {"form": form}, status=400 if form.errors else 200)
@@ -92,9 +93,9 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         try:
             services.change_survey(survey=survey, **form.given)
         except InvalidInput as error:
-            form.add_error(error.field, str(error))
+            form.add_error(error.field, in_words(error))
         except services.Refusal as error:
-            messages.error(request, str(error))
+            messages.error(request, in_words(error))
             return redirect("survey", survey_id=survey.pk)
         else:
             return redirect("survey", survey_id=survey.pk)
@@ -192,7 +193,7 @@ def open_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     try:
         services.open_survey(survey=survey, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     else:
         messages.success(request, "Open. Give the link below to the people you ask.")
     return redirect("survey", survey_id=survey.pk)
@@ -204,7 +205,7 @@ def close_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     try:
         services.close_survey(survey=survey, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     else:
         messages.success(request, "Closed. Nobody can answer any more, and the result is below.")
     return redirect("survey", survey_id=survey.pk)
@@ -221,7 +222,7 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             services.make_survey_private(survey=survey, by=signed_in(request))
             messages.success(request, "Private again. Whoever downloaded it keeps it.")
     except services.Refusal as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
     return redirect("survey", survey_id=survey.pk)
 
 
@@ -240,7 +241,7 @@ def answer(request: HttpRequest, survey_id: uuid.UUID, *, by_hand: bool = False)
         try:
             services.accept_report(survey=survey, report=request.POST.get("report", ""))
         except InvalidInput as error:
-            problem, status = str(error), 400
+            problem, status = in_words(error), 400
         except services.Refusal:
             return _closed(request, survey)
         else:

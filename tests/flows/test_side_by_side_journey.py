@@ -87,7 +87,7 @@ def test_a_plan_is_saved_as_a_file_and_loaded_into_another_draft(visitor, instal
     wrong.write_text('{"version": 1, "workload": {"version": 1, "queries": [{"marginal": ["wage"]}]}}')
     alice.page.get_by_label("Plan file").set_input_files(wrong)
     alice.press("Load the plan")
-    alice.reads("The plan was not loaded. queries[0].marginal: 'wage' must name a declared column")
+    alice.reads("The plan was not loaded. Question 1, table: 'wage' must name a declared column")
     alice.page.get_by_text("Save the plan, or load one").click()
     alice.page.get_by_label("Plan file").set_input_files(file)
     alice.press("Load the plan")
@@ -107,7 +107,7 @@ def test_a_codebook_is_pasted_as_a_table_from_a_spreadsheet(visitor, tmp_path):
     alice.page.get_by_text("Paste a codebook").click()
     alice.page.get_by_label("Codebook").fill("name\ttype\tvalues\nwage\tnumber\t70 to 0 in 7 bins\n")
     alice.press("Declare from the codebook")
-    alice.reads("line 2 (wage).edges: '70 to 0 in 7 bins' must go up")
+    alice.reads("Line 2 (wage), edges: '70 to 0 in 7 bins' must go up")
     alice.look("codebook with a mistake")
     codebook = "name\ttype\tvalues\nwage\tnumber\t0 to 70 in 7 bins\nsex\tcategorical\tf|m\n"
     alice.page.get_by_label("Codebook").fill(codebook)

@@ -138,7 +138,7 @@ def test_a_pasted_table_declares_the_columns_or_says_where_it_is_wrong(make_data
     wrong = "name,type,values\nage,integer,18|17\n"
     response = as_(alice).post(address, {"codebook": wrong})
     assert response.status_code == 400
-    assert "line 2 (age).edges: '18, 17' must rise" in words(response)
+    assert "Line 2 (age), edges: '18, 17' must rise" in words(response)
     assert field_value(response, "codebook") == wrong
     text = "name,type,values\nage,integer,18 to 68 by 10\nsex,categorical,female|male\n"
     assert as_(alice).post(address, {"codebook": text}).status_code == 302

@@ -153,8 +153,8 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
             "outside: 'clamp' must be \"drop\" or one of the declared categories",
         ),
         (("age", "integer", "18, 30", "other"), 'outside: \'other\' must be "clamp" or "drop" in a numeric column'),
-        (("=1+1", "categorical", "a, b"), "columns[0].name: '=1+1' is not a column of the table"),
-        (("wage", "integer", "1, 2"), "columns[0].name: 'wage' is not a column of the table"),
+        (("=1+1", "categorical", "a, b"), "Column 1, name: '=1+1' is not a column of the table"),
+        (("wage", "integer", "1, 2"), "Column 1, name: 'wage' is not a column of the table"),
     ],
 )
 def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(sheet, fresh, row, message):
@@ -222,12 +222,12 @@ def test_what_is_declared_can_be_copied_as_a_codebook_and_pasted_again(sheet, fr
         ('{"version": 1, "version": 1}', "The codebook names the field 'version' twice in one object."),
         ("[" * 100_000, "The codebook is not usable: it is nested too deeply."),
         ('{"version": ' + "1" * 5000 + "}", "The codebook holds a number of too many digits."),
-        ('{"columns": []}', "schema.version: None must be 1"),
-        ('{"version": 2, "columns": []}', "schema.version: 2 must be 1"),
+        ('{"columns": []}', "Version of the codebook: nothing is given; must be 1"),
+        ('{"version": 2, "columns": []}', "Version of the codebook: 2 must be 1"),
         ('{"version": 1, "columns": []}', "columns: [] must be a list with at least one column"),
-        ('{"version": 1, "columns": [{"name": "wage", "type": "number", "edges": [0, 1]}]}', "columns[0].name: 'wage'"),
-        ('{"version": 1, "columns": [{"name": "age", "type": "whole"}]}', "columns[0] (age).type: 'whole' must be one"),
-        ('{"version": 1, "columns": [{"name": "age", "type": []}]}', "columns[0].type: [] must be text"),
+        ('{"version": 1, "columns": [{"name": "wage", "type": "number", "edges": [0, 1]}]}', "Column 1, name: 'wage'"),
+        ('{"version": 1, "columns": [{"name": "age", "type": "whole"}]}', "Column 1 (age), type: 'whole' must be one"),
+        ('{"version": 1, "columns": [{"name": "age", "type": []}]}', "Column 1, type: [] must be text"),
         ('{"version": 1, "neighbours": {}, "columns": []}', "neighbours: {} must be text"),
         (
             '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [18, 30, 25]}]}',
@@ -243,17 +243,17 @@ def test_what_is_declared_can_be_copied_as_a_codebook_and_pasted_again(sheet, fr
         ),
         (
             '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["f"], "colour": 1}]}',
-            "columns[0] (sex).field: 'colour' is not known",
+            "Column 1 (sex), field: 'colour' is not known",
         ),
         (
             '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["f"]}, '
             '{"name": "sex", "type": "categorical", "categories": ["f"]}]}',
-            "columns[1].name: 'sex' is declared twice",
+            "Column 2, name: 'sex' is declared twice",
         ),
         (
             '{"version": 1, "unit": {"kind": "person", "id": "household"}, '
             '"columns": [{"name": "sex", "type": "categorical", "categories": ["f"]}]}',
-            "unit.id: 'household' is not a column of the table",
+            "Column that tells people apart: 'household' is not a column of the table",
         ),
     ],
 )
@@ -273,7 +273,7 @@ def test_a_column_that_tells_people_apart_cannot_be_declared_as_well(make_datase
         reverse("columns", args=[dataset.pk]), {"codebook": json.dumps({"version": 1, "columns": columns})}
     )
     assert response.status_code == 400
-    assert "unit.id: 'person' is also declared as a column; an id has no bins" in words(response)
+    assert "Column that tells people apart: 'person' is also declared as a column; an id has no bins" in words(response)
     assert as_(alice).get(reverse("dataset_detail", args=[dataset.pk])).status_code == 200
 
 
@@ -282,7 +282,7 @@ def test_a_name_that_a_spreadsheet_would_run_cannot_head_a_column_of_a_download(
     codebook = {"version": 1, "columns": [{"name": "=1+1", "type": "categorical", "categories": ["1"]}]}
     response = as_(alice).post(reverse("columns", args=[dataset.pk]), {"codebook": json.dumps(codebook)})
     assert response.status_code == 400
-    assert "columns[0].name: '=1+1' must not begin with = + - or @" in words(response)
+    assert "Column 1, name: '=1+1' must not begin with = + - or @" in words(response)
 
 
 def wide(alice, upload_file, number):

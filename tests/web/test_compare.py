@@ -113,8 +113,8 @@ def test_a_mechanism_is_chosen_in_its_row(send, asked_draft):
         ({"delta": "small"}, "delta: 'small' must be a decimal number"),
         ({"beta": "0.2"}, "Select a valid choice."),
         ({"mechanism": "magic"}, "mechanism: 'magic' must be one of"),
-        ({"laplace-histogram.rows": "1.5"}, "options.rows: '1.5' must be a whole number from 1 to"),
-        ({"laplace-histogram.rows": "0"}, "options.rows: 0 must be a whole number from 1 to"),
+        ({"laplace-histogram.rows": "1.5"}, "Option rows: '1.5' must be a whole number from 1 to"),
+        ({"laplace-histogram.rows": "0"}, "Option rows: 0 must be a whole number from 1 to"),
     ],
 )
 def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(send, asked_draft, data, message):

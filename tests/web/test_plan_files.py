@@ -63,21 +63,21 @@ WRONG = [
     (b"", "is not JSON"),
     (b"\xff\xfe", "is not text in UTF-8"),
     (b"[1]", "must be a JSON object"),
-    ({}, "plan.version: None must be 1"),
-    ({"version": 2}, "plan.version: 2 must be 1"),
+    ({}, "Version of the plan file: nothing is given; must be 1"),
+    ({"version": 2}, "Version of the plan file: 2 must be 1"),
     ({"version": 1}, "must hold a workload, or an epsilon, or both"),
-    ({"version": 1, "workload": WORKLOAD, "title": "x"}, "plan: 'title' is not a known field"),
-    ({"version": 1, "workload": [1]}, "workload: [1] must be an object"),
+    ({"version": 1, "workload": WORKLOAD, "title": "x"}, "Plan file: 'title' is not a known field"),
+    ({"version": 1, "workload": [1]}, "Questions: [1] must be an object"),
     ({"version": 1, "workload": {"version": 1, "queries": [{"marginal": ["wage"]}]}}, "'wage' must name a declared"),
     ({"version": 1, "workload": WORKLOAD, "mechanism": "laplace-queries"}, "epsilon: 'none' must be there"),
     ({"version": 1, "epsilon": 0.5}, 'epsilon: 0.5 must be text, such as "0.5"'),
     ({"version": 1, "epsilon": "-1"}, "epsilon"),
     ({"version": 1, "epsilon": "1", "beta": "2"}, "beta: '2' must be above 0 and below 1"),
     ({"version": 1, "epsilon": "1", "mechanism": "magic"}, "mechanism: 'magic' must be one of"),
-    ({"version": 1, "epsilon": "1", "mechanism": ["x"]}, "mechanism: ['x'] must be text"),
+    ({"version": 1, "epsilon": "1", "mechanism": ["x"]}, 'mechanism: ["x"] must be text'),
     (
         {"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"rows": -1}},
-        "options.rows: -1 must be",
+        "Option rows: -1 must be",
     ),
     ({"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"x": 1}}, "is not an option of"),
 ]
@@ -103,7 +103,7 @@ def test_a_file_that_was_not_chosen_and_one_that_is_too_large_are_refused(blank,
     client = as_(alice)
     response = client.post(reverse("load_plan", args=[blank.pk]), {}, follow=True)
     assert "Plan file: no file was chosen." in words(response)
-    monkeypatch.setattr("releases.forms.PlanFileForm.MOST_BYTES", 2**20)
+    monkeypatch.setattr("releases.release_forms.PlanFileForm.MOST_BYTES", 2**20)
     assert "must be at most 1 MB" in words(load(client, blank, b" " * (2**20 + 1)))
 
 

@@ -58,7 +58,10 @@ def test_a_person_with_several_rows_can_be_the_unit(send):
         ({"kind": "person", "id_column": "person", "max_rows": "0"}, "Rows of each person: must be at least 1."),
         ({"kind": "person", "id_column": "person", "max_rows": "10001"}, "must be at most 10,000."),
         ({"kind": "person", "id_column": "person", "max_rows": "1,5"}, "Rows of each person: must be a whole number"),
-        ({"kind": "person", "id_column": "age"}, "unit.id: 'age' is also declared as a column; an id has no bins"),
+        (
+            {"kind": "person", "id_column": "age"},
+            "Column that tells people apart: 'age' is also declared as a column",
+        ),
         ({"kind": ""}, "Whom to protect: nothing was chosen."),
         ({"neighbours": ""}, "What is kept private: nothing was chosen."),
     ],
@@ -105,5 +108,5 @@ def test_a_table_of_very_many_columns_has_a_field_to_type_in(alice, upload_file,
     url = reverse("protection", args=[dataset.pk])
     assert '<input type="text" name="id_column"' in body(as_(alice).get(url))
     given = {"kind": "person", "id_column": "c700", "max_rows": "1", "neighbours": "replace"}
-    assert "unit.id: 'c700' is not a column of the table" in words(as_(alice).post(url, given))
+    assert "Column that tells people apart: 'c700' is not a column of the table" in words(as_(alice).post(url, given))
     assert as_(alice).post(url, given | {"id_column": "c599"}).status_code == 302

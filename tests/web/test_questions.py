@@ -108,19 +108,19 @@ def test_removing_what_is_not_there_removes_nothing(ask, blank, action):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"action": "marginals", "order": "3"}, "queries[0].marginals: 3 must be a whole number from 1 to 2"),
-        ({"action": "marginals", "order": ""}, "queries[0].marginals: '' must be a whole number"),
-        ({"action": "marginals", "order": "²"}, "queries[0].marginals: '²' must be a whole number"),
-        ({"action": "marginals", "order": "1", "columns": "wage"}, "queries[0].columns: 'wage' must name a declared"),
-        ({"action": "prefix", "prefix": "wage"}, "queries[0].prefix: 'wage' must name a declared column"),
+        ({"action": "marginals", "order": "3"}, "Question 1, tables: 3 must be a whole number from 1 to 2"),
+        ({"action": "marginals", "order": ""}, "Question 1, tables: nothing is given; must be a whole number"),
+        ({"action": "marginals", "order": "²"}, "Question 1, tables: '²' must be a whole number"),
+        ({"action": "marginals", "order": "1", "columns": "wage"}, "Question 1, columns: 'wage' must name a declared"),
+        ({"action": "prefix", "prefix": "wage"}, "Question 1, running totals: 'wage' must name a declared column"),
         ({"action": "count"}, "count: 'no condition' must restrict at least one column"),
         (
             {"action": "count", "from.age": "20"},
-            "queries[0].count.age.from: '20' must be a declared edge (nearest: 18, 25, 35)",
+            "Question 1, count, age, from: '20' must be a declared edge (nearest: 18, 25, 35)",
         ),
-        ({"action": "count", "from.age": "1,5"}, "queries[0].count.age.from: '1,5' must be a number"),
+        ({"action": "count", "from.age": "1,5"}, "Question 1, count, age, from: '1,5' must be a number"),
         ({"action": "count", "from.age": "45", "to.age": "25"}, "must have from below to"),
-        ({"action": "count", "in.sex": "other"}, "queries[0].count.sex: 'other' must be one of female, male"),
+        ({"action": "count", "in.sex": "other"}, "Question 1, count, sex: 'other' must be one of female, male"),
         ({"action": "explode"}, "action: 'explode' is not known"),
     ],
 )
@@ -141,11 +141,14 @@ def test_questions_can_be_pasted_as_json(ask, blank):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"version": 1, "queries": []}', "queries: [] must be a list with at least one query"),
-        ('{"version": 1}', "queries: None must be a list with at least one query"),
-        ('{"version": 3, "queries": [{"marginals": 1}]}', "workload.version: 3 must be 1"),
-        ('{"version": 1, "queries": [{"mode": "age"}]}', "queries[0].query"),
-        ('{"version": 1, "queries": [{"marginals": 1}, {"prefix": "wage"}]}', "queries[1].prefix: 'wage' must name"),
+        ('{"version": 1, "queries": []}', "Questions: [] must be a list with at least one query"),
+        ('{"version": 1}', "Questions: nothing is given; must be a list with at least one query"),
+        ('{"version": 3, "queries": [{"marginals": 1}]}', "Version of the questions: 3 must be 1"),
+        ('{"version": 1, "queries": [{"mode": "age"}]}', "Question 1: 'mode' must have one of"),
+        (
+            '{"version": 1, "queries": [{"marginals": 1}, {"prefix": "wage"}]}',
+            "Question 2, running totals: 'wage'",
+        ),
         ("{", "The workload is not JSON: Expecting property name enclosed in double quotes at line 1, column 2."),
         ("", "workload: nothing was pasted"),
         ("7", "The workload must be a JSON object, in braces."),

@@ -74,8 +74,8 @@ def test_amounts_left_empty_are_those_asked_for(decide):
         ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point"),
         ({"delta": "0.1"}, "delta: '0.1' must be at most the 0.000001 that was asked for"),
         ({"delta": "0"}, "delta: '0' must be above 0 and below 1"),
-        ({"decision": "deny"}, "note: '' must say why the request is denied"),
-        ({"decision": ""}, "decision: '' must be to grant or to deny; press one of the buttons"),
+        ({"decision": "deny"}, "note: nothing is given; must say why the request is denied"),
+        ({"decision": ""}, "decision: nothing is given; must be to grant or to deny; press one of the buttons"),
         ({"decision": "delete"}, "decision: 'delete' must be to grant or to deny"),
     ],
 )

@@ -258,9 +258,9 @@ WRONG_QUESTIONS = [
     ({"query": '{"sex": ["female"]'}, "The question is not JSON"),
     ({"query": '["sex"]'}, "must be a JSON object"),
     ({"query": '{"wage": ["x"]}'}, "'wage' must name a declared column"),
-    ({"query": '{"sex": [["female"]]}'}, "count.sex"),
-    ({"query": '{"age": {"from": {"a": 1}}}'}, "count.age"),
-    ({"query": '{"age": {"from": 1e999}}'}, "count.age"),
+    ({"query": '{"sex": [["female"]]}'}, 'Count, sex: ["female"] must be one of'),
+    ({"query": '{"age": {"from": {"a": 1}}}'}, "Count, age, from"),
+    ({"query": '{"age": {"from": 1e999}}'}, "Count, age, from"),
     ({"query": '{"sex": ["female"], "sex": ["male"]}'}, "names the field 'sex' twice"),
 ]
 

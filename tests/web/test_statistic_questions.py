@@ -113,31 +113,39 @@ def test_the_page_of_a_kind_has_no_inline_code_and_says_what_is_answered(visit, 
         ("sum", {}, "columns: nothing was chosen; must name declared columns"),
         ("sum", {"columns": ["sex"]}, "columns: 'sex' must be a column of the fitting kind"),
         ("mean", {"columns": ["wage"]}, "columns: 'wage' must be a column of the fitting kind"),
-        ("votes", {"columns": ["tea"], "ballots": "1"}, "votes.category: nothing was typed"),
+        ("votes", {"columns": ["tea"], "ballots": "1"}, "Category that is counted: nothing was typed"),
         (
             "votes",
             {"columns": ["tea", "sex"], "category": "yes", "ballots": "1"},
-            "votes.category: 'yes' must be a category of every column; sex has none such",
+            "Category that is counted: 'yes' must be a category of every column; sex has none such",
         ),
         (
             "votes",
             {"columns": ["tea", "rice"], "category": "yes", "ballots": "3"},
-            "votes.ballots: 3 must be a whole number from 1 to 2",
+            "Ballots a row has, at most: 3 must be a whole number from 1 to 2",
         ),
         ("most_common", {"k": "1"}, "column: nothing was chosen; must name a declared column"),
-        ("most_common", {"column": "sex", "k": "9"}, "top.k: 9 must be a whole number from 1 to 2"),
-        ("most_common", {"column": "sex", "k": "²"}, "top.k: '²' must be a whole number from 1 to 2"),
-        ("quantile", {"column": "age", "at": "1"}, "quantile.at: '1' must be above 0 and below 1"),
-        ("range", {"column": "age", "inside": "2"}, "range.inside: '2' must be above 0 and below 1 (0.98 for 98%)"),
+        ("most_common", {"column": "sex", "k": "9"}, "How many of them: 9 must be a whole number from 1 to 2"),
+        ("most_common", {"column": "sex", "k": "²"}, "How many of them: '²' must be a whole number from 1 to 2"),
+        ("quantile", {"column": "age", "at": "1"}, "Share of the rows: '1' must be above 0 and below 1"),
+        ("range", {"column": "age", "inside": "2"}, "Share inside: '2' must be above 0 and below 1 (0.98 for 98%)"),
         ("categories", {"column": "age"}, "column: 'age' must be a column of the fitting kind"),
-        ("quantile", {"column": "age", "at": "0,5"}, "quantile.at: '0,5' must be a number"),
+        ("quantile", {"column": "age", "at": "0,5"}, "Share of the rows: '0,5' must be a number"),
         ("quantile", {"column": "sex", "at": "0.5"}, "column: 'sex' must be a column of the fitting kind"),
-        ("largest_count", {"counts": [MEN]}, "largest_count: 1 must hold at least two predicates"),
+        ("largest_count", {"counts": [MEN]}, "Largest of several counts: 1 must hold at least two predicates"),
         ("largest_count", {"counts": ["{"]}, "The count is not JSON"),
-        ("largest_count", {"counts": [MEN, '{"sex": ["x"]}']}, "count.sex: 'x' must be one of female, male"),
-        ("threshold", {"above": "5", "answers": "1"}, "threshold.counts: [] must be a list of predicates"),
-        ("threshold", {"counts": [MEN], "above": "", "answers": "1"}, "threshold.above: '' must be a whole number"),
-        ("threshold", {"counts": [MEN], "above": "5", "answers": "2"}, "threshold.answers: 2 must be a whole number"),
+        ("largest_count", {"counts": [MEN, '{"sex": ["x"]}']}, "Count, sex: 'x' must be one of female, male"),
+        ("threshold", {"above": "5", "answers": "1"}, "The counts: [] must be a list of predicates"),
+        (
+            "threshold",
+            {"counts": [MEN], "above": "", "answers": "1"},
+            "Threshold, in rows: nothing is given; must be",
+        ),
+        (
+            "threshold",
+            {"counts": [MEN], "above": "5", "answers": "2"},
+            "Stop after so many above: 2 must be",
+        ),
         ("survey", {}, "column: nothing was chosen"),
     ],
 )
@@ -145,8 +153,9 @@ def test_a_broken_rule_is_named_and_nothing_typed_is_lost(visit, blank, kind, ty
     response = visit(kind, {"action": "ask", **typed})
     assert response.status_code == 400
     assert message in words(response)
-    form, named = response.context["statistic"], message.split(":")[0].split(".")[-1]
-    assert list(form.errors) == [named if named in form.fields else form.first]
+    form, place = response.context["statistic"], message.split(":")[0]
+    named = [name for name, field in form.fields.items() if place in (name, field.label)]
+    assert list(form.errors) == (named or [form.first])
     for name, value in typed.items():
         if isinstance(value, str) and name != "column":
             assert field_value(response, name) == value
@@ -167,7 +176,7 @@ def test_while_typing_only_the_check_comes_back_and_nothing_is_stored(visit, bla
     assert "Would ask for 25% quantile of age : 1 answer." in words(good)
     assert "Exponential mechanism on ranks" in words(good)
     bad = visit("quantile", {"action": "check", "column": "age", "at": "7"}, **{"HX-Request": "true"})
-    assert "quantile.at: '7' must be above 0 and below 1" in words(bad)
+    assert "Share of the rows: '7' must be above 0 and below 1" in words(bad)
     assert "<html" not in body(bad)
     assert queries(blank) is None
 
@@ -189,7 +198,7 @@ def test_counts_are_put_together_one_at_a_time_and_taken_away_again(visit, blank
 def test_a_count_that_breaks_a_rule_is_refused_and_the_others_stay(visit):
     response = visit("threshold", {"action": "add-count", "counts": [MEN], "from.age": "20", "above": "12"})
     assert response.status_code == 400
-    assert "count.age.from: '20' must be a declared edge" in words(response)
+    assert "Count, age, from: '20' must be a declared edge" in words(response)
     assert "sex male" in words(response)
     assert field_value(response, "from.age") == "20"
     assert field_value(response, "above") == "12"

@@ -1,0 +1,97 @@
+"""Errors as pages say them: places in words, values and rules as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import releases
+from releases.engine.errors import InvalidInput
+from releases.engine.ingest import UnreadableTable
+from releases.engine.universe import Schema
+from releases.engine.workload import read_question
+from releases.mistakes import in_words, place_in_words
+
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [18, 25, 35]},
+    {"name": "trip.from", "type": "integer", "edges": [0, 1, 2]},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("queries[3].count.age.from", "Question 4, count, age, from"),
+        ("queries[0].count.Age of.head", "Question 1, count, Age of.head"),
+        ("queries[0].query", "Question 1"),
+        ("queries[11].weight", "Question 12, importance"),
+        ("queries[0].quantile.at", "Question 1, quantile, at"),
+        ("queries[0].colour", "Question 1, colour"),
+        ("count.Sex", "Count, Sex"),
+        ("second_moments", "Second moments"),
+        ("columns[2].name", "Column 3, name"),
+        ("columns[2] (a).b (c).edges", "Column 3 (a).b (c), edges"),
+        ("columns[0].column", "Column 1"),
+        ("line 3 (age).edges", "Line 3 (age), edges"),
+        ("line 3", "Line 3"),
+        ("options.rows", "Option rows"),
+        ("unit.id", "Column that tells people apart"),
+        # Plain words, and the names of columns, stay.
+        ("epsilon", "epsilon"),
+        ("count", "count"),
+        ("household_size", "household_size"),
+        ("importance of age by sex", "importance of age by sex"),
+    ],
+)
+def test_a_path_is_said_as_a_person_would(path, said):
+    assert place_in_words(path) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("17", "'17'"),
+        (17, "17"),
+        (None, "nothing is given;"),
+        ("", "nothing is given;"),
+        ([], "[]"),
+        (True, "true"),
+        ({"from": 2, "to": 1}, '{"from": 2, "to": 1}'),
+        ("x" * 100, "'" + "x" * 76 + "..."),
+    ],
+)
+def test_the_value_is_shown_as_it_was_written_and_the_rule_stays(value, shown):
+    assert in_words(InvalidInput("queries[0].prefix", value, "must be so")) == (
+        f"Question 1, running totals: {shown} must be so"
+    )
+
+
+def test_where_a_page_knows_the_field_by_its_label_it_says_that():
+    assert in_words(InvalidInput("quantile.at", "7", "must be less"), place="Share") == "Share: '7' must be less"
+
+
+def test_other_errors_keep_their_own_sentences():
+    assert in_words(ValueError("Not now.")) == "Not now."
+    assert in_words(UnreadableTable("The file is empty.")) == "The file is empty."
+
+
+def test_what_the_engine_says_of_a_workload_and_a_schema_is_translated():
+    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
+    asked = {"version": 1, "queries": [{"prefix": "age"}, {"count": {"age": {"from": 17}}}]}
+    with pytest.raises(InvalidInput) as caught:
+        read_question(asked, universe)
+    assert caught.value.field == "queries[1].count.age.from"
+    assert in_words(caught.value) == (
+        "Question 2, count, age, from: '17' must be a declared edge (nearest: 18, 25, 35)"
+    )
+    with pytest.raises(InvalidInput) as caught:
+        Schema.from_json({"version": 1, "columns": [COLUMNS[0], {**COLUMNS[1], "edges": [2, 1]}]})
+    assert in_words(caught.value).startswith("Column 2 (trip.from), edges: '2, 1' must rise")
+
+
+def test_every_page_says_errors_through_the_same_words():
+    folder = Path(releases.__file__).parent
+    for path in [*(folder / "views").glob("*.py"), *folder.glob("*forms.py")]:
+        for raw in ("str(error)", "{error}"):
+            assert raw not in path.read_text(), f"{path.name} shows an error raw; say in_words(error) instead"
