@@ -5,21 +5,23 @@
     age,integer,"18, 25, 35, 65",clamp
     income,number,0 to 100000 in 20 bins,
 
-The header names the columns, in any order: `name` and `type`; `values` (or `categories`, `edges`, `categories or
-edges`); `outside` and `decimals` where wanted. Categories and edges stand in one cell: one a line, or between bars, or
-between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them.
+The header names the columns, in any order: `name` and `type`; `values`; `outside` and `decimals` where wanted; each by
+any of its names below. Categories and edges stand in one cell: one a line, or between bars, or between commas. Lines
+may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them. Types have several names too;
+what is stored has one.
 """
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
+from releases.edges import bins_in_words, edges_from_text, names_bins
 from releases.engine.errors import InvalidInput
 from releases.engine.universe import (
     DROP,
@@ -28,24 +30,26 @@ from releases.engine.universe import (
     Attribute,
     AttributeKind,
     Universe,
-    number,
     places,
 )
 
-#: The heads understood, and the field of the schema format that each fills.
-_HEADS = {
-    "name": "name",
-    "type": "type",
-    "values": "values",
-    "categories": "values",
-    "edges": "values",
-    "categories or edges": "values",
-    "outside": "outside",
-    "decimals": "decimals",
+#: The heads understood, by the field of the schema format that they fill; the first is its name.
+_NAMES_OF_HEADS = {
+    "name": ("name", "column", "variable"),
+    "type": ("type", "kind"),
+    "values": ("values", "categories", "levels", "edges", "bins", "range", "categories or edges"),
+    "outside": ("outside",),
+    "decimals": ("decimals",),
 }
+_HEADS = {head: field for field, heads in _NAMES_OF_HEADS.items() for head in heads}
+#: The words understood for a type, by the word that is stored.
+_NAMES_OF_TYPES = {
+    AttributeKind.CATEGORICAL: ("categorical", "categories", "category", "text", "string"),
+    AttributeKind.INTEGER: ("integer", "int", "whole number", "whole numbers"),
+    AttributeKind.NUMBER: ("number", "numbers", "float", "numeric", "decimal", "real"),
+}
+_TYPES = {word: kind for kind, words in _NAMES_OF_TYPES.items() for word in words}
 _DELIMITERS = (",", ";", "\t")
-#: More bins than this are a slip of the pen.
-_MOST_BINS = 1_000_000
 
 
 def is_csv_codebook(text: str) -> bool:
@@ -59,25 +63,62 @@ def codebook_from_csv(text: str) -> dict[str, Any]:
     Raises:
         InvalidInput: naming the line, the column and the field (``line 3 (age).edges``), the value and the rule.
     """
-    delimiter = _delimiter(text)
-    if delimiter is None:
-        first = text.strip().split("\n", 1)[0][:100]
-        raise InvalidInput("line 1", first, "must name the columns, such as: name,type,values,outside")
-    lines = _lines(text, delimiter)
-    _, head = next(lines)
-    fields = _fields(head)
     columns: list[dict[str, Any]] = []
     found_at: dict[str, int] = {}
-    for line, cells in lines:
-        if len(cells) > len(fields):
-            raise InvalidInput(f"line {line}", f"{len(cells)} cells", f"must have {len(fields)}, as the first line has")
-        attribute = _attribute(line, dict(zip(fields, cells, strict=False)))
+    for line, _, attribute in _columns(text):
         if attribute.name in found_at:
             before = found_at[attribute.name]
             raise InvalidInput(f"line {line}.name", attribute.name, f"is declared twice, first in line {before}")
         found_at[attribute.name] = line
         columns.append(attribute.to_json())
     return {"version": 1, "columns": columns}
+
+
+def readings(text: str) -> list[str]:
+    """How a codebook in CSV was read where it names bins rather than their edges, in sentences."""
+    return [
+        reading(cells["values"], attribute)
+        for _, cells, attribute in _columns(text)
+        if attribute.is_numeric and names_bins(cells["values"])
+    ]
+
+
+def reading(text: str, attribute: Attribute) -> str:
+    """How the bins of a column were read, as a sentence."""
+    return f"{attribute.name}: “{' '.join(text.split())}” is read as {bins_in_words(attribute)}."
+
+
+def kind_from_word(word: str) -> AttributeKind:
+    """A type by any of its names.
+
+    Raises:
+        InvalidInput: it has none such; the rule lists them, and the one that may be meant.
+    """
+    found = _TYPES.get(_head(word))
+    if found is None:
+        raise InvalidInput("type", word, f"must be one of {_named(_NAMES_OF_TYPES)}{_meant(word, _TYPES)}")
+    return found
+
+
+def with_known_types(codebook: dict[str, Any]) -> dict[str, Any]:
+    """A codebook in which each type has the name that is stored.
+
+    Raises:
+        InvalidInput: a type has no such name, naming the column.
+    """
+    columns = codebook.get("columns")
+    if not isinstance(columns, list):
+        return codebook
+    known = []
+    for position, column in enumerate(columns):
+        if isinstance(column, dict) and isinstance(column.get("type"), str):
+            try:
+                column = {**column, "type": kind_from_word(column["type"]).value}
+            except InvalidInput as error:
+                name = f" ({column['name']})" if isinstance(column.get("name"), str) and column["name"] else ""
+                raise InvalidInput(f"columns[{position}]{name}.type", error.value, error.rule) from None
+        known.append(column)
+    return {**codebook, "columns": known}
 
 
 def categories_from_text(text: str) -> list[str]:
@@ -89,15 +130,6 @@ def categories_from_text(text: str) -> list[str]:
     return lines
 
 
-def edges_from_text(text: str) -> list[Decimal]:
-    """Edges between commas, bars or spaces; `18 to 65 by 5`, a width; or `0 to 100 in 20 bins`, how many."""
-    match = re.fullmatch(r"\s*(\S+)\s+to\s+(\S+)\s+(by|in)\s+(\S+?)(?:\s+bins?)?\s*", text)
-    if match is None:
-        return [number(part, field="edges") for part in re.split(r"[,;|\s]+", text.strip()) if part]
-    low, high, last = (number(match[group], field="edges") for group in (1, 2, 4))
-    return _by_width(text, low, high, last) if match[3] == "by" else _by_number(text, low, high, last)
-
-
 def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
     """The places declared before, or more where new edges have more; left to the default where they no longer fit."""
     kept = max([decimals, *map(places, edges)])
@@ -105,32 +137,28 @@ def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
     return {"decimals": kept} if fits else {}
 
 
-def _by_width(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
-    if step <= 0 or high <= low or (high - low) / step > _MOST_BINS:
-        raise InvalidInput("edges", text.strip(), "must go up from the first number to the second, in steps")
-    edges = [low + step * index for index in range(int((high - low) / step) + 1)]
-    return edges if edges[-1] == high else [*edges, high]
-
-
-def _by_number(text: str, low: Decimal, high: Decimal, bins: Decimal) -> list[Decimal]:
-    """Edges of bins of exactly equal width; a width that no decimal can write is refused."""
-    if high <= low or bins != bins.to_integral_value() or not 1 <= bins <= _MOST_BINS:
-        rule = f"must go up from the first number to the second, in 1 to {_MOST_BINS:,} bins"
-        raise InvalidInput("edges", text.strip(), rule)
-    width = (high - low) / bins
-    # The quotient is rounded where no decimal can write it; rational numbers see that, decimals may not.
-    if Fraction(width) * int(bins) != Fraction(high) - Fraction(low):
-        rule = "cannot be cut into so many bins of exactly equal width; choose another number"
-        raise InvalidInput("edges", text.strip(), rule)
-    return [low + width * index for index in range(int(bins))] + [high]
+def _columns(text: str) -> Iterator[tuple[int, dict[str, str], Attribute]]:
+    """Each column: the line it is declared on, its cells, and what they declare."""
+    delimiter = _delimiter(text)
+    if delimiter is None:
+        first = text.strip().split("\n", 1)[0][:100]
+        raise InvalidInput("line 1", first, "must name the columns, such as: name,type,values,outside")
+    lines = _lines(text, delimiter)
+    _, head = next(lines)
+    fields = _fields(head)
+    for line, cells in lines:
+        if len(cells) > len(fields):
+            raise InvalidInput(f"line {line}", f"{len(cells)} cells", f"must have {len(fields)}, as the first line has")
+        named = dict.fromkeys(fields, "") | dict(zip(fields, cells, strict=False))
+        yield line, named, _attribute(line, named)
 
 
 def _delimiter(text: str) -> str | None:
     """What separates the heads, if the first line holds heads."""
     first = text.lstrip("\ufeff \n\r").split("\n", 1)[0]
     for delimiter in _DELIMITERS:
-        heads = [_head(cell) for cell in first.split(delimiter)]
-        if "name" in heads and "type" in heads:
+        fields = [_HEADS.get(_head(cell)) for cell in first.split(delimiter)]
+        if "name" in fields and "type" in fields:
             return delimiter
     return None
 
@@ -158,29 +186,30 @@ def _lines(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _fields(head: list[str]) -> list[str]:
-    fields = []
+    named: dict[str, str] = {}
     for cell in head:
         field = _HEADS.get(_head(cell))
         if field is None:
-            raise InvalidInput("line 1", cell, f"is not a known head; they are {', '.join(_HEADS)}")
-        fields.append(field)
-    for field in ("name", "type", "values", "outside", "decimals"):
-        if fields.count(field) > 1:
-            raise InvalidInput("line 1", field, "stands there twice")
+            rule = f"is not a known head; they are {_named(_NAMES_OF_HEADS)}{_meant(cell, _HEADS)}"
+            raise InvalidInput("line 1", cell, rule)
+        if field in named:
+            raise InvalidInput("line 1", f"{named[field]}, {cell}", "say the same; one of them can stand there, once")
+        named[field] = cell
+    fields = list(named)
     if "values" not in fields:
         raise InvalidInput("line 1", ", ".join(head), "must have a column for categories or edges, named values")
     return fields
 
 
 def _attribute(line: int, cells: dict[str, str]) -> Attribute:
-    name, kind = cells.get("name", "").strip(), cells.get("type", "").strip().lower()
-    described: dict[str, Any] = {"name": name, "type": kind}
-    values = cells.get("values", "")
+    name, values = cells["name"].strip(), cells["values"]
     try:
-        if kind == AttributeKind.CATEGORICAL:
+        kind = kind_from_word(cells["type"].strip())
+        described: dict[str, Any] = {"name": name, "type": kind.value}
+        if kind is AttributeKind.CATEGORICAL:
             described["categories"] = categories_from_text(values)
         else:
-            described["edges"] = edges_from_text(values) if kind in set(AttributeKind) else []
+            described["edges"] = edges_from_text(values, kind=kind)
         if outside := cells.get("outside", "").strip():
             described["outside"] = outside
         if decimals := cells.get("decimals", "").strip():
@@ -189,6 +218,17 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
     except InvalidInput as error:
         where = f"line {line} ({name})" if name else f"line {line}"
         raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
+
+
+def _named(names: Mapping[str, Sequence[str]]) -> str:
+    """Words, each with the others that mean the same."""
+    return ", ".join(f"{first} (or {', '.join(others)})" if others else str(first) for first, *others in names.values())
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The known word that may be meant, as the end of a rule."""
+    close = difflib.get_close_matches(_head(word), list(known), n=1, cutoff=0.55)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _whole(text: str) -> int:

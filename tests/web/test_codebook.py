@@ -12,7 +12,8 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.codebook import categories_from_text, codebook_from_csv, edges_from_text, is_csv_codebook
+from releases.codebook import categories_from_text, codebook_from_csv, is_csv_codebook
+from releases.edges import edges_from_text
 from releases.engine.errors import InvalidInput
 from releases.engine.universe import Attribute, AttributeKind, Schema, plain
 from tests.web.pages import field_value, words
@@ -107,8 +108,8 @@ def test_categories_stand_between_bars_commas_or_lines():
     [
         ("name,type,values,colour\n", "line 1: 'colour' is not a known head"),
         ("name,type\nage,integer\n", "line 1: 'name, type' must have a column for categories or edges"),
-        ("name,type,edges,values\n", "line 1: 'values' stands there twice"),
-        ("name,type,values\nage,integer,18\n", "line 2 (age).edges: 1 must be 2 to"),
+        ("name,type,edges,values\n", "line 1: 'edges, values' say the same"),
+        ("name,type,values\nage,integer,18\n", "line 2 (age).edges: '18' must be at least two numbers"),
         ("name,type,values\nage,whole,18|20\n", "line 2 (age).type: 'whole' must be one of"),
         ("name,type,values\n,integer,18|20\n", "line 2.name: '' must be printable text"),
         ("name,type,values\nage,integer,18|x\n", "line 2 (age).edges: 'x' must be a number"),
