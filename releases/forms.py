@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from django import forms
@@ -26,11 +27,17 @@ def missing(what: str) -> dict[str, str]:
     return {"required": what}
 
 
+class WholeNumberField(forms.IntegerField):
+    """A whole number in digits alone. Django's own takes 1.000, which is a thousand in some countries, for 1."""
+
+    re_decimal = re.compile(r"(?!)")
+
+
 def whole_number(what: str, *, least: int, most: int, example: int) -> dict[str, str]:
     """The messages of a field for a whole number."""
     return {
         "required": f"{what}: nothing was typed; must be a whole number, such as {example:,}.",
-        "invalid": f"{what}: must be a whole number, such as {example}.",
+        "invalid": f"{what}: must be a whole number, such as {example}, in digits alone.",
         "min_value": f"{what}: must be at least {least:,}.",
         "max_value": f"{what}: must be at most {most:,}.",
     }
@@ -55,8 +62,12 @@ def check_amounts(form: forms.Form, policy: Policy) -> None:
             form.add_error(name, in_words(error))
 
 
-def read_json(text: str, *, what: str) -> dict[str, Any]:
-    """What a person pasted, as an object; what is wrong with it is said with its line and column."""
+def read_json(text: str, *, what: str, listed: str = "") -> dict[str, Any]:
+    """What a person pasted, as an object; what is wrong with it is said with its line and column.
+
+    Args:
+        listed: the field of the object that a bare list is taken for.
+    """
     try:
         read = json.loads(text, object_pairs_hook=_each_once)
     except json.JSONDecodeError as error:
@@ -69,6 +80,8 @@ def read_json(text: str, *, what: str) -> dict[str, Any]:
         raise ValidationError(f"The {what} names the field {error.args[0]!r} twice in one object.") from None
     except ValueError:
         raise ValidationError(f"The {what} holds a number of too many digits.") from None
+    if listed and isinstance(read, list):
+        return {"version": 1, listed: read}
     if not isinstance(read, dict):
         raise ValidationError(f"The {what} must be a JSON object, in braces.")
     return read

@@ -11,7 +11,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.stable_histogram import LONGEST_VALUE
 from releases.engine.privacy import exact, privacy_budget
 from releases.engine.universe import MOST_DECIMALS, Attribute, AttributeKind, number
-from releases.forms import missing, whole_number
+from releases.forms import WholeNumberField, missing, whole_number
 from releases.mistakes import in_words
 
 
@@ -83,7 +83,7 @@ class LearnRangeForm(LearnForm):
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("highest: nothing was typed; must be a number, such as 10000000"),
     )
-    decimals = forms.IntegerField(
+    decimals = WholeNumberField(
         label="Digits after the point",
         min_value=0,
         max_value=MOST_DECIMALS,

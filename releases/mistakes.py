@@ -55,6 +55,9 @@ _KINDS = {
 _QUERY = re.compile(r"queries\[(\d+)\]\.(.+)", re.DOTALL)
 _COLUMN = re.compile(r"columns\[(\d+)\](?: \((.*)\))?(?:\.(\w+))?", re.DOTALL)
 _LINE = re.compile(r"line (\d+)(?: \((.*)\))?(?:\.(\w+))?", re.DOTALL)
+#: A number with a comma, or with thousands in groups.
+_WITH_COMMA = re.compile(r"[+-]?[0-9.]+(?:,[0-9]+)+(?:\.[0-9]+)?")
+_IN_GROUPS = re.compile(r"[+-]?[0-9]{1,3}(?:[.'’\s_][0-9]{3})+")
 _LONGEST = 80
 
 
@@ -67,7 +70,19 @@ def in_words(error: Exception, *, place: str = "") -> str:
     # A subclass has a sentence of its own: a table that cannot be read names no field.
     if type(error) is not InvalidInput:
         return str(error)
-    return f"{place or place_in_words(error.field)}: {_shown(error.value)} {error.rule}"
+    said = f"{place or place_in_words(error.field)}: {_shown(error.value)} {error.rule}"
+    return said + separators(error.value, error.rule)
+
+
+def separators(value: object, rule: str) -> str:
+    """The end of a rule for a number that has a comma, or thousands in groups: it could be meant in two ways."""
+    if not isinstance(value, str) or "number" not in rule:
+        return ""
+    if _WITH_COMMA.fullmatch(value.strip()):
+        return "; decimals have a point and thousands no separator, such as 0.5 or 1000"
+    if "whole number" in rule and _IN_GROUPS.fullmatch(value.strip()):
+        return "; thousands have no separator, such as 1000"
+    return ""
 
 
 def place_in_words(path: str) -> str:

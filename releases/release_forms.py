@@ -11,6 +11,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.four_ways import Numbers
 from releases.engine.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.forms import (
+    WholeNumberField,
     missing,
     read_json,
     whole_number,
@@ -70,7 +71,7 @@ class SessionForm(ChoiceForm):
         required=False,
         help_text="Whoever may ask finds it by this. Empty: Live session.",
     )
-    questions = forms.IntegerField(
+    questions = WholeNumberField(
         label="Questions",
         min_value=1,
         max_value=10_000_000,
@@ -78,7 +79,7 @@ class SessionForm(ChoiceForm):
         help_text="How many different ones can be asked; the bound holds for all at once.",
         error_messages=whole_number("Questions", least=1, most=10_000_000, example=1000),
     )
-    population = forms.IntegerField(
+    population = WholeNumberField(
         label="About how many rows",
         min_value=1,
         max_value=10_000_000_000,
@@ -86,7 +87,7 @@ class SessionForm(ChoiceForm):
         help_text="A public guess, such as the size of the survey. Never look it up in the table.",
         error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
     )
-    updates = forms.IntegerField(
+    updates = WholeNumberField(
         label="Paid updates",
         required=False,
         min_value=1,

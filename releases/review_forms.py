@@ -12,7 +12,7 @@ from django.utils import timezone
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import LARGEST_EPSILON, exact
-from releases.forms import check_amounts, missing
+from releases.forms import WholeNumberField, check_amounts, missing
 from releases.mistakes import in_words
 from releases.models import AuditAction, Organisation
 
@@ -111,13 +111,13 @@ class LogFilterForm(_DatesForm):
 
 
 class OrganisationForm(forms.Form):
-    upload_cap = forms.IntegerField(
+    upload_cap = WholeNumberField(
         label="Largest upload, in MB",
         min_value=1,
         max_value=2**20,
         error_messages=missing("Largest upload: nothing was typed; must be a whole number of MB, such as 1024.")
         | {
-            "invalid": "Largest upload: must be a whole number of MB, such as 1024.",
+            "invalid": "Largest upload: must be a whole number of MB, such as 1024, in digits alone.",
             "min_value": "Largest upload: must be at least 1 MB.",
             "max_value": "Largest upload: must be at most 1,048,576 MB.",
         },

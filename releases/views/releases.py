@@ -21,7 +21,7 @@ from releases import audit_log, files, learned, ledger, planning, services
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
-from releases.mistakes import in_words
+from releases.mistakes import in_words, separators
 from releases.models import AuditAction, Release, ReleaseState
 from releases.receipt import learned_in, percent, rows_text, rules_in_words
 from releases.release_forms import ChoiceForm, TitleForm, WorkloadForm
@@ -259,7 +259,9 @@ def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dic
     try:
         error = exact(wanted, field="error")
     except InvalidInput as problem:
-        return {"wanted": wanted, "wanted_problem": f"{problem.field}: {problem.value!r} must be a number, such as 50"}
+        rule = "must be a number, such as 50"
+        said = f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}"
+        return {"wanted": wanted, "wanted_problem": said}
     if not 0 < error < 10**15:
         return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
     needed = []

@@ -233,7 +233,7 @@ def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(asked
         ("much", "error: 'much' must be a number, such as 50"),
         ("0", "error: '0' must be a number of rows above 0, such as 50"),
         ("-5", "error: '-5' must be a number of rows above 0, such as 50"),
-        ("1,5", "error: '1,5' must be a number, such as 50"),
+        ("1,5", "error: '1,5' must be a number, such as 50; decimals have a point and thousands no separator"),
         ("nan", "error: 'nan' must be a number, such as 50"),
     ],
 )

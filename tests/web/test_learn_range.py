@@ -152,7 +152,7 @@ def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alic
         ("highest", "0", "highest: 0 must be above the lowest, 0"),
         ("highest", "1e16", "decimals: 1 must leave the edges below 2^53 of their last place"),
         ("lowest", "0.25", "decimals: 1 must be 2 to 9: no fewer than the edges have"),
-        ("decimals", "many", "decimals: must be a whole number, such as 2."),
+        ("decimals", "many", "decimals: must be a whole number, such as 2, in digits alone."),
         ("decimals", "12", "decimals: must be at most 9."),
         ("inside", "100", "inside: '100' must be above 0 and below 100, in percent"),
         ("inside", "most", "inside: 'most' must be a decimal number with a point, such as 0.5"),

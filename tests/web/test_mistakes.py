@@ -12,6 +12,7 @@ from releases.engine.ingest import UnreadableTable
 from releases.engine.universe import Schema
 from releases.engine.workload import read_question
 from releases.mistakes import in_words, place_in_words
+from releases.release_forms import SessionForm
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [18, 25, 35]},
@@ -65,6 +66,29 @@ def test_the_value_is_shown_as_it_was_written_and_the_rule_stays(value, shown):
     assert in_words(InvalidInput("queries[0].prefix", value, "must be so")) == (
         f"Question 1, running totals: {shown} must be so"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "rule", "ends"),
+    [
+        ("0,1", "must be a decimal number with a point, such as 0.5", "such as 0.5 or 1000"),
+        ("1,000", "must be a whole number from 1 to 5,000", "such as 0.5 or 1000"),
+        ("1.000,5", "must be a number", "such as 0.5 or 1000"),
+        ("1.000", "must be a whole number from 1 to 5,000", "; thousands have no separator, such as 1000"),
+        ("1 000", "must be a whole number from 1 to 5,000", "; thousands have no separator, such as 1000"),
+        ("0.001", "must be above 1", "must be above 1"),
+        ("ten", "must be a number", "must be a number"),
+        ("1,5", "is named twice", "is named twice"),
+    ],
+)
+def test_a_number_that_could_be_meant_in_two_ways_is_refused_with_how_to_write_it(value, rule, ends):
+    assert in_words(InvalidInput("epsilon", value, rule)).endswith(ends)
+
+
+@pytest.mark.parametrize("typed", ["1,000", "1.000", "1 000", "1'000"])
+def test_a_whole_number_is_typed_in_digits_alone(typed):
+    form = SessionForm({"epsilon": "1", "beta": "0.05", "questions": typed, "population": "1000"})
+    assert form.errors["questions"] == ["Questions: must be a whole number, such as 1000, in digits alone."]
 
 
 def test_where_a_page_knows_the_field_by_its_label_it_says_that():
