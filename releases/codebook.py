@@ -220,7 +220,7 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
         raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
 
 
-def _named(names: Mapping[str, Sequence[str]]) -> str:
+def _named(names: Mapping[Any, Sequence[str]]) -> str:
     """Words, each with the others that mean the same."""
     return ", ".join(f"{first} (or {', '.join(others)})" if others else str(first) for first, *others in names.values())
 

@@ -13,17 +13,21 @@ from releases.codebook import (
     categories_from_text,
     codebook_from_csv,
     decimals_kept,
-    edges_from_text,
     is_csv_codebook,
+    reading,
+    readings,
+    with_known_types,
 )
+from releases.edges import edges_from_text, names_bins
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.universe import Attribute, AttributeKind, Schema, Universe, plain
+from releases.engine.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe, plain
 from releases.forms import (
     MOST_FORM_COLUMNS,
     MOST_LISTED_COLUMNS,
     POLICY_TITLES,
+    WholeNumberField,
     check_amounts,
     missing,
     read_json,
@@ -48,7 +52,13 @@ class UploadForm(forms.Form):
 
 
 class CodebookForm(forms.Form):
-    """The codebook pasted, in the schema format or as CSV."""
+    """The codebook pasted, in the schema format or as CSV.
+
+    Attributes:
+        readings: how bins were read where their edges were not written, in sentences, to be confirmed.
+    """
+
+    readings: list[str]
 
     codebook = forms.CharField(
         label="Codebook",
@@ -57,11 +67,17 @@ class CodebookForm(forms.Form):
     )
 
     def clean_codebook(self) -> dict[str, Any]:
-        text = self.cleaned_data["codebook"]
+        text, self.readings = self.cleaned_data["codebook"], []
         if not is_csv_codebook(text):
-            return read_json(text, what="codebook")
+            if not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+                raise ValidationError(
+                    "The codebook is neither JSON, which begins with a brace, nor a table in CSV, whose first line "
+                    "names its columns, such as name,type,values,outside."
+                )
+            return read_json(text, what="codebook", listed="columns")
         try:
-            return codebook_from_csv(text)
+            read, self.readings = codebook_from_csv(text), readings(text)
+            return read
         except InvalidInput as error:
             raise ValidationError(in_words(error)) from None
 
@@ -70,6 +86,7 @@ class ColumnForm(forms.Form):
     """One column of the table: left out, or declared with its categories or edges."""
 
     LEFT_OUT = ""
+    CATCH_ALL = "category"
     name = forms.CharField(widget=forms.HiddenInput)
     #: Places of a number, as declared by a codebook or for a range that was learned; carried along.
     decimals = forms.CharField(required=False, max_length=2, widget=forms.HiddenInput)
@@ -89,11 +106,22 @@ class ColumnForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 1, "spellcheck": "false"}),
     )
-    outside = forms.CharField(
+    outside = forms.ChoiceField(
         label="What is outside",
         required=False,
+        choices=[
+            ("", "the usual rule"),
+            (CLAMP, "count it in the nearest bin"),
+            (DROP, "leave the row out"),
+            (CATCH_ALL, "count it as a category:"),
+        ],
+        error_messages={"invalid_choice": "outside: '%(value)s' must be one of the rules in the menu"},
+    )
+    catch_all = forms.CharField(
+        label="Category that takes the rest",
+        required=False,
         max_length=200,
-        widget=forms.TextInput(attrs={"placeholder": "default", "list": "outside-rules"}),
+        widget=forms.TextInput(attrs={"placeholder": "which category"}),
     )
 
     def clean(self) -> dict[str, Any]:
@@ -102,19 +130,48 @@ class ColumnForm(forms.Form):
             return given
         try:
             described: dict[str, Any] = {"name": given["name"], "type": given["kind"]}
+            values = given.get("values", "")
             if given["kind"] == AttributeKind.CATEGORICAL:
-                described["categories"] = categories_from_text(given.get("values", ""))
+                described["categories"] = categories_from_text(values)
+                if not described["categories"]:
+                    raise InvalidInput("categories", None, "must be one at least; each on a line, or between commas")
             else:
-                described["edges"] = edges_from_text(given.get("values", ""))
-            if given.get("outside"):
-                described["outside"] = given["outside"].strip()
+                described["edges"] = edges_from_text(values, kind=AttributeKind(given["kind"]))
+            if outside := self._outside(described.get("categories", [])):
+                described["outside"] = outside
             if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
                 described |= decimals_kept(int(given["decimals"]), described["edges"])
-            given["attribute"] = Attribute.from_json(described)
+            attribute = given["attribute"] = Attribute.from_json(described)
+            given["readings"] = [reading(values, attribute)] if attribute.is_numeric and names_bins(values) else []
         except InvalidInput as error:
             field = "outside" if error.field == "outside" else "values"
             self.add_error(field, in_words(error))
         return given
+
+    def _outside(self, categories: list[str]) -> str:
+        """The rule in the menu, in the word of the schema format; empty for the usual one.
+
+        Raises:
+            InvalidInput: the rule does not go with the type, or with the category named beside it.
+        """
+        rule, category = self.cleaned_data.get("outside", ""), self.cleaned_data.get("catch_all", "")
+        is_numeric = self.cleaned_data["kind"] != AttributeKind.CATEGORICAL
+        if rule == CLAMP and not is_numeric:
+            rest = "is for numbers; choose to leave the row out, or to count it as a category"
+            raise InvalidInput("outside", dict(self.fields["outside"].choices)[rule], rest)  # type: ignore[attr-defined]
+        if rule != self.CATCH_ALL:
+            if category:
+                rest = "is named beside another rule; choose to count it as a category, or empty the field"
+                raise InvalidInput("outside", category, rest)
+            return str(rule)
+        if is_numeric:
+            rest = "is for categories; a number is counted in the nearest bin, or its row left out"
+            raise InvalidInput("outside", "count it as a category", rest)
+        if category not in categories:
+            raise InvalidInput("outside", category, "must be one of the declared categories")
+        if category == DROP:
+            raise InvalidInput("outside", category, "cannot take the rest: the word stands for leaving the row out")
+        return str(category)
 
 
 ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MOST_FORM_COLUMNS, absolute_max=MOST_FORM_COLUMNS)
@@ -130,10 +187,16 @@ def column_initials(dataset: Dataset, universe: Universe | None) -> list[dict[st
             initials.append({"name": name})
             continue
         values = "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
-        initials.append({"name": name, "kind": attribute.kind.value, "values": values, "outside": attribute.outside})
+        is_rule = attribute.is_numeric or attribute.outside == DROP
+        outside = {"outside": attribute.outside} if is_rule else _catching(attribute.outside)
+        initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside})
         if attribute.kind is AttributeKind.NUMBER:
             initials[-1]["decimals"] = str(attribute.decimals)
     return initials
+
+
+def _catching(category: str) -> dict[str, str]:
+    return {"outside": ColumnForm.CATCH_ALL, "catch_all": category}
 
 
 class PopulationForm(forms.Form):
@@ -168,7 +231,7 @@ class ProtectionForm(forms.Form):
     id_column = forms.ChoiceField(
         label="Column that tells people apart", required=False, help_text="It is used for counting and never released."
     )
-    max_rows = forms.IntegerField(
+    max_rows = WholeNumberField(
         label="Rows counted of each person, at most",
         required=False,
         min_value=1,
@@ -176,7 +239,7 @@ class ProtectionForm(forms.Form):
         initial=1,
         help_text="Noise grows with this number; a person's rows beyond it do not count.",
         error_messages={
-            "invalid": "Rows of each person: must be a whole number, such as 2.",
+            "invalid": "Rows of each person: must be a whole number, such as 2, in digits alone.",
             "min_value": "Rows of each person: must be at least 1.",
             "max_value": "Rows of each person: must be at most 10,000.",
         },
@@ -268,7 +331,7 @@ def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool]:
     """A pasted codebook as a schema, and whether it says anything about protection."""
     says_protection = "unit" in codebook or "neighbours" in codebook
     _check_words(codebook)
-    return Schema.from_json(codebook), says_protection
+    return Schema.from_json(with_known_types(codebook)), says_protection
 
 
 def codebook_of(dataset: Dataset, universe: Universe | None) -> str:

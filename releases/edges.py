@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Attribute, AttributeKind, number, plain
+from releases.engine.universe import CLAMP, Attribute, AttributeKind, number, plain
 
 #: More bins than this are a slip of the pen.
 _MOST_BINS = 1_000_000
@@ -89,6 +89,17 @@ def bins_in_words(attribute: Attribute) -> str:
     told = ", ".join(attribute.labels[:_MOST_TOLD])
     more = f", … {attribute.labels[-1]}" if attribute.size > _MOST_TOLD else ""
     return f"{attribute.size:,} bin{'' if attribute.size == 1 else 's'}: {told}{more}"
+
+
+def ends_in_words(attribute: Attribute) -> str:
+    """Which bins hold more than their labels say, because values from outside are moved into them; else empty."""
+    if not attribute.is_numeric or attribute.outside != CLAMP:
+        return ""
+    lowest, highest = plain(attribute.edges[0]), plain(attribute.edges[-1])
+    if attribute.size == 1:
+        return f"values below {lowest} and values above {highest} are counted in it too"
+    first, last = attribute.labels[0], attribute.labels[-1]
+    return f"values below {lowest} are counted in the first bin ({first}), values above {highest} in the last ({last})"
 
 
 def _with_plain_dashes(text: str) -> str:

@@ -25,6 +25,7 @@ from releases.dataset_forms import (
     column_initials,
     schema_from_codebook,
 )
+from releases.edges import bins_in_words, ends_in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.ingest import UnreadableTable
 from releases.engine.privacy import NeighbouringRelation
@@ -102,12 +103,14 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     formset = ColumnFormSet(request.POST if typed else None, initial=initials)
     universe = dataset.universe
     seldom_meant: list[str] = []
-    if pasted and codebook.is_valid() and _declare_codebook(dataset, codebook, request):
-        return redirect("protection", dataset_id=dataset.pk)
+    if pasted and codebook.is_valid() and _is_meant(request, codebook.readings):
+        if _declare_codebook(dataset, codebook, request):
+            return redirect("protection", dataset_id=dataset.pk)
+        codebook.readings = []
     if typed:
         universe = _typed_universe(dataset, formset)
-        seldom_meant = doubts(universe) if universe is not None else []
-        is_meant = "check" not in request.POST and request.POST.get("doubts", "") == "\n".join(seldom_meant)
+        seldom_meant = [*_readings(formset), *doubts(universe)] if universe is not None else []
+        is_meant = "check" not in request.POST and _is_meant(request, seldom_meant)
         if universe is not None and is_meant and _declare(dataset, formset, universe, request):
             return redirect("protection", dataset_id=dataset.pk)
     context = {
@@ -118,6 +121,11 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "problems": _problems(formset) if typed else [],
         "universe": universe,
         "doubts": seldom_meant,
+        "bins": [
+            {"name": each.name, "are": bins_in_words(each), "ends": ends_in_words(each)}
+            for each in (universe.attributes if universe is not None else ())
+            if each.is_numeric
+        ],
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
         "cells": planning.cells_text(universe.size) if universe is not None else "",
         "too_many": len(dataset.columns) > MOST_FORM_COLUMNS,
@@ -128,6 +136,15 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return render(request, "releases/_column_check.html", context)
     is_wrong = bool(context["problems"] or codebook.errors)
     return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+
+
+def _is_meant(request: HttpRequest, asked: list[str]) -> bool:
+    """Whether what is asked about was asked before, and the form sent again all the same."""
+    return request.POST.getlist("doubts") == asked
+
+
+def _readings(formset: Any) -> list[str]:
+    return [each for form in formset for each in form.cleaned_data.get("readings", [])]
 
 
 def _with_learned(request: HttpRequest, dataset: Dataset) -> tuple[Universe | None, learned.Learned | None]:

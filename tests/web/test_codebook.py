@@ -127,6 +127,33 @@ def test_a_mistake_is_named_by_line_and_field(text, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [(word, "categorical") for word in ("categorical", "Categories", "category", "TEXT", "string")]
+    + [(word, "integer") for word in ("integer", "int", "Whole  number")]
+    + [(word, "number") for word in ("number", "float", "Numeric", "decimal", "real")],
+)
+@pytest.mark.parametrize("heads", ["name,type,values", "Column,KIND,levels", "variable,kind,bins", "name,type,range"])
+def test_near_words_for_heads_and_types_are_understood_and_the_usual_one_is_stored(word, kind, heads):
+    (column,) = codebook_from_csv(f"{heads}\na,{word},1|2\n")["columns"]
+    assert column["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name,type,values\na,categoricl,x\n", "did you mean categorical?"),
+        ("name,type,values\na,date,x\n", "(or categories, category, text, string), integer (or int, whole number"),
+        ("name,type,values,decimal places\n", "did you mean decimals?"),
+        ("name,type,values,colour\n", "they are name (or column, variable), type (or kind), values (or categories,"),
+    ],
+)
+def test_other_words_are_refused_with_those_that_are_understood(text, said):
+    with pytest.raises(InvalidInput) as caught:
+        codebook_from_csv(text)
+    assert said in caught.value.rule
+
+
 def test_json_is_never_taken_for_csv():
     for text in ("", "{", '{"version": 1, "columns": [{"name": "type"}]}', "[1]", "version: 1"):
         assert not is_csv_codebook(text)

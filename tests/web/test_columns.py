@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.urls import reverse
@@ -36,16 +37,23 @@ def sheet(fresh, as_, alice):
             return client.post(url, {"codebook": text})
 
         def fill(self, *rows, check=False, **headers):
-            """Rows of (name, kind, values, outside)."""
+            """Rows of (name, kind, values, outside, category that takes the rest)."""
             data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
             for position, row in enumerate(rows):
-                for name, value in zip(("name", "kind", "values", "outside"), (*row, "", "", "")[:4], strict=True):
+                fields = ("name", "kind", "values", "outside", "catch_all")
+                for name, value in zip(fields, (*row, "", "", "", "")[:5], strict=True):
                     data[f"form-{position}-{name}"] = value
             if check:
                 data["check"] = "1"
             return client.post(url, data, **headers)
 
     return Sheet()
+
+
+def chosen(page, name):
+    """What is chosen in a menu of the page."""
+    menu = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(page), flags=re.DOTALL)
+    return re.search(r'<option value="([^"]*)" selected', menu[0])[1]
 
 
 def declared(fresh):
@@ -107,11 +115,13 @@ def test_categories_may_stand_on_one_line(sheet, fresh):
 
 
 def test_what_was_declared_stands_in_the_form_the_next_day(sheet):
-    sheet.fill(AGE, ("sex", "categorical", "female\nmale", "male"))
+    sheet.fill(AGE, ("sex", "categorical", "female\nmale", "category", "male"))
     shown = sheet.get()
     assert field_value(shown, "form-1-values") == "18, 25, 35, 45, 55, 65"
     assert field_value(shown, "form-2-values") == "female\nmale"
-    assert field_value(shown, "form-2-outside") == "male"
+    assert chosen(shown, "form-2-outside") == "category"
+    assert field_value(shown, "form-2-catch_all") == "male"
+    assert chosen(shown, "form-1-outside") == "clamp"
     assert "has 10 cells" in words(shown)
 
 
@@ -141,18 +151,41 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
     [
         (("age", "integer", "18, 40, 30"), "edges: '40, 30' must rise: each edge above the one before it"),
         (("age", "integer", "18, 18, 30"), "edges: '18, 18' must rise: each edge above the one before it"),
-        (("age", "integer", "18"), "edges: 1 must be 2 to"),
+        (("age", "integer", "18"), "edges: '18' must be at least two numbers; write edges as 18, 25, 65, bins as"),
+        (("age", "integer", ""), "edges: nothing is given; must be at least two numbers"),
         (("age", "integer", "18, old"), "edges: 'old' must be a number"),
         (("age", "integer", "18.5, 30"), "must be whole numbers in an integer column"),
         (("age", "integer", "65 to 18 by 5"), "edges: '65 to 18 by 5' must go up from the first number to the second"),
         (("age", "number", "nan, 3"), "edges: 'nan' must be a finite number of ordinary size"),
         (("sex", "categorical", "female\nmale\nfemale"), "categories: 'female' is named twice"),
-        (("sex", "categorical", ""), "categories: 0 must be 1 to"),
+        (("sex", "categorical", ""), "categories: nothing is given; must be one at least"),
         (
             ("sex", "categorical", "female\nmale", "clamp"),
-            "outside: 'clamp' must be \"drop\" or one of the declared categories",
+            "outside: 'count it in the nearest bin' is for numbers; choose to leave the row out, or to count it as",
         ),
-        (("age", "integer", "18, 30", "other"), 'outside: \'other\' must be "clamp" or "drop" in a numeric column'),
+        (
+            ("sex", "categorical", "female\nmale", "category", "other"),
+            "outside: 'other' must be one of the declared categories",
+        ),
+        (
+            ("sex", "categorical", "female\nmale", "category"),
+            "outside: nothing is given; must be one of the declared categories",
+        ),
+        (
+            ("sex", "categorical", "female\ndrop", "category", "drop"),
+            "outside: 'drop' cannot take the rest: the word stands for leaving the row out",
+        ),
+        (
+            ("sex", "categorical", "female\nmale", "drop", "male"),
+            "outside: 'male' is named beside another rule; choose to count it as a category, or empty the field",
+        ),
+        (
+            ("age", "integer", "18, 30", "category", "other"),
+            "outside: 'count it as a category' is for categories; a number is counted in the nearest bin, or its row",
+        ),
+        (("age", "integer", "18, 30", "other"), "outside: 'other' must be one of the rules in the menu"),
+        (("age", "integer", "0-17, 19-64"), "edges: '0-17, 19-64' must meet: behind a bin of whole numbers up to 17"),
+        (("age", "integer", "1,000, 2,000"), "edges: '000' must be a number without leading zeros or separators"),
         (("=1+1", "categorical", "a, b"), "Column 1, name: '=1+1' is not a column of the table"),
         (("wage", "integer", "1, 2"), "Column 1, name: 'wage' is not a column of the table"),
     ],
@@ -217,8 +250,11 @@ def test_what_is_declared_can_be_copied_as_a_codebook_and_pasted_again(sheet, fr
     [
         ("", "Codebook: nothing was pasted."),
         ('{"version": 1,\n "columns": [}', "The codebook is not JSON: Expecting value at line 2, column 14."),
-        ("version: 1", "The codebook is not JSON: Expecting value at line 1, column 1."),
-        ("[1, 2]", "The codebook must be a JSON object, in braces."),
+        ("version: 1", "The codebook is neither JSON, which begins with a brace, nor a table in CSV"),
+        ("nam;typ;values\n", "whose first line names its columns, such as name,type,values,outside."),
+        ("[1, 2]", 'Column 1: 1 must be an object with "name" and "type"'),
+        ("[]", "columns: [] must be a list with at least one column"),
+        ('[{"name": "age", "type": "intger"}]', "did you mean integer?"),
         ('{"version": 1, "version": 1}', "The codebook names the field 'version' twice in one object."),
         ("[" * 100_000, "The codebook is not usable: it is nested too deeply."),
         ('{"version": ' + "1" * 5000 + "}", "The codebook holds a number of too many digits."),
@@ -316,3 +352,72 @@ def test_the_content_of_the_table_never_shows(sheet):
     shown = body(sheet.get()) + body(sheet.fill(("age", "integer", "3")))
     assert "p17" not in shown
     assert CSV.splitlines()[1].decode() not in shown
+
+
+def test_the_menu_of_rules_says_them_in_plain_words_and_stores_the_word(sheet, fresh):
+    shown = words(sheet.get())
+    for rule in ("the usual rule", "count it in the nearest bin", "leave the row out", "count it as a category:"):
+        assert rule in shown
+    sheet.fill((*AGE, "drop"), (*SEX, "category", "male"))
+    assert [column["outside"] for column in declared(fresh)] == ["drop", "male"]
+    sheet.fill((*AGE, "clamp"), (*SEX, "drop"))
+    assert [column["outside"] for column in declared(fresh)] == ["clamp", "drop"]
+    sheet.fill(AGE, SEX)
+    assert [column["outside"] for column in declared(fresh)] == ["clamp", "drop"]
+
+
+def test_a_rule_that_does_not_go_with_the_type_stays_chosen(sheet):
+    response = sheet.fill(AGE, ("sex", "categorical", "female\nmale", "category", "others"))
+    assert chosen(response, "form-1-outside") == "category"
+    assert field_value(response, "form-1-catch_all") == "others"
+
+
+def test_bins_by_their_ends_are_listed_before_anything_is_stored(sheet, fresh, as_, alice):
+    row = ("age", "integer", "0-17, 18-64, 65-120")
+    shown = sheet.fill(row)
+    assert "Is this meant?" in words(shown)
+    said = "age: “0-17, 18-64, 65-120” is read as 3 bins: 0 to 17, 18 to 64, 65 to 120."
+    assert said in words(shown)
+    assert declared(fresh) is None
+    data = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "form-0-name": "age", "form-0-kind": "integer"}
+    data |= {"form-0-values": row[2], "doubts": shown.context["doubts"]}
+    assert as_(alice).post(reverse("columns", args=[fresh.pk]), data).status_code == 302
+    assert declared(fresh)[0]["edges"] == [0, 18, 65, 120]
+
+
+def test_two_things_that_are_asked_about_are_believed_together(sheet, fresh, as_, alice):
+    shown = sheet.fill(("age", "integer", "18-65"), ("sex", "categorical", "female"))
+    asked = re.findall(r'<input type="hidden" name="doubts" value="([^"]*)"', body(shown))
+    assert len(asked) == 2
+    data = {"form-TOTAL_FORMS": 2, "form-INITIAL_FORMS": 2, "doubts": asked}
+    data |= {"form-0-name": "age", "form-0-kind": "integer", "form-0-values": "18-65"}
+    data |= {"form-1-name": "sex", "form-1-kind": "categorical", "form-1-values": "female"}
+    assert as_(alice).post(reverse("columns", args=[fresh.pk]), data).status_code == 302
+
+
+def test_the_check_lists_the_bins_and_which_of_them_hold_more(sheet):
+    shown = words(sheet.fill(("age", "integer", "0, 18, 65"), check=True))
+    assert "age : 2 bins: 0 to 17, 18 to 65; values below 0 are counted in the first bin (0 to 17)," in shown
+    assert "values above 65 in the last (18 to 65)." in shown
+    assert "counted in the first bin" not in words(sheet.fill(("age", "integer", "0, 18, 65", "drop"), check=True))
+    one = words(sheet.fill(("age", "integer", "18, 65"), check=True))
+    assert "1 bin: 18 to 65; values below 18 and values above 65 are counted in it too." in one
+
+
+def test_a_codebook_may_be_its_list_of_columns_with_other_words_for_types(sheet, fresh):
+    kinds = [("age", "Whole Number", {"edges": [18, 65]}), ("sex", "TEXT", {"categories": ["female", "male"]})]
+    assert sheet.paste([{"name": name, "type": kind, **rest} for name, kind, rest in kinds]).status_code == 302
+    assert [column["type"] for column in declared(fresh)] == ["integer", "categorical"]
+    assert "version" not in declared(fresh)[0]
+
+
+def test_bins_in_a_pasted_table_are_listed_before_anything_is_stored(sheet, fresh, as_, alice):
+    text = "Variable,Kind,Levels\nage,int,18-65\nsex,category,female|male\n"
+    shown = sheet.paste(text)
+    assert shown.status_code == 200
+    assert "age: “18-65” is read as 1 bin: 18 to 65." in words(shown)
+    assert field_value(shown, "codebook") == text
+    assert declared(fresh) is None
+    again = {"codebook": text, "doubts": "age: “18-65” is read as 1 bin: 18 to 65."}
+    assert as_(alice).post(reverse("columns", args=[fresh.pk]), again).status_code == 302
+    assert [column["type"] for column in declared(fresh)] == ["integer", "categorical"]
