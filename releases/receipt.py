@@ -6,20 +6,21 @@ nobody paid for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from importlib.metadata import version
 from math import ceil
 from typing import Any
 
+from releases.edges import ends_in_words
 from releases.engine import accountant
 from releases.engine.accuracy import Bound
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.privacy import NeighbouringRelation, decimal_text
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
-from releases.engine.universe import CLAMP, DROP, Universe
+from releases.engine.universe import CLAMP, DROP, Attribute, Universe
 from releases.engine.workload import Inquiry, Workload
 from releases.learned import origins
 from releases.models import Release
@@ -51,6 +52,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
+        "rules_in_words": [*rules_in_words(plan.schema.universe), *fuller_bins(plan.schema.universe.attributes)],
         **learned,
         "workload": plan.workload.to_json(),
         "answers": answers_of(plan, result),
@@ -139,7 +141,7 @@ def rules_in_words(universe: Universe) -> list[str]:
     """What becomes of values that were not declared, in sentences. The declaration's doing alone, whatever the rows."""
     dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
     strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
-    clamping = [each.name for each in universe.attributes if each.outside == CLAMP]
+    clamping = [each.name for each in universe.attributes if each.is_numeric and each.outside == CLAMP]
     catching = [each for each in universe.attributes if not each.is_numeric and each.outside != DROP]
     rules = []
     if dropping:
@@ -158,6 +160,11 @@ def rules_in_words(universe: Universe) -> list[str]:
         )
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     return rules
+
+
+def fuller_bins(attributes: Iterable[Attribute]) -> list[str]:
+    """Which bins count more than their labels say, a sentence for each column that clamps."""
+    return [f"{each.name}: {said}." for each in attributes if (said := ends_in_words(each))]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from releases.engine.mechanisms.base import mechanism
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
-from releases.receipt import rows_text, rules_in_words
+from releases.receipt import fuller_bins, rows_text, rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -35,6 +35,9 @@ _MOST_COUNTED_ROWS = 2_000_000
 _MOST_COUNTED_CELLS = 2_000_000
 #: More bins of a column than this cannot be told apart in a heat map.
 _MOST_HEAT_BINS = 50
+
+#: Statistics that count or choose bins.
+_OF_BINS = ("largest_count", "most_common", "survey", "threshold")
 
 _FILES = {
     "answers": "Every answer with its error band",
@@ -94,6 +97,7 @@ def result_context(
     return {
         "receipt": receipt,
         "rules": rules_in_words(universe),
+        "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],
         "questions_more": len(matching) - len(listed),
@@ -126,6 +130,13 @@ def result_context(
             for name, size in result["files"].items()
         ],
     }
+
+
+def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
+    """The columns whose bins the answers are about; sums, means and quantiles are about values."""
+    if not isinstance(workload, Inquiry):
+        return family.attributes
+    return workload.statistic.attributes if workload.statistic.kind in _OF_BINS else ()
 
 
 def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> dict[str, str]:
