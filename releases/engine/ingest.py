@@ -35,6 +35,21 @@ _MOST_CELLS = 20_000_000_000
 _LONGEST_VALUE = 10_000
 
 
+#: How files begin that people take for a table, and what to do about each.
+_OTHER_FILES = {
+    b"PK\x03\x04": "The file is an Excel or OpenDocument workbook, or a zip archive, not text. Save the sheet as CSV "
+    "(UTF-8) and choose that file.",
+    b"\xd0\xcf\x11\xe0": "The file is an Excel workbook that is protected by a password, or of the old kind (.xls). "
+    "Open it, save the sheet as CSV (UTF-8) and choose that file.",
+    b"PARE": "The Parquet file is encrypted. Write it without encryption.",
+    b"\x1f\x8b": "The file is compressed (gzip). Unpack it and choose the CSV or Parquet file inside.",
+    b"\xff\xfe": "The file is UTF-16 text, which Excel calls Unicode text. Save the file as UTF-8.",
+    b"\xfe\xff": "The file is UTF-16 text, which Excel calls Unicode text. Save the file as UTF-8.",
+    b"$FL2": "The file is from SPSS. Export the table as CSV (UTF-8) and choose that file.",
+    b"%PDF": "The file is a PDF, not a table. Choose a CSV or Parquet file.",
+}
+
+
 class UnreadableTable(InvalidInput):
     """An uploaded file is not a table that can be read. The message is for the person who has the file."""
 
@@ -71,6 +86,9 @@ def ingest(source: Path, destination: Path, *, digest_key: bytes) -> Ingested:
         start = file.read(4)
     if not start:
         raise UnreadableTable("The file is empty.")
+    for magic, rule in _OTHER_FILES.items():
+        if start.startswith(magic):
+            raise UnreadableTable(rule)
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
     try:
@@ -173,8 +191,9 @@ def _checked_names(names: list[str]) -> tuple[str, ...]:
         if not name.isprintable():
             raise UnreadableTable(f"The name of column {position} holds characters that cannot be printed.")
         # Databases do not tell upper from lower case in names, so two such columns could be mistaken.
-        if name.casefold() in seen:
-            raise UnreadableTable(f"Two columns are named {name}. Every column needs a name of its own.")
+        if (before := seen.get(name.casefold())) is not None:
+            named = name if name == before else f"{before} and {name}, which differ in capitals alone"
+            raise UnreadableTable(f"Two columns are named {named}. Every column needs a name of its own.")
         seen[name.casefold()] = name
     return tuple(seen.values())
 

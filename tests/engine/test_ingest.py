@@ -69,7 +69,10 @@ def test_quoted_values_may_hold_delimiters_quotes_and_line_ends(take, tmp_path):
         (b"P1,yes,31\nP2,no,44\n", "Column 3 of the first line is 31, a number. The first line must name the columns."),
         (b"a,,c\n1,2,3\n", "Column 2 has no name. The first line must name every column."),
         (b"a,b,a\n1,2,3\n", "Two columns are named a. Every column needs a name of its own."),
-        (b"a,A\n1,2\n", "Two columns are named A. Every column needs a name of its own."),
+        (
+            b"a,A\n1,2\n",
+            "Two columns are named a and A, which differ in capitals alone. Every column needs a name of its own.",
+        ),
         (b"a,b\n1,2\n3\n", "Line 3 has fewer values than the header, which names 2 columns."),
         (b"a,b\n1,2\n3,4,5\n", "Line 3 has more values than the header, which names 2 columns."),
         (b"a,b\n1,2\n3,caf\xe9\n", "Line 3 is not UTF-8 text. Save the file as UTF-8."),

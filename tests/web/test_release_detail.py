@@ -15,7 +15,7 @@ from django.utils import timezone
 from releases import files, services
 from releases.engine.universe import Schema
 from releases.models import Release
-from releases.receipt import rules_in_words
+from releases.receipt import fuller_bins, rules_in_words
 from releases.services.releases import _change_draft
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, words
@@ -56,6 +56,26 @@ def test_rules_are_told_for_every_kind_of_column():
     assert rules[1].startswith("A row whose height is missing or outside the declared range is left out")
     assert rules[2].startswith("A number of age beyond the declared range counts in the first or the last bin")
     assert rules[3] == "Any other value of town counts as other."
+
+
+def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):
+    said = "age: values below 18 are counted in the first bin (18 to 24), values above 65 in the last (55 to 65)."
+    asked = {family["title"]: family["number"] for family in as_(alice).get(detail(published)).context["questions"]}
+    by_age = next(number for title, number in asked.items() if "age" in title)
+    by_sex = next(number for title, number in asked.items() if "age" not in title)
+    assert said in words(as_(alice).get(detail(published), {"question": by_age}))
+    assert said not in words(as_(alice).get(detail(published), {"question": by_sex}))
+    assert said in published.result["receipt"]["rules_in_words"]
+
+
+def test_bins_hold_no_more_than_their_labels_where_values_outside_are_dropped():
+    columns = [
+        {"name": "age", "type": "integer", "edges": [0, 10, 20], "outside": "drop"},
+        {"name": "town", "type": "categorical", "categories": ["a", "clamp"], "outside": "clamp"},
+    ]
+    universe = Schema.from_json({"version": 1, "columns": columns}).universe
+    assert fuller_bins(universe.attributes) == []
+    assert rules_in_words(universe)[-1] == "Any other value of town counts as clamp."
 
 
 def test_a_draft_s_page_is_its_questions(draft, as_, alice):
