@@ -61,9 +61,9 @@ def ask_a_stream(alice):
         alice.reads(f"sex {sex}")
     alice.page.get_by_label("Threshold, in rows").fill("many")
     if alice.javascript:
-        alice.reads("threshold.above: 'many' must be a whole number")
+        alice.reads("Threshold, in rows: 'many' must be a whole number")
     alice.press("Ask this")
-    alice.reads("threshold.above: 'many' must be a whole number")
+    alice.reads("Threshold, in rows: 'many' must be a whole number")
     alice.look("a stream with a mistake")
     alice.page.get_by_label("Threshold, in rows").fill("100")
     alice.press("Check only")
