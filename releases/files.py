@@ -103,9 +103,9 @@ def _open_list(inquiry: Inquiry, result: Result) -> pa.Table:
     ((label,),) = part.labels(inquiry.universe)
     table = {"query": part.title(inquiry.universe), "of": label}
     columns: dict[str, Any] = {
-        name: pa.repeat(pa.scalar(_guarded(text)), len(result.chosen)) for name, text in table.items()
+        name: pa.repeat(pa.scalar(guarded(text)), len(result.chosen)) for name, text in table.items()
     }
-    columns["answer"] = pa.array(map(_guarded, result.chosen), pa.string())
+    columns["answer"] = pa.array(map(guarded, result.chosen), pa.string())
     return pa.table(columns)
 
 
