@@ -71,9 +71,9 @@ def start_site(address: str, *, log_folder: Path, environment: dict[str, str] | 
     return Child("site", command, log_folder=log_folder, environment=environment or {})
 
 
-def free_address(first: int = 8000) -> str:
-    """The first free port on this machine from `first` on."""
-    for port in range(first, first + 200):
+def free_address(first: int = 8000, *, last: int | None = None) -> str:
+    """The first free port on this machine from `first` on, up to `last`."""
+    for port in range(first, (first + 199 if last is None else last) + 1):
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return f"127.0.0.1:{port}"

@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 import uuid
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,30 @@ BUDGET = "5"
 MECHANISMS = ("laplace-queries", "laplace-histogram", "pmw")
 
 
+def _port(typed: str) -> int:
+    port = int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 6 else 0
+    if not 0 < port < 2**16:
+        raise ArgumentTypeError(f"{typed!r} must be a port, a whole number from 1 to 65535")
+    return port
+
+
+def _address_at(port: int) -> str:
+    try:
+        return free_address(port, last=port)
+    except RuntimeError:
+        raise CommandError(f"Port {port} cannot be had: another program has it, or it needs rights.") from None
+
+
 class Command(BaseCommand):
     help = "Release the sample survey through a real worker and leave the site running; --exit stops after it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--exit", action="store_true", help="stop after the releases")
+        parser.add_argument("--port", type=_port, help="of the site; by default the first free one from 8000 on")
 
     def handle(self, **options: Any) -> None:
+        # First: whoever names a port that is taken need not wait for the releases to hear of it.
+        address = free_address() if options["port"] is None else _address_at(options["port"])
         ensure_database()
         log_folder = settings.DATA_DIR / "log"
         if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
@@ -46,7 +63,6 @@ class Command(BaseCommand):
         children: list[Child] = []
         try:
             children.append(start_worker(log_folder=log_folder))
-            address = free_address()
             children.append(start_site(address, log_folder=log_folder))
             passwords = self._make_accounts()
             releases = self._submit(User.objects.get(username="curator"), User.objects.get(username="reviewer"))
