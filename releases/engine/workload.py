@@ -99,7 +99,7 @@ class Count:
 
     def title(self, universe: Universe) -> str:
         return " and ".join(
-            f"{name} {label}" for name, label in zip(self.attributes, self._ranges(universe), strict=True)
+            f"{name}: {label}" for name, label in zip(self.attributes, self._ranges(universe), strict=True)
         )
 
     def labels(self, universe: Universe) -> Iterator[tuple[str, ...]]:

@@ -110,7 +110,7 @@ def test_a_session_is_opened_asked_and_closed(visitor, make_dataset, tmp_path, t
     alice.reads("must restrict at least one column")
     alice.look("session with a mistake")
     ask(alice, low="45", sexes=["female"])
-    answered(alice, "age 45 to 65 and sex female")
+    answered(alice, "age: 45 to 65 and sex: female")
     expect(alice.page.locator("#answer .chip")).to_have_text(re.compile("free|paid"))
     assert figures(alice)["Questions left"] == "39 of 40"
     alice.look("session with an answer")
@@ -142,7 +142,7 @@ def test_a_session_is_opened_asked_and_closed(visitor, make_dataset, tmp_path, t
     charlie.look("session of an analyst")
 
     rows = list(csv.DictReader(charlie.download("transcript.csv", tmp_path).open()))
-    assert [row["question"] for row in rows] == ["age 45 to 65 and sex female", "sex male"]
+    assert [row["question"] for row in rows] == ["age: 45 to 65 and sex: female", "sex: male"]
     assert len(json.loads(charlie.download("transcript.json", tmp_path).read_text())["answers"]) == 2
 
     alice.page.get_by_text("Close the session").click()

@@ -479,7 +479,7 @@ def test_the_transcript_can_be_taken_home_as_csv_and_json(session, as_, alice):
     assert [int(row["estimate"]) for row in rows] == [each.estimate for each in stored]
     # No count is above that of all rows.
     assert (rows[1]["lower"], int(rows[1]["upper"]) < 10_000) == ("0", True)
-    assert rows[0]["question"] == "age 18 to 34 and sex female"
+    assert rows[0]["question"] == "age: 18 to 34 and sex: female"
     assert json.loads(rows[1]["query"]) == {"sex": ["male"]}
     assert 'filename="transcript.csv"' in table["Content-Disposition"]
     whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))

@@ -184,14 +184,14 @@ def test_while_typing_only_the_check_comes_back_and_nothing_is_stored(visit, bla
 def test_counts_are_put_together_one_at_a_time_and_taken_away_again(visit, blank):
     first = visit("threshold", {"action": "add-count", "above": "12", "in.sex": ["male"]})
     assert first.status_code == 200
-    assert "sex male" in words(first)
+    assert "sex: male" in words(first)
     assert field_value(first, "above") == "12"
     assert "checked" not in body(first).split('name="in.sex" value="male"')[1][:12]
     second = visit("threshold", {"action": "add-count", "counts": [MEN], "from.age": "18", "to.age": "25"})
-    assert "sex male remove sex male age 18 to 24" in words(second)
+    assert "sex: male remove sex: male age: 18 to 24" in words(second)
     less = visit("threshold", {"action": "drop-0", "counts": [MEN, YOUNG]})
     assert "sex male" not in words(less)
-    assert "age 18 to 24" in words(less)
+    assert "age: 18 to 24" in words(less)
     assert queries(blank) is None
 
 
