@@ -217,6 +217,15 @@ class PopulationForm(forms.Form):
         self.fields["other"].queryset = others  # type: ignore[attr-defined]
 
 
+class RenameForm(forms.Form):
+    title = forms.CharField(
+        label="Title",
+        max_length=200,
+        help_text="What is published of it names it so, in the catalogue too.",
+        error_messages=missing("Title: nothing was typed. Say what the table is."),
+    )
+
+
 class ProtectionForm(forms.Form):
     kind = forms.ChoiceField(
         label="Whom to protect",

@@ -178,6 +178,8 @@ class Dataset(models.Model):
     declared = models.JSONField(null=True, blank=True)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, null=True, blank=True, related_name="datasets")
     created_at = models.DateTimeField(auto_now_add=True)
+    #: Since when the table's file is gone for good; what was released of it, and its fingerprint, stay.
+    rows_deleted_at = models.DateTimeField(null=True, blank=True)
 
     objects = DatasetQuerySet.as_manager()
 

@@ -85,6 +85,8 @@ class AuditAction(models.TextChoices):
     ACCOUNT = "account", "changed the account's security"
     UPLOAD = "upload", "uploaded a table"
     DISCARD = "discard", "discarded"
+    RENAME = "rename", "renamed"
+    DELETE_ROWS = "delete rows", "deleted the rows of"
     DECLARE = "declare", "declared columns or protection"
     LOAD_PLAN = "load plan", "loaded a plan into"
     SHARE = "share", "shared a dataset"

@@ -1,6 +1,7 @@
 """Everything that writes, one function a verb. Views, tasks, commands and the API call these and nothing deeper.
 
-datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, discard_dataset
+datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, rename_dataset,
+            discard_dataset, delete_rows
 budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
@@ -27,18 +28,24 @@ from releases.services.budgets import (
 )
 from releases.services.certificates import CERTIFIABLE, certifiable, draft_certificate, plan_certificate
 from releases.services.datasets import (
+    Kept,
     declare_protection,
     declare_universe,
+    delete_rows,
     discard_dataset,
     ingest_dataset,
     join_population,
+    rename_dataset,
     share_dataset,
+    why_not_discarded,
+    why_rows_stay,
 )
 from releases.services.execution import execute_release, reconcile
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
 from releases.services.releases import (
+    NO_ROWS,
     Refusal,
     cancel_release,
     compare,
@@ -83,7 +90,9 @@ from releases.services.tokens import make_token, owner_of_token, revoke_token
 __all__ = [
     "CERTIFIABLE",
     "NO_FAULT",
+    "NO_ROWS",
     "Answered",
+    "Kept",
     "Refusal",
     "Standing",
     "accept_report",
@@ -104,6 +113,7 @@ __all__ = [
     "compare",
     "declare_protection",
     "declare_universe",
+    "delete_rows",
     "deny_release",
     "deny_request",
     "discard_dataset",
@@ -137,6 +147,7 @@ __all__ = [
     "read_beta",
     "read_notices",
     "reconcile",
+    "rename_dataset",
     "request_budget",
     "restore_ledger",
     "revoke_token",
@@ -147,5 +158,7 @@ __all__ = [
     "submit_release",
     "unfreeze_budget",
     "verify_ledgers",
+    "why_not_discarded",
+    "why_rows_stay",
     "withdraw_release",
 ]

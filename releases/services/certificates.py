@@ -22,7 +22,7 @@ from releases.engine.privacy import privacy_budget
 from releases.engine.universe import Schema
 from releases.engine.workload import Question, Workload, read_question
 from releases.models import Release, ReleaseState
-from releases.services.releases import Refusal, draft_release, read_beta, set_choice
+from releases.services.releases import NO_ROWS, Refusal, draft_release, read_beta, set_choice
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -92,6 +92,8 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
         Refusal: nothing can, with the reason.
     """
     receipt = _counting_receipt(of)
+    if of.dataset.rows_deleted_at is not None:
+        raise Refusal(NO_ROWS)
     if of.dataset.schema != Schema.from_json(receipt["schema"]):
         raise Refusal("The columns were declared anew since this release, so its counts mean something else now.")
     if _rows_answer_everything(receipt):

@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.utils import timezone
 
-from releases import audit_log
+from releases import audit_log, notices
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.universe import Schema, Universe
-from releases.models import AuditAction, Budget, Dataset
+from releases.models import AuditAction, Budget, Dataset, EntryKind, LedgerEntry, ReleaseState, RequestState
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+
+#: What a release's worker, or a session, reads the rows for.
+NEEDING_ROWS = (ReleaseState.REVIEW, ReleaseState.QUEUED, ReleaseState.RUNNING, ReleaseState.OPEN)
+
+
+class Kept(Exception):
+    """What was to be deleted has to stay. The text says why."""
 
 
 #: What makes a spreadsheet take a cell for a formula.
@@ -193,12 +202,117 @@ def share_dataset(*, dataset: Dataset, group: Group | None, by: User | None = No
     audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")
 
 
+@transaction.atomic
+def rename_dataset(*, dataset: Dataset, title: str, by: User | None = None) -> None:
+    """Call a dataset something else. A population of this table alone that was named after it goes along.
+
+    Raises:
+        InvalidInput: the title is empty.
+    """
+    title, before = title.strip(), dataset.title
+    if not title:
+        raise InvalidInput("title", title, "must say what the table is")
+    if title == before:
+        return
+    audit_log.record(AuditAction.RENAME, actor=by, on=dataset, detail=f"it is called {title} now")
+    dataset.title = title
+    dataset.save(update_fields=["title"])
+    budget = dataset.budget
+    if budget is not None and budget.name == before and not budget.datasets.exclude(pk=dataset.pk).exists():
+        budget.name = title
+        budget.save(update_fields=["name"])
+
+
+def why_not_discarded(dataset: Dataset) -> str:
+    """Why a dataset has to stay; empty where it can be discarded."""
+    kept = dataset.releases.exclude(state=ReleaseState.DRAFT)
+    if LedgerEntry.objects.filter(release__dataset=dataset).exists():
+        return (
+            "Privacy was charged for it. The ledger keeps every charge for ever, with what it was for: what was "
+            "learned of these people cannot be unlearned, so the site must know the table again if it comes back."
+        )
+    if kept.exists() or dataset.releases.filter(reviews__isnull=False).exists():
+        return "A reviewer was asked about a release of it, and what was asked and said stays readable."
+    budget = dataset.budget
+    is_spent = budget is not None and budget.entries.filter(kind=EntryKind.CHARGE).exists()
+    if is_spent and not Dataset.objects.filter(digest=dataset.digest, budget=budget).exclude(pk=dataset.pk).exists():
+        return (
+            "Another table about the same people was charged for. They spend from one budget, so the site must know "
+            "this table again if it comes back."
+        )
+    return ""
+
+
 def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
-    """Forget a table that nothing was released from. Its population's budget stays as it is."""
+    """Forget a table that nothing was charged for, with its drafts and its file.
+
+    Its population's budget goes along where nothing but this table ever had to do with it. The ledger, the audit log
+    and what was asked of reviewers stay.
+
+    Raises:
+        Kept: it has to stay.
+    """
     with transaction.atomic():
+        # Locked in the order of a submission, so that none slips in between.
+        list(dataset.releases.select_for_update().values_list("pk"))
+        if dataset.budget_id is not None:
+            Budget.objects.select_for_update().get(pk=dataset.budget_id)
+        Dataset.objects.select_for_update().get(pk=dataset.pk)
+        if reason := why_not_discarded(dataset):
+            raise Kept(reason)
         audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
+        budget = dataset.budget
+        dataset.releases.all().delete()
         dataset.delete()
-    (Path(settings.TABLES_DIR) / dataset.location).unlink(missing_ok=True)
+        if budget is not None and not budget.datasets.exists():
+            _leave(budget)
+    _remove_file(dataset)
+
+
+def _leave(budget: Budget) -> None:
+    """What becomes of a population that has no table any more."""
+    waiting = budget.requests.filter(state=RequestState.WAITING)
+    for asked in waiting:
+        notices.request_taken_back(asked)
+    waiting.update(state=RequestState.TAKEN_BACK)
+    if not budget.entries.exists() and not budget.requests.exists():
+        budget.delete()
+
+
+def why_rows_stay(dataset: Dataset) -> str:
+    """Why the rows are needed still; empty where they can be deleted."""
+    if dataset.rows_deleted_at is not None:
+        return "The rows were deleted already."
+    if "://" in dataset.location:
+        return "The rows are in a database of their own, not on this server."
+    needing = dataset.releases.filter(state__in=NEEDING_ROWS).order_by("created_at")
+    if (release := needing.defer("plan", "result", "workload").first()) is None:
+        return ""
+    first = "Close it" if release.status is ReleaseState.OPEN else "Let it end, or cancel it,"
+    return f"{release.title} needs them, for it is {release.status.label}. {first} first."
+
+
+def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:
+    """Delete a table's file for good. The dataset stays without it: its releases, its charges, and its fingerprint,
+    by which the same rows get the same budget if they come back.
+
+    Raises:
+        Kept: something needs the rows still.
+    """
+    with transaction.atomic():
+        # A submission locks the dataset as well, once its release has left the drafts.
+        locked = Dataset.objects.select_for_update().get(pk=dataset.pk)
+        if reason := why_rows_stay(locked):
+            raise Kept(reason)
+        audit_log.record(AuditAction.DELETE_ROWS, actor=by, on=dataset)
+        dataset.rows_deleted_at = timezone.now()
+        dataset.save(update_fields=["rows_deleted_at"])
+    _remove_file(dataset)
+
+
+def _remove_file(dataset: Dataset) -> None:
+    if "://" not in dataset.location:
+        (Path(settings.TABLES_DIR) / dataset.location).unlink(missing_ok=True)
 
 
 def _check_present(dataset: Dataset, names: Iterable[str], *, field: str) -> None:

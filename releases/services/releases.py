@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+#: Said wherever something new is asked of a table whose rows are gone.
+NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
+
+
 class Refusal(Exception):
     """What was asked cannot be done to a release in its state. The text says why."""
 
@@ -274,6 +278,7 @@ def plan_digest(plan: Plan) -> str:
 
 def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
     _move(release, ReleaseState.DRAFT, state=ReleaseState.REVIEW, plan=plan.to_json(), submitted_by=by)
+    _refuse_without_rows(release)
     request = ReleaseRequest.objects.create(
         release=release, key=key, epsilon=release.epsilon, delta=release.delta, reason=reason.strip(), requested_by=by
     )
@@ -304,10 +309,18 @@ def charge_and_queue(*, release: Release, plan: Plan, key: uuid.UUID, by: User, 
         step="Waiting for a worker",
     )
     entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)
+    _refuse_without_rows(release)
     alerts.raise_alerts(entry.budget)
     audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=f"epsilon {release.epsilon}")
     release.refresh_from_db()
     return entry
+
+
+def _refuse_without_rows(release: Release) -> None:
+    """Locks the dataset, so that its rows are not deleted between this and the charge."""
+    dataset = Dataset.objects.select_for_update().get(pk=release.dataset_id)
+    if dataset.rows_deleted_at is not None:
+        raise Refusal(NO_ROWS)
 
 
 def _move(release: Release, since: ReleaseState, **values: Any) -> None:

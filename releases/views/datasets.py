@@ -20,6 +20,7 @@ from releases.dataset_forms import (
     ColumnFormSet,
     PopulationForm,
     ProtectionForm,
+    RenameForm,
     UploadForm,
     codebook_of,
     column_initials,
@@ -85,6 +86,42 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "requests": budget.requests.order_by("-requested_at") if budget else [],
         },
     )
+
+
+def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    dataset = get_dataset_for(request, dataset_id)
+    form = RenameForm(request.POST or None, initial={"title": dataset.title})
+    if request.method == "POST" and form.is_valid():
+        services.rename_dataset(dataset=dataset, title=form.cleaned_data["title"], by=signed_in(request))
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    context = {"dataset": dataset, "form": form}
+    return render(request, "releases/dataset_rename.html", context, status=400 if form.errors else 200)
+
+
+def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """What would be deleted, or why it cannot be; then the deletion: of everything, or of the rows alone."""
+    dataset = get_dataset_for(request, dataset_id)
+    chosen, status = request.POST.get("delete", ""), 200
+    try:
+        if chosen == "everything":
+            services.discard_dataset(dataset=dataset, by=signed_in(request))
+            messages.success(request, f"{dataset.title} was deleted. Nothing had been spent on it.")
+            return redirect("dataset_list")
+        if chosen == "rows":
+            services.delete_rows(dataset=dataset, by=signed_in(request))
+            messages.success(request, "The rows were deleted. What was released stays, and so does the ledger.")
+            return redirect("dataset_detail", dataset_id=dataset.pk)
+    except services.Kept as error:
+        messages.error(request, str(error))
+        status = 409
+    context = {
+        "dataset": dataset,
+        "drafts": dataset.releases.filter(state=ReleaseState.DRAFT).count(),
+        "kept": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
+        "why_not": services.why_not_discarded(dataset),
+        "why_rows_stay": services.why_rows_stay(dataset),
+    }
+    return render(request, "releases/dataset_delete.html", context, status=status)
 
 
 def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:

@@ -14,6 +14,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
@@ -63,6 +64,9 @@ def release_list(request: HttpRequest) -> HttpResponse:
 def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Begin a draft; with `like`, one that asks what an earlier release of the dataset asked."""
     dataset = get_dataset_for(request, dataset_id)
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
@@ -440,9 +444,13 @@ def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return redirect("release_detail", release_id=release.pk)
 
 
-@require_POST
 def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Who will see what, before a release is made public; then that it is, or that it is private again."""
     release = get_own_release_for(request, release_id)
+    if request.method != "POST":
+        if release.status is not ReleaseState.PUBLISHED or release.is_public or release.result is None:
+            return redirect("release_detail", release_id=release.pk)
+        return render(request, "releases/make_public.html", _made_public(release))
     try:
         if request.POST.get("public") == "yes":
             services.make_public(release=release, by=signed_in(request))
@@ -453,6 +461,28 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except services.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("release_detail", release_id=release.pk)
+
+
+def _made_public(release: Release) -> dict[str, str]:
+    """What the page says that asks whether a release is to be public."""
+    assert release.result is not None
+    receipt = release.result["receipt"]
+    answers, rows = receipt["answers"], receipt["synthetic_rows"]
+    seen = [f"The title, with that of the dataset, “{release.dataset.title}”"]
+    seen.append("its one answer with its error bound" if answers == 1 else f"all {answers:,} answers with error bounds")
+    if rows:
+        seen.append(f"{rows:,} synthetic rows")
+    seen.append("the receipt, with the declared columns and their categories and bins, the mechanism and its price")
+    if release.certifies_id is not None:
+        seen.append("which release it certifies, and what was asked there")
+    return {
+        "title": release.title,
+        "who": "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue.",
+        "what": f"{'; '.join(seen)}.",
+        "what_not": "Any row of the table, other releases of it, or what is left of its budget.",
+        "privacy": "Nothing more is spent: what it tells was paid for when it was made, whoever reads it.",
+        "back": reverse("release_detail", args=[release.pk]),
+    }
 
 
 @require_POST

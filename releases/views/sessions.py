@@ -85,6 +85,9 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     A POST keeps the plan as a draft and goes on to the confirmation.
     """
     dataset = get_dataset_for(request, dataset_id)
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)

@@ -124,7 +124,7 @@ def _first_above(inquiry: Inquiry, answers: list[ShownAnswer]) -> str:
     assert isinstance(statistic, Threshold)
     first = next((each.label for each in answers if each.is_above), None)
     bar = f"{statistic.above:,} row{'' if statistic.above == 1 else 's'}"
-    return f"None of them was found above {bar}." if first is None else f"The first above {bar}: {first}."
+    return f"None of them was found above {bar}." if first is None else f"The first above {bar} is “{first}”."
 
 
 def number_text(value: float) -> str:

@@ -211,9 +211,22 @@ def close_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     return redirect("survey", survey_id=survey.pk)
 
 
-@require_POST
 def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
+    """Who will see what, before a survey's result is made public; then that it is, or that it is private again."""
     survey = get_own_survey_for(request, survey_id)
+    if request.method != "POST":
+        if survey.status is not SurveyState.CLOSED or survey.is_public:
+            return redirect("survey", survey_id=survey.pk)
+        context = {
+            "title": survey.title,
+            "who": "Everybody who has the result’s address will be able to read and download it, signed in or not.",
+            "what": "The question, the answers, the randomised reports counted by answer, the estimates with their "
+            "error bars, and the receipt.",
+            "what_not": "Any respondent's true answer, or who answered: the site has neither.",
+            "privacy": "Nothing more is spent: every report was randomised before it was sent.",
+            "back": reverse("survey", args=[survey.pk]),
+        }
+        return render(request, "releases/make_public.html", context)
     try:
         if request.POST.get("public") == "yes":
             services.make_survey_public(survey=survey, by=signed_in(request))

@@ -55,7 +55,7 @@ def test_the_workload_of_the_formats_section_reads_as_it_says():
         "sex × town",
         "sex",
         "town",
-        "age 10 to 30 and sex f",
+        "age: 10 to 30 and sex: f",
         "age, up to each value",
     ]
     assert asked.size == 6 + 9 + 6 + 2 + 3 + 1 + 3

@@ -157,6 +157,9 @@ def check_files(alice, folder, *, synthetic_rows=None):
 def make_public(alice, visitor, **window):
     release = alice.number()
     alice.press("Make public")
+    alice.reads("What was seen cannot be unseen.")
+    alice.look("make a release public")
+    alice.press("Make it public")
     alice.reads("Public: everybody can read and download it, signed in or not.")
     reader = visitor(**window)
     reader.go("/catalogue/", "catalogue")
@@ -204,7 +207,7 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     if alice.javascript:
         alice.page.wait_for_selector(".chart svg")
     alice.look("result")
-    alice.page.get_by_label("Question").select_option("age 25 to 65")
+    alice.page.get_by_label("Question").select_option("age: 25 to 65")
     alice.press("Show")
     expect(alice.page.locator("table.numbers tbody tr")).to_have_count(1)
     alice.page.get_by_label("Question").select_option("age × sex")

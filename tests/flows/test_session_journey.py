@@ -137,7 +137,7 @@ def test_a_session_is_opened_asked_and_closed(visitor, make_dataset, tmp_path, t
     charlie.page.locator(f'a[href="/sessions/{session}/"]').click()
     charlie.heading("Ask the survey")
     ask(charlie, sexes=["male"])
-    answered(charlie, "sex male")
+    answered(charlie, "sex: male")
     assert "alice" not in charlie.page.locator("main").inner_text()
     charlie.look("session of an analyst")
 
@@ -164,10 +164,10 @@ def test_two_windows_ask_at_once_and_every_answer_is_there(visitor, make_dataset
     other = alice.context.new_page()
     other.goto(alice.page.url)
     ask(alice, low="25")
-    answered(alice, "age 25 to 65")
+    answered(alice, "age: 25 to 65")
     other.get_by_label("male", exact=True).check()
     other.get_by_role("button", name="Ask", exact=True).click()
-    expect(other.locator("#answer h2")).to_have_text("sex male")
+    expect(other.locator("#answer h2")).to_have_text("sex: male")
     expect(other.locator(".history tbody tr")).to_have_count(2)
     # Both press at once, the same new question: one answer, for both the same.
     ask_everywhere = """page => { document.querySelector('select[name="from.age"]').value = '55';
@@ -176,7 +176,7 @@ def test_two_windows_ask_at_once_and_every_answer_is_there(visitor, make_dataset
     for page in (alice.page, other):
         page.evaluate(ask_everywhere)
     for page in (alice.page, other):
-        expect(page.locator("#answer h2")).to_have_text("age 55 to 65")
+        expect(page.locator("#answer h2")).to_have_text("age: 55 to 65")
     assert len({page.locator("#answer .figure").inner_text() for page in (alice.page, other)}) == 1
     alice.page.reload()
     expect(alice.page.locator(".history tbody tr")).to_have_count(3)

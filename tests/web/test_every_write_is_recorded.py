@@ -46,6 +46,8 @@ UNRECORDED = {
     "needs_review": "reads only",
     "read_beta": "reads only",
     "standing": "reads only",
+    "why_not_discarded": "reads only",
+    "why_rows_stay": "reads only",
 }
 
 
@@ -112,6 +114,14 @@ class Scenes:
     def discard_dataset(self):
         dataset = self._bare()
         return lambda: services.discard_dataset(dataset=dataset, by=self.alice)
+
+    def rename_dataset(self):
+        dataset = self._bare()
+        return lambda: services.rename_dataset(dataset=dataset, title="Better", by=self.alice)
+
+    def delete_rows(self):
+        dataset = self._bare()
+        return lambda: services.delete_rows(dataset=dataset, by=self.alice)
 
     def request_budget(self):
         return self._asked

@@ -168,7 +168,7 @@ def test_what_was_asked_is_there_the_next_day_and_can_be_copied(ask, show):
 
 
 def test_the_number_of_tables_and_answers_is_said_before_they_are_asked_for(show):
-    assert "2 columns 1 table, 10 answers over all columns" in words(show())
+    assert "2 columns: 1 table, 10 answers over all columns" in words(show())
 
 
 def test_questions_that_no_longer_fit_the_columns_are_said_to_and_nothing_breaks(draft, dataset, as_, alice):

@@ -103,7 +103,7 @@ def test_the_most_common_values_are_a_list_in_order(publish, show):
 
 def test_the_largest_count_is_named_in_words(publish, show):
     page = show(publish("permute-and-flip-choice", {"largest_count": [WOMEN, MEN]}))
-    assert "<dd>sex male</dd>" in body(page)
+    assert "<dd>sex: male</dd>" in body(page)
 
 
 def test_a_quantile_by_ranks_is_the_value_chosen(publish, show):
@@ -123,7 +123,7 @@ def test_a_range_is_shown_from_end_to_end(publish, show):
 def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(publish, show):
     question = {"threshold": {"counts": [WOMEN, MEN, WOMEN], "above": 100}}
     page = show(publish("above-threshold", question))
-    assert "The first above 100 rows: sex male." in words(page)
+    assert "The first above 100 rows is “sex: male”." in words(page)
     assert [each["answer"] for each in rows_of(publish("above-threshold", question))] == ["below", "above", "not asked"]
     release = publish("numeric-sparse-vector", question)
     rows = rows_of(release)

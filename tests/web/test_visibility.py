@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Budget, LedgerEntry, Release
-from tests.web.pages import words
+from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +30,25 @@ def test_a_published_release_is_its_people_s_until_they_make_it_public(published
     assert "Public: everybody can read and download it, signed in or not." in words(page)
     assert readable(as_(None), published) == {200}
     assert readable(as_(charlie), published) == {200}
+
+
+def test_before_it_is_public_a_page_says_who_will_see_what_and_nothing_happens_yet(published, as_, alice):
+    client = as_(alice)
+    assert f'href="{reverse("visibility", args=[published.pk])}"' in body(
+        client.get(reverse("release_detail", args=[published.pk]))
+    )
+    page = words(client.get(reverse("visibility", args=[published.pk])))
+    assert "Make Release 1 public?" in page
+    assert "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue." in page
+    assert "The title, with that of the dataset, “Survey”; all 17 answers with error bounds; " in page
+    assert "What was seen cannot be unseen." in page
+    published.refresh_from_db()
+    assert not published.is_public
+
+
+def test_what_is_public_already_is_not_asked_about(public, as_, alice):
+    response = as_(alice).get(reverse("visibility", args=[public.pk]))
+    assert response.url == reverse("release_detail", args=[public.pk])
 
 
 def test_it_can_be_made_private_again(public, as_, alice):

@@ -1,0 +1,213 @@
+"""Wrong uploads: renaming a dataset, deleting one that nothing was charged for, and deleting the rows of any other."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release
+from tests.web.conftest import CSV
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def bare(alice, group, upload_file):
+    return services.ingest_dataset(owner=alice, title="Survye", source=upload_file(), group=group)
+
+
+def table_file(settings, dataset):
+    return Path(settings.TABLES_DIR) / dataset.location
+
+
+def ask(client, dataset, what=""):
+    url = reverse("delete_dataset", args=[dataset.pk])
+    return client.post(url, {"delete": what}, follow=True) if what else client.get(url)
+
+
+# --- renaming ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_dataset_is_renamed_and_its_own_population_with_it(dataset, as_, alice):
+    client = as_(alice)
+    url = reverse("rename_dataset", args=[dataset.pk])
+    assert 'value="Survey"' in client.get(url).content.decode()
+    assert "Panel of 2026" in words(client.post(url, {"title": " Panel of 2026 "}, follow=True))
+    dataset.refresh_from_db()
+    assert (dataset.title, dataset.budget.name) == ("Panel of 2026", "Panel of 2026")
+    event = AuditEvent.objects.get(action="rename")
+    assert (event.actor, event.name, event.detail) == (alice, "Survey", "it is called Panel of 2026 now")
+
+
+def test_a_population_of_several_tables_keeps_its_name(dataset, make_dataset, alice):
+    copy = make_dataset(epsilon="")
+    assert copy.budget == dataset.budget
+    services.rename_dataset(dataset=copy, title="Panel", by=alice)
+    assert Budget.objects.get().name == "Survey"
+
+
+@pytest.mark.parametrize("typed", ["", "   ", "x" * 201])
+def test_a_title_that_says_nothing_or_too_much_is_refused_and_stays_to_be_mended(dataset, as_, alice, typed):
+    response = as_(alice).post(reverse("rename_dataset", args=[dataset.pk]), {"title": typed})
+    assert response.status_code == 400
+    assert "errorlist" in response.content.decode()
+    dataset.refresh_from_db()
+    assert dataset.title == "Survey"
+
+
+def test_the_same_title_again_is_no_event(dataset, alice):
+    services.rename_dataset(dataset=dataset, title="Survey", by=alice)
+    assert not AuditEvent.objects.filter(action="rename").exists()
+
+
+# --- deleting all of it -----------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_, alice, settings):
+    path = table_file(settings, bare)
+    assert path.exists()
+    asked = words(ask(as_(alice), bare))
+    assert "Delete Survye?" in asked
+    assert "Deleted: the file with the rows" in asked
+    assert path.exists()
+    said = words(ask(as_(alice), bare, "everything"))
+    assert "Survye was deleted. Nothing had been spent on it." in said
+    assert not path.exists()
+    assert not Dataset.objects.exists()
+    event = AuditEvent.objects.get(action="discard")
+    assert (event.actor, event.name) == (alice, "Survye")
+    assert AuditEvent.objects.filter(action="upload", name="Survye").exists()
+
+
+def test_its_drafts_go_along_and_are_counted_before(dataset, make_draft, as_, alice):
+    make_draft(dataset)
+    services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
+    assert "; 2 drafts." in words(ask(as_(alice), dataset))
+    ask(as_(alice), dataset, "everything")
+    assert not Release.objects.exists()
+
+
+def test_a_granted_budget_stays_in_the_ledger_and_one_that_nobody_saw_goes(dataset, make_dataset, alice):
+    unseen = make_dataset(epsilon="", content=CSV + b"one more,30,male\n")
+    services.discard_dataset(dataset=unseen, by=alice)
+    services.discard_dataset(dataset=dataset, by=alice)
+    assert [budget.epsilon for budget in Budget.objects.all()] == ["2"]
+    assert [entry.kind for entry in LedgerEntry.objects.all()] == ["grant"]
+    assert services.verify_ledgers(by=None).faults == ()
+
+
+def test_a_request_that_waits_is_taken_back(asked, sofia, alice):
+    (dataset,) = asked.budget.datasets.all()
+    services.discard_dataset(dataset=dataset, by=alice)
+    assert BudgetRequest.objects.get().state == "taken back"
+    assert not Notice.objects.filter(person=sofia, read_at=None).exists()
+
+
+@pytest.mark.parametrize("state", ["queued", "cancelled", "published", "withdrawn"])
+def test_what_was_ever_charged_for_cannot_be_deleted(queued, as_, alice, settings, state):
+    if state == "cancelled":
+        services.cancel_release(release=queued, by=alice)
+    elif state != "queued":
+        assert services.execute_release(release_id=queued.pk)
+    if state == "withdrawn":
+        services.withdraw_release(release=queued, by=alice)
+    said = words(ask(as_(alice), queued.dataset, "everything"))
+    assert "Privacy was charged for it. The ledger keeps every charge for ever" in said
+    assert Dataset.objects.filter(pk=queued.dataset_id).exists()
+    assert table_file(settings, queued.dataset).exists()
+    assert not AuditEvent.objects.filter(action="discard").exists()
+
+
+def test_what_a_reviewer_was_asked_about_stays_readable(dataset, make_draft, alice, sofia):
+    from releases.models import Organisation
+
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    release = make_draft(dataset)
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice)
+    services.ask_back_release(request=release.reviews.get(), by=sofia, note="Why?")
+    with pytest.raises(services.Kept, match="A reviewer was asked"):
+        services.discard_dataset(dataset=dataset, by=alice)
+
+
+def test_a_table_of_people_who_were_charged_for_stays_known_unless_a_copy_does(published, alice, upload_file, group):
+    more = CSV + b"one more,30,male\n"
+    made = [services.ingest_dataset(owner=alice, title="More", source=upload_file(more), group=group) for _ in range(2)]
+    services.join_population(dataset=made[0], other=published.dataset, by=alice)
+    for each in made:
+        each.refresh_from_db()
+    services.discard_dataset(dataset=made[0], by=alice)
+    with pytest.raises(services.Kept, match="Another table about the same people was charged for"):
+        services.discard_dataset(dataset=made[1], by=alice)
+    again = services.ingest_dataset(owner=alice, title="Again", source=upload_file(more), group=group)
+    assert again.budget == published.dataset.budget
+
+
+def test_nobody_else_deletes_it_and_a_page_that_was_only_looked_at_deletes_nothing(bare, as_, charlie, bob):
+    assert ask(as_(charlie), bare, "everything").status_code == 404
+    assert ask(as_(bob), bare).status_code == 200
+    assert ask(as_(bob), bare, "something").status_code == 200
+    assert Dataset.objects.exists()
+
+
+# --- deleting the rows alone ------------------------------------------------------------------------------------------
+
+
+def test_the_rows_of_what_was_charged_for_can_be_deleted_and_everything_else_stays(public, as_, alice, settings):
+    dataset, spent = public.dataset, Budget.objects.get().spent_epsilon
+    page = words(ask(as_(alice), dataset))
+    assert "It cannot be deleted as a whole." in page
+    assert "Kept: 1 release with its files and receipts" in page
+    said = words(ask(as_(alice), dataset, "rows"))
+    assert "The rows were deleted. What was released stays, and so does the ledger." in said
+    assert "Retired." in said
+    assert "Plan a release" not in said
+    assert not table_file(settings, dataset).exists()
+    assert as_(None).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 200
+    assert Budget.objects.get().spent_epsilon == spent
+    assert services.verify_ledgers(by=None).faults == ()
+    assert AuditEvent.objects.get(action="delete rows").actor == alice
+    assert "The rows were deleted already." in words(ask(as_(alice), dataset))
+
+
+def test_the_same_rows_brought_again_spend_from_the_same_budget(published, alice, upload_file):
+    services.delete_rows(dataset=published.dataset, by=alice)
+    again = services.ingest_dataset(owner=alice, title="Again", source=upload_file())
+    assert again.budget == published.dataset.budget
+    assert again.rows_deleted_at is None
+
+
+def test_nothing_more_is_charged_for_a_table_without_rows(published, make_draft, as_, alice):
+    draft = make_draft(published.dataset, epsilon="0.1")
+    services.delete_rows(dataset=published.dataset, by=alice)
+    spent = Budget.objects.get().spent_epsilon
+    with pytest.raises(services.Refusal, match="The rows of this dataset were deleted"):
+        services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    draft.refresh_from_db()
+    assert (draft.state, Budget.objects.get().spent_epsilon) == ("draft", spent)
+    with pytest.raises(services.Refusal, match="The rows of this dataset were deleted"):
+        services.certifiable(Release.objects.select_related("dataset").get(pk=published.pk))
+    client = as_(alice)
+    for response in (
+        client.post(reverse("new_release", args=[published.dataset.pk]), follow=True),
+        client.get(reverse("new_session", args=[published.dataset.pk]), follow=True),
+        client.get(reverse("release_detail", args=[published.pk])),
+    ):
+        assert "The rows of this dataset were deleted, so nothing more can be released from it." in words(response)
+
+
+def test_a_release_on_its_way_or_an_open_session_needs_the_rows(queued, as_, alice, settings):
+    assert "Release 1 needs them, for it is queued. Let it end, or cancel it, first." in words(
+        ask(as_(alice), queued.dataset, "rows")
+    )
+    services.cancel_release(release=queued, by=alice)
+    live = services.draft_session(dataset=queued.dataset, by=alice, title="", epsilon="1")
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=live.pk)
+    with pytest.raises(services.Kept, match="Close it first"):
+        services.delete_rows(dataset=queued.dataset, by=alice)
+    assert table_file(settings, queued.dataset).exists()
