@@ -41,7 +41,6 @@ class Standing:
         spent, reserved, left: in per cent of the budget; they add up to 100.
         left_text: the largest epsilon of one more release without a delta.
         strict: what the filter adds up.
-        after_the_fact: what holds for what was released, described afterwards; empty where nothing is proved.
     """
 
     budget: Budget
@@ -50,11 +49,23 @@ class Standing:
     left: float = 0.0
     left_text: str = ""
     strict: str = ""
-    after_the_fact: str = ""
 
     @property
     def used(self) -> float:
         return round(self.spent + self.reserved, 1)
+
+    @property
+    def spent_text(self) -> str:
+        """The strict total without the word epsilon before it."""
+        return "0" if self.strict == "nothing" else self.strict.removeprefix("epsilon ")
+
+    @property
+    def after_the_fact(self) -> str:
+        """What holds for what was released, described afterwards; empty where nothing is proved."""
+        budget = self.budget
+        if not budget.is_granted:
+            return ""
+        return _after_the_fact(budget.totals, _caps(budget.policy, budget.epsilon, budget.delta))
 
     @property
     def in_words(self) -> str:
@@ -92,7 +103,6 @@ def _standing(budget: Budget, reserved: Totals) -> Standing:
         left=round(100 - used, 1),
         left_text=_left(spent, caps),
         strict=_strict(spent),
-        after_the_fact=_after_the_fact(spent, caps),
     )
 
 

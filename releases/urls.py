@@ -107,6 +107,7 @@ review_urls = [
 urlpatterns = [
     path("", catalogue.home, name="home"),
     path("catalogue/", catalogue.catalogue, name="catalogue"),
+    path("words/", catalogue.words, name="words"),
     path("ways/", ways.four_ways, name="ways"),
     path("notices/", notices.notices, name="notices"),
     path("notices/read/", notices.read_notices, name="read_notices"),

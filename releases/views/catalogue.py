@@ -6,39 +6,54 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 
-from releases.models import BudgetRequest, Dataset, Notice, Release, ReleaseRequest, Session
+from releases.glossary import WORDS
+from releases.models import Dataset, Notice, Release, Session
 from releases.views.access import is_reviewer, signed_in
+from releases.views.datasets import with_standings
+from releases.views.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
 MOST_SESSIONS = 5
 #: New notices shown on the front page, newest first.
 MOST_NOTICES = 5
+#: Of each kind, on the front page.
+MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
 
 
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
-    """What waits for the person who signed in; the catalogue for everybody else."""
+    """What a person has to do with: a reviewer what waits, a curator the datasets, anybody else what can be read.
+
+    Whoever is not signed in is told what the site is.
+    """
     if not request.user.is_authenticated:
-        return redirect("catalogue")
+        newest = Release.objects.for_catalogue()[:MOST_RELEASES]
+        return render(request, "releases/welcome.html", {"releases": newest})
     person = signed_in(request)
     new = Notice.objects.for_home(person)
-    return render(
-        request,
-        "releases/home.html",
-        {
-            "datasets": Dataset.objects.for_list(person)[:6],
-            "releases": Release.objects.for_list(person)[:8],
-            "waiting": _waiting() if is_reviewer(person) else 0,
-            "notices": new[:MOST_NOTICES],
-            "more_notices": max(0, new.count() - MOST_NOTICES),
-        },
-    )
+    datasets = list(Dataset.objects.for_list(person)[:MOST_DATASETS])
+    context = {
+        "rows": with_standings(datasets),
+        "notices": new[:MOST_NOTICES],
+        "more_notices": max(0, new.count() - MOST_NOTICES),
+    }
+    if is_reviewer(person):
+        requests, waiting = requests_waiting(MOST_REQUESTS)
+        context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
+    if datasets:
+        context["releases"] = Release.objects.for_list(person)[:MOST_RELEASES]
+    else:
+        context["catalogue"] = Release.objects.for_catalogue()[:MOST_RELEASES]
+        context["sessions"] = Session.objects.for_list(person).filter(closed_at=None)[:MOST_SESSIONS]
+    return render(request, "releases/home.html", context)
 
 
-def _waiting() -> int:
-    return BudgetRequest.objects.for_review().count() + ReleaseRequest.objects.for_review().count()
+@login_not_required
+def words(request: HttpRequest) -> HttpResponse:
+    """What the words of the field mean."""
+    return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
 @login_not_required

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import learned, planning, services
+from releases import learned, planning, services, spending
 from releases.codebook import doubts
 from releases.dataset_forms import (
     CodebookForm,
@@ -42,7 +43,16 @@ PAGE_LENGTH = 50
 
 def dataset_list(request: HttpRequest) -> HttpResponse:
     page = Paginator(Dataset.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "releases/dataset_list.html", {"page": page, "datasets": page.object_list})
+    context = {"page": page, "rows": with_standings(page.object_list)}
+    return render(request, "releases/dataset_list.html", context)
+
+
+def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
+    """Each dataset with what is granted, spent and left of its budget; one query for all of them."""
+    datasets = list(datasets)
+    budgets = {each.budget.pk: each.budget for each in datasets if each.budget is not None}
+    standing = {row.budget.pk: row for row in spending.standings(budgets.values())} if budgets else {}
+    return [{"dataset": each, "standing": standing.get(each.budget_id)} for each in datasets]
 
 
 def upload(request: HttpRequest) -> HttpResponse:

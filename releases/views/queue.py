@@ -52,6 +52,13 @@ def review_queue(request: HttpRequest) -> HttpResponse:
     )
 
 
+def requests_waiting(most: int) -> tuple[list[dict[str, Any]], int]:
+    """The requests that have waited longest, and how many wait."""
+    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
+    shown = sorted([*budgets[:most], *releases[:most]], key=lambda asked: asked.requested_at)[:most]
+    return [_row(each) for each in shown], budgets.count() + releases.count()
+
+
 def _row(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
     if isinstance(asked, BudgetRequest):
         return {"asked": asked, "kind": "budget", "title": asked.budget.name, "dataset": ""}

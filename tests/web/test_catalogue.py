@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import uuid
+
 import pytest
 from django.urls import reverse
 
-from releases.models import Release
+from releases import services
+from releases.models import Audience, Release
+from tests.web.conftest import CSV
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
 
 
-def test_visitors_find_the_catalogue(client):
-    assert client.get("/").url == "/catalogue/"
-    assert "Nothing has been made public yet." in words(client.get("/catalogue/"))
+def test_a_newcomer_is_told_in_two_sentences_what_the_site_is(public, client):
+    page = body(client.get("/"))
+    lead = re.search(r'<p class="lead">(.*?)</p>', page, flags=re.DOTALL)[1]
+    assert len(re.findall(r"[.](?:\s|$)", re.sub(r"<[^>]+>", "", lead))) == 2
+    assert "noise is added" in lead
+    assert public.title in page
+    assert reverse("catalogue") in page
+    assert "Upload" not in page
+
+
+def test_the_catalogue_says_what_it_is_and_what_can_be_done_in_two_sentences(client):
+    page = client.get("/catalogue/")
+    lead = re.search(r'<p class="lead">(.*?)</p>', body(page), flags=re.DOTALL)[1]
+    assert len(re.findall(r"[.](?:\s|$)", re.sub(r"<[^>]+>", "", lead))) == 2
+    assert "Search them by title or dataset; open one to read it, to cite it, and to download it." in lead
+    assert "Nothing has been made public yet." in words(page)
 
 
 def test_it_lists_what_was_made_public_and_nothing_else(public, dataset, make_draft, make_queued, client):
@@ -58,11 +76,38 @@ def test_it_turns_pages(public, dataset, client):
     assert "Page 2 of 2" in words(client.get("/catalogue/", {"page": "2"}))
 
 
-def test_the_front_page_shows_one_s_own(published, as_, alice, charlie):
-    assert "Release 1" in words(as_(alice).get("/"))
+def test_a_curator_s_front_page_shows_her_datasets_with_what_is_spent_and_left(published, make_dataset, as_, alice):
+    make_dataset(epsilon="", content=CSV + b"one more,30,male\n")
+    page = as_(alice).get("/")
+    said = words(page)
+    assert "Your datasets" in said
+    assert "Survey alice 2 1 (50%) 1 " in said
+    assert "Survey alice not granted yet – – " in said
+    assert said.index("Your datasets") < said.index("Upload a table") < said.index("Your releases")
+    assert "Release 1" in said
+    assert "Survey alice 2 1 (50%) 1 " in words(as_(alice).get("/datasets/"))
+
+
+def test_an_analyst_s_front_page_shows_what_can_be_read_and_asked_first(public, as_, charlie, alice):
+    live = services.draft_session(dataset=public.dataset, by=alice, title="Ask here", epsilon="0.5")
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=live.pk)
+    without = words(as_(charlie).get("/"))
+    assert "There is no session you may ask in." in without
+    live.refresh_from_db()
+    services.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
     page = words(as_(charlie).get("/"))
-    assert "No datasets yet." in page
-    assert "No releases yet." in page
+    assert page.index("Ask here") < page.index("Release 1") < page.index("Upload a table")
+    assert "Your datasets" not in page
+
+
+def test_a_reviewer_s_front_page_shows_what_waits_first(asked, as_, sofia):
+    page = words(as_(sofia).get("/"))
+    assert "Requests to decide 1 request to review." in page
+    assert "Survey budget epsilon 3, delta 0.000001 alice" in page
+    assert "Upload a table" not in page
+    services.deny_request(request=asked, by=sofia, note="No.")
+    assert "Nothing waits for a decision." in words(as_(sofia).get("/"))
 
 
 def test_a_reader_without_an_account_gets_no_cookie(public, client):

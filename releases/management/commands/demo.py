@@ -18,6 +18,7 @@ from django.db import transaction
 
 from releases import files, services
 from releases.engine.filters import Policy
+from releases.engine.mechanisms.base import mechanism
 from releases.engine.universe import Schema
 from releases.management.database import ensure_database
 from releases.management.processes import Child, free_address, start_site, start_worker, wait_until_answers
@@ -119,8 +120,9 @@ class Command(BaseCommand):
         return [self._release(dataset, name, curator) for name in MECHANISMS]
 
     def _release(self, dataset: Dataset, mechanism_name: str, curator: User) -> Release:
-        title = f"All two-way tables, {mechanism_name}"
-        made = dataset.releases.filter(title=title).exclude(state=ReleaseState.DRAFT).first()
+        title = f"All two-way tables: {mechanism(mechanism_name).title}"
+        begun = dataset.releases.filter(mechanism=mechanism_name, title__startswith="All two-way tables")
+        made = begun.exclude(state=ReleaseState.DRAFT).first()
         if made is not None:
             return made
         release = services.draft_release(dataset=dataset, by=curator, title=title)
