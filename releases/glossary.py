@@ -58,7 +58,7 @@ WORDS = (
     Word(
         name="rho",
         meaning="Another measure of the privacy that is spent, in which Gaussian noise adds up without waste; smaller "
-        "protects better. (It is the rho of zero-concentrated differential privacy, half a squared distance.)",
+        "protects better. It is the rho of zero-concentrated differential privacy.",
     ),
     Word(
         name="budget",

@@ -13,7 +13,7 @@ from typing import Any
 import latex2mathml.converter
 from django.utils.safestring import SafeString, mark_safe
 
-from releases import charts, ledger
+from releases import charts, ledger, usefulness
 from releases.charts import BoundPoint
 from releases.engine import accountant, filters
 from releases.engine.accuracy import Bound, Proof
@@ -69,6 +69,8 @@ class ComparedPlan:
     options: tuple[OptionField, ...] = ()
     #: Why to look at it first; empty for most.
     advice: str = ""
+    #: How many rows somebody guessed for all of the comparison.
+    guess: int | None = None
 
     @property
     def can_be_chosen(self) -> bool:
@@ -96,7 +98,7 @@ class ComparedPlan:
         """How the bound is known, with the number that was assumed."""
         if self.bound is None:
             return ""
-        assumed = self.plan.options.get("population") or self.plan.options.get("expected_rows")
+        assumed = usefulness.assumed_rows(self.plan, None)
         if self.bound.proof is Proof.ASSUMED and assumed:
             return f"proved if the table has about {assumed:,} rows"
         return self.bound.proof.value
@@ -105,6 +107,27 @@ class ComparedPlan:
     def margin(self) -> str:
         """The bound as short as a table needs it; empty for what is no count."""
         return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha)}"
+
+    @property
+    def rows(self) -> int | None:
+        """The rows that the bound is held against."""
+        return usefulness.assumed_rows(self.plan, self.guess)
+
+    @property
+    def says_little(self) -> str:
+        """Why the bound is too wide to say anything; empty where it says something, or where that cannot be told."""
+        if self.bound is None or self.mechanism.may_refuse:
+            return ""
+        if self.unit != "rows":
+            return usefulness.says_little_of_range(self.plan, self.bound.alpha)
+        return "" if self.rows is None else usefulness.says_little(self.bound.alpha, self.rows)
+
+    @property
+    def useful_from(self) -> str:
+        """About how many rows there should be, where nobody has guessed; empty where that says nothing."""
+        if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
+            return ""
+        return f"of use from about {usefulness.useful_from(self.bound.alpha):,} rows"
 
     @property
     def margins(self) -> list[tuple[str, str]]:
@@ -228,6 +251,7 @@ def compared(
     *,
     typed: dict[str, dict[str, str]] | None = None,
     problems: dict[str, str] | None = None,
+    guess: int | None = None,
 ) -> list[ComparedPlan]:
     """Each plan with its price and whether the dataset's budget allows it; those that can be run come first, and those
     for other kinds of question are left out.
@@ -235,6 +259,7 @@ def compared(
     Args:
         typed: by mechanism and option, what a person has typed, valid or not.
         problems: by the name of an option's field, what is wrong with it.
+        guess: how many rows there are, as somebody guesses.
     """
     rows = []
     for plan in plans:
@@ -249,7 +274,9 @@ def compared(
             except Unpriceable as error:
                 refusal = str(error)
         fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
-        rows.append(ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields))
+        rows.append(
+            ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields, guess=guess)
+        )
     return sorted(
         rows,
         key=lambda row: (

@@ -61,6 +61,24 @@ class ChoiceForm(forms.Form):
         return given
 
 
+#: Of every guess at the number of rows.
+NEVER_LOOKED_UP = "A public guess, such as the size of the survey. Never look it up in the table."
+
+
+class CompareForm(ChoiceForm):
+    """What the comparison is made for: a guess at the rows tells which bounds would say nothing of them."""
+
+    population = forms.IntegerField(
+        label="About how many rows",
+        required=False,
+        min_value=1,
+        max_value=1_000_000_000,
+        help_text=f"If you may say so. {NEVER_LOOKED_UP}",
+        widget=forms.TextInput(attrs={"inputmode": "numeric"}),
+        error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
+    )
+
+
 class SessionForm(ChoiceForm):
     """What a live session may spend, and what it is planned for."""
 
@@ -84,7 +102,7 @@ class SessionForm(ChoiceForm):
         min_value=1,
         max_value=10_000_000_000,
         initial=10_000,
-        help_text="A public guess, such as the size of the survey. Never look it up in the table.",
+        help_text=NEVER_LOOKED_UP,
         error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
     )
     updates = WholeNumberField(

@@ -52,7 +52,9 @@ def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
     datasets = list(datasets)
     budgets = {each.budget.pk: each.budget for each in datasets if each.budget is not None}
     standing = {row.budget.pk: row for row in spending.standings(budgets.values())} if budgets else {}
-    return [{"dataset": each, "standing": standing.get(each.budget_id)} for each in datasets]
+    return [
+        {"dataset": each, "standing": standing.get(each.budget_id) if each.budget_id else None} for each in datasets
+    ]
 
 
 def upload(request: HttpRequest) -> HttpResponse:

@@ -25,7 +25,8 @@ from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_t
 from releases.mistakes import in_words, separators
 from releases.models import AuditAction, Release, ReleaseState
 from releases.receipt import learned_in, percent, rows_text, rules_in_words
-from releases.release_forms import ChoiceForm, TitleForm, WorkloadForm
+from releases.release_forms import CompareForm, TitleForm, WorkloadForm
+from releases.usefulness import GUESSES, guessed_rows
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,
@@ -163,8 +164,9 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if not release.epsilon:
         # Until something is chosen, what a person would try first; shown, not stored.
         release.epsilon, release.delta = "1", planning.first_delta(release.dataset.budget)
-    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta}
-    form = ChoiceForm(request.POST or None, initial=initial, beta=release.beta)
+    guess = guessed_rows(release.options or {})
+    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
+    form = CompareForm(request.POST or None, initial=initial, beta=release.beta)
     typed: dict[str, dict[str, str]] = {}
     problems: dict[str, str] = {}
     if request.method == "POST":
@@ -177,7 +179,8 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("questions", release_id=release.pk)
-    rows = planning.compared(plans, release.dataset.budget, typed=typed, problems=problems)
+    guess = guessed_rows(release.options or {})
+    rows = planning.compared(plans, release.dataset.budget, typed=typed, problems=problems, guess=guess)
     epsilon = exact(release.epsilon, field="epsilon")
     curves: dict[str, Any] = {}
     if "curves" in request.GET:
@@ -206,10 +209,13 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 def _choose(
-    request: HttpRequest, release: Release, form: ChoiceForm, typed: dict[str, dict[str, str]]
+    request: HttpRequest, release: Release, form: CompareForm, typed: dict[str, dict[str, str]]
 ) -> HttpResponse | None:
     """Store what the compare page was asked, and go on if a mechanism was chosen."""
     given, chosen = form.cleaned_data, request.POST.get("mechanism", "")
+    is_guessed_anew = "population" in request.POST and given["population"] != guessed_rows(release.options or {})
+    if is_guessed_anew:
+        typed = with_guess(typed, given["population"])
     try:
         services.set_choice(
             release=release,
@@ -223,7 +229,8 @@ def _choose(
     except (InvalidInput, services.Refusal) as error:
         form.add_error(None, in_words(error))
         return None
-    if chosen and request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release):
+    is_other = request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release)
+    if chosen and (is_other or is_guessed_anew):
         # Whoever chose has read a bound and a price for other numbers.
         messages.info(request, "You changed the numbers, so here is the comparison for them. Choose once more.")
         return redirect("compare", release_id=release.pk)
@@ -240,6 +247,15 @@ def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:
     return {
         name: {option.name: request.POST.get(f"{name}.{option.name}", "").strip() for option in each.options}
         for name, each in mechanisms().items()
+    }
+
+
+def with_guess(typed: dict[str, dict[str, str]], guess: int | None) -> dict[str, dict[str, str]]:
+    """The options with one guess at the rows for every mechanism that makes use of one."""
+    said = "" if guess is None else str(guess)
+    return {
+        name: {option: said if option in GUESSES else value for option, value in given.items()}
+        for name, given in typed.items()
     }
 
 
@@ -292,7 +308,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
-    row = planning.compared([plan], release.dataset.budget)[0]
+    row = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))[0]
     problem = row.why_not
     form = TitleForm(request.POST or None, initial={"title": release.title})
     if request.method == "POST" and form.is_valid():

@@ -23,7 +23,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from releases import audit_log, files, planning, services
+from releases import audit_log, files, planning, services, usefulness
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
 from releases.engine.mechanisms.pmw_online import OnlinePlan, one_count
@@ -189,10 +189,10 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
             "useful_from": useful_from,
             "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
             "formula": row.formula,
+            "ordinary": usefulness.ordinary_release(plan),
         }
         alpha = plan.expectation.alpha if plan.expectation else 0.0
-        # Half the table, said of every question, is never off by more.
-        facts["is_useless"] = alpha >= plan.options["population"] / 2
+        facts["says_little"] = usefulness.says_little(alpha, plan.options["population"])
     return facts
 
 

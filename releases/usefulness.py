@@ -1,0 +1,102 @@
+"""Whether a bound says anything: held against the rows there are assumed to be, or the range an answer lies in anyway.
+
+Public inputs only: a number of rows here is somebody's guess, typed for the comparison, and never looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, log10
+from typing import Any
+
+from releases.engine.errors import EngineError
+from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.mechanisms.pmw_online import OnlinePlan
+from releases.engine.privacy import PrivacyBudget
+from releases.engine.statistic import Mean, Quantile
+from releases.engine.universe import Schema
+from releases.engine.workload import Inquiry, Workload, all_marginals
+from releases.receipt import rows_text
+
+#: Mechanisms' options that say how many rows there are, as somebody guesses.
+GUESSES = ("population", "expected_rows")
+#: An ordinary release of all tables of two columns is planned beside a session up to so many columns.
+_MOST_COLUMNS = 40
+#: What ordinary releases of counts that a session is held against add noise to each answer by.
+_ON_EACH_ANSWER = ("laplace-queries", "gaussian-queries")
+
+
+def guessed_rows(options: Mapping[str, Mapping[str, Any]]) -> int | None:
+    """The number of rows that was typed for a draft, by the options it keeps for each mechanism."""
+    found = (given[name] for given in options.values() for name in GUESSES if given.get(name))
+    return next(found, None)
+
+
+def assumed_rows(plan: Plan, guess: int | None) -> int | None:
+    """The rows a plan is held against: what its mechanism assumes, or else the guess typed for the comparison."""
+    own = next((plan.options[name] for name in GUESSES if plan.options.get(name)), None)
+    return own or guess
+
+
+def says_little(alpha: float, rows: int) -> str:
+    """How much answers within `alpha` of the truth say of so many rows, where it is next to nothing; else empty.
+
+    Half the rows, said of every count, is never off by more than half of them.
+    """
+    if alpha < rows / 2:
+        return ""
+    much = "nothing" if alpha >= rows else "almost nothing"
+    return f"of about {rows:,} rows: the answers would say {much}"
+
+
+def says_little_of_range(plan: Plan, alpha: float) -> str:
+    """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
+    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
+    if not isinstance(statistic, (Mean, Quantile)):
+        return ""
+    edges = [plan.schema.universe[name].edges for name in statistic.attributes]
+    widest = float(max(each[-1] - each[0] for each in edges))
+    if alpha < widest / 2:
+        return ""
+    much = "nothing" if alpha >= widest else "almost nothing"
+    return f"the declared range is {widest:,g} wide: the answer would say {much}"
+
+
+def useful_from(alpha: float) -> int:
+    """The least number of rows, to two digits, of which answers within `alpha` say something."""
+    least = 2 * alpha
+    unit = 10 ** max(0, int(log10(least)) - 1) if least >= 1 else 1
+    return max(1, ceil(least / unit) * unit)
+
+
+def ordinary_release(plan: OnlinePlan) -> str:
+    """What releases of counts fixed beforehand would be within, at a session's epsilon; empty where none is planned."""
+    if len(plan.schema.universe.names) > _MOST_COLUMNS:
+        return ""
+    said = _tables_within(plan.schema, plan.budget, plan.beta)
+    if said is None:
+        return ""
+    order, counts, alpha = said
+    columns = "one column" if order == 1 else "two columns"
+    return (
+        f"A release of all {counts:,} counts of the tables of {columns}, for the same epsilon, would be within "
+        f"{rows_text(alpha)}."
+    )
+
+
+@lru_cache(maxsize=64)
+def _tables_within(schema: Schema, budget: PrivacyBudget, beta: Fraction) -> tuple[int, int, float] | None:
+    """The order of the tables, how many counts they have, and what the better way of noise on each is within."""
+    order = min(2, len(schema.universe.names))
+    workload: Workload = all_marginals(schema.universe, order)
+    alphas = []
+    for name in _ON_EACH_ANSWER:
+        try:
+            made = mechanism(name).plan(schema, workload, budget=budget, beta=beta)
+        except EngineError:
+            continue
+        if not made.infeasible and made.bound is not None:
+            alphas.append(made.bound.alpha)
+    return (order, workload.size, min(alphas)) if alphas else None
