@@ -288,8 +288,9 @@ def why_rows_stay(dataset: Dataset) -> str:
     needing = dataset.releases.filter(state__in=NEEDING_ROWS).order_by("created_at")
     if (release := needing.defer("plan", "result", "workload").first()) is None:
         return ""
-    first = "Close it" if release.status is ReleaseState.OPEN else "Let it end, or cancel it,"
-    return f"{release.title} needs them, for it is {release.status.label}. {first} first."
+    if release.status is ReleaseState.OPEN:
+        return f"The session {release.title} is open and needs them. Close it first."
+    return f"The release {release.title} is {release.status.label} and needs them. Let it end, or cancel it, first."
 
 
 def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:

@@ -298,7 +298,7 @@ def test_the_whole_release_is_made_by_keyboard_alone(visitor, make, charges):
     assert len(charges(alice.number())) == 1
     tab_to(alice, "Make public")
     keyboard.press("Enter")
-    alice.heading("Make Made by keyboard public?")
+    alice.heading("Make “Made by keyboard” public?")
     tab_to(alice, "Make it public")
     keyboard.press("Enter")
     alice.reads("Public: everybody can read and download it")

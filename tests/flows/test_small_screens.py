@@ -101,7 +101,7 @@ def test_a_curator_puts_a_wrong_upload_right_without_javascript(visitor, world, 
     window.press("Rename")
     window.heading("Wrong")
     window.follow("Delete")
-    window.heading("Delete Wrong?")
+    window.heading("Delete “Wrong”?")
     window.press("Delete for good")
     window.reads("Wrong was deleted. Nothing had been spent on it.")
     window.page.goto(f"/datasets/{world['dataset']}/delete/")

@@ -72,7 +72,7 @@ def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_
     path = table_file(settings, bare)
     assert path.exists()
     asked = words(ask(as_(alice), bare))
-    assert "Delete Survye?" in asked
+    assert "Delete “Survye”?" in asked
     assert "Deleted: the file with the rows" in asked
     assert path.exists()
     said = words(ask(as_(alice), bare, "everything"))
@@ -201,7 +201,7 @@ def test_nothing_more_is_charged_for_a_table_without_rows(published, make_draft,
 
 
 def test_a_release_on_its_way_or_an_open_session_needs_the_rows(queued, as_, alice, settings):
-    assert "Release 1 needs them, for it is queued. Let it end, or cancel it, first." in words(
+    assert "The release Release 1 is queued and needs them. Let it end, or cancel it, first." in words(
         ask(as_(alice), queued.dataset, "rows")
     )
     services.cancel_release(release=queued, by=alice)

@@ -38,7 +38,7 @@ def test_before_it_is_public_a_page_says_who_will_see_what_and_nothing_happens_y
         client.get(reverse("release_detail", args=[published.pk]))
     )
     page = words(client.get(reverse("visibility", args=[published.pk])))
-    assert "Make Release 1 public?" in page
+    assert "Make “Release 1” public?" in page
     assert "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue." in page
     assert "The title, with that of the dataset, “Survey”; all 17 answers with error bounds; " in page
     assert "What was seen cannot be unseen." in page
