@@ -33,6 +33,12 @@ def field_value(response, name: str) -> str | None:
     return html.unescape(value[1]) if value else ""
 
 
+def chosen(response, name: str) -> str:
+    """What is chosen in a menu of the page."""
+    menu = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(response), flags=re.DOTALL)
+    return re.search(r'<option value="([^"]*)" selected', menu[0])[1]
+
+
 class _Inline(HTMLParser):
     """Collects what would need 'unsafe-inline'."""
 

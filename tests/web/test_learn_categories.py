@@ -19,7 +19,7 @@ from releases.engine.filters import Policy
 from releases.engine.privacy import PrivacyUnit
 from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Release
 from releases.registry import registry_entry
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.pages import body, chosen, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
 
@@ -325,7 +325,7 @@ def test_the_columns_are_shown_with_the_values_filled_in_and_nothing_is_stored(l
     before = town_of(survey)
     shown = columns_page(as_(alice), survey, release)
     assert field_value(shown, "form-0-values").split("\n") == [*FOUND, "elsewhere"]
-    assert field_value(shown, "form-0-outside") == "elsewhere"
+    assert (chosen(shown, "form-0-outside"), field_value(shown, "form-0-catch_all")) == ("category", "elsewhere")
     assert "The categories of town are filled in , as Categories of town learned them: 3 values beside" in words(shown)
     codebook = json.loads(field_value(shown, "codebook"))
     assert codebook["columns"][1]["categories"] == [*FOUND, "elsewhere"]
@@ -337,7 +337,8 @@ def declare_learned(client, dataset, release, values=None):
     shown = columns_page(client, dataset, release)
     sent = {"form-TOTAL_FORMS": 4, "form-INITIAL_FORMS": 4, "form-2-name": "sex", "form-3-name": "who"}
     for i, kind in ((0, "categorical"), (1, "integer")):
-        fields = {name: field_value(shown, f"form-{i}-{name}") for name in ("name", "values", "outside")}
+        fields = {name: field_value(shown, f"form-{i}-{name}") for name in ("name", "values", "catch_all")}
+        fields["outside"] = chosen(shown, f"form-{i}-outside")
         sent |= {f"form-{i}-{name}": value for name, value in fields.items()} | {f"form-{i}-kind": kind}
     if values is not None:
         sent["form-0-values"] = values
@@ -427,7 +428,7 @@ def test_a_column_that_is_left_out_or_drops_the_rest_since_takes_the_values_in_i
     services.declare_universe(dataset=survey, columns=[town])
     shown = columns_page(as_(alice), survey, release)
     assert field_value(shown, "form-0-values").split("\n") == ["Leith", "Oban", "Ayr", "Fort William, Highland"]
-    assert field_value(shown, "form-0-outside") == "drop"
+    assert chosen(shown, "form-0-outside") == "drop"
 
 
 def test_the_columns_page_asks_the_database_as_much_for_many_learned_as_for_one(learn, survey, as_, alice):
