@@ -36,6 +36,7 @@ from releases.forms import MOST_FORM_COLUMNS
 from releases.mistakes import in_words
 from releases.models import Dataset, Organisation, ReleaseState
 from releases.views.access import get_dataset_for, get_own_release_for, signed_in
+from releases.views.codebooks import saved_codebooks, with_codebook_of
 from releases.views.wizard import budget_text, frame, protection_text
 
 PAGE_LENGTH = 50
@@ -124,7 +125,7 @@ def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             messages.success(request, "The rows were deleted. What was released stays, and so does the ledger.")
             return redirect("dataset_detail", dataset_id=dataset.pk)
     except services.Kept as error:
-        messages.error(request, str(error))
+        messages.error(request, in_words(error))
         status = 409
     context = {
         "dataset": dataset,
@@ -140,11 +141,13 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Data, second half: what the columns can hold, typed in or pasted; never looked up in the rows.
 
     `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then. With
-    `learned` in the address, the fields of one column hold what a published release learned of it, to be
-    confirmed.
+    `learned` in the address, the fields of one column hold what a published release learned of it, and with
+    `codebook` those of several what another dataset declares, to be confirmed.
     """
     dataset = get_dataset_for(request, dataset_id)
     offered, taken = _with_learned(request, dataset)
+    if request.method == "GET" and request.GET.get("codebook"):
+        offered = with_codebook_of(request, dataset, offered)
     pasted = request.method == "POST" and "codebook" in request.POST
     typed = request.method == "POST" and not pasted
     codebook = CodebookForm(request.POST if pasted else None, initial={"codebook": codebook_of(dataset, offered)})
@@ -183,6 +186,9 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     }
     if request.headers.get("HX-Request"):
         return render(request, "releases/_column_check.html", context)
+    # As declared, and nothing filled in from elsewhere: what was typed before a reload may come back.
+    context["is_fresh"] = request.method == "GET" and offered == dataset.universe
+    context["saved_codebooks"] = saved_codebooks(request, dataset)
     is_wrong = bool(context["problems"] or codebook.errors)
     return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
 

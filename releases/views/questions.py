@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any
 
+from django.db.models import Case, When
 from django.http import HttpRequest, QueryDict
 
 from releases import planning
@@ -42,6 +43,8 @@ MOST_TICKED_COLUMNS = 120
 _MOST_OFFERED_BINS = 200
 #: Questions listed with a button to remove them.
 _MOST_LISTED = 150
+#: Earlier drafts and releases whose questions can be taken over.
+_MOST_SAVED = 50
 #: Questions of one kind that are listed without being asked to.
 _MOST_OPEN = 12
 
@@ -202,6 +205,25 @@ def _count_as_json(universe: Universe, posted: QueryDict) -> str:
     """
     typed = predicate(universe, posted)
     return json.dumps(read_count(typed, universe).to_json(universe)["count"], ensure_ascii=False)
+
+
+def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, Any]]:
+    """Releases and drafts that a person may work on and that ask something, those of the same dataset first: their
+    questions can be asked again."""
+    asking = (
+        Release.objects.editable_by(request.user)
+        .exclude(pk=release.pk)
+        .exclude(workload=None)
+        .filter(certifies=None, is_session=False)
+        .annotate(is_other=Case(When(dataset=release.dataset_id, then=0), default=1))
+        .order_by("is_other", "-created_at")
+    )
+    return [
+        {"pk": pk, "title": f"{title} ({dataset})" if is_other else title}
+        for pk, title, dataset, is_other in asking.values_list("pk", "title", "dataset__title", "is_other")[
+            :_MOST_SAVED
+        ]
+    ]
 
 
 def question_context(release: Release, asked: Asked) -> dict[str, Any]:

@@ -44,7 +44,14 @@ from releases.views.certificates import (
 )
 from releases.views.citation import citation
 from releases.views.importance import is_typed
-from releases.views.questions import STATISTIC_ACTIONS, Asked, asked_statistic, changed_workload, question_context
+from releases.views.questions import (
+    STATISTIC_ACTIONS,
+    Asked,
+    asked_statistic,
+    changed_workload,
+    question_context,
+    saved_questions,
+)
 from releases.views.results import answers_as_json, result_context
 from releases.views.sessions import address_of_plan, session_facts
 from releases.views.ways import numbers_in_address
@@ -124,6 +131,7 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "problem": problem,
         "said": asked.said,
+        "saved": saved_questions(request, release),
         **frame("questions", release.dataset, release),
         **question_context(release, asked),
     }
@@ -138,6 +146,12 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
         if not form.is_valid():
             return ""
         workload = form.cleaned_data["workload"]
+    elif asked.action == "name":
+        services.name_release(release=release, title=request.POST.get("title", "").strip()[:200])
+        return "questions"
+    elif asked.action == "take":
+        earlier = _earlier_release(request, request.POST.get("like", ""))
+        workload = earlier.workload if earlier is not None else release.workload
     elif asked.action == "next":
         if not release.workload:
             raise services.Refusal("Add at least one question before you compare mechanisms.")

@@ -231,7 +231,7 @@ def test_the_real_sample_by_codebook(visitor, tmp_path, request, window):
     upload(alice, title, SAMPLES / "health_insurance.csv")
     dataset = alice.number()
     codebook = alice.page.get_by_label("Codebook", exact=True)
-    alice.page.get_by_text("Paste a codebook").click()
+    alice.page.get_by_text("Use a codebook").click()
     codebook.fill('{"version": 1,\n "columns": [}')
     alice.press("Declare from the codebook")
     alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")

@@ -104,7 +104,7 @@ def test_a_codebook_is_pasted_as_a_table_from_a_spreadsheet(visitor, tmp_path):
     alice.page.get_by_label("What the table is").fill("Wages")
     alice.page.get_by_label("Table", exact=True).set_input_files(source)
     alice.press("Upload and go on")
-    alice.page.get_by_text("Paste a codebook").click()
+    alice.page.get_by_text("Use a codebook").click()
     alice.page.get_by_label("Codebook").fill("name\ttype\tvalues\nwage\tnumber\t70 to 0 in 7 bins\n")
     alice.press("Declare from the codebook")
     alice.reads("Line 2 (wage), edges: '70 to 0 in 7 bins' must go up")

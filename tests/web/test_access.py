@@ -59,6 +59,7 @@ GETS = {
     ("columns", "dataset"): OURS,
     ("learn_range", "dataset"): OURS,
     ("learn_categories", "dataset"): OURS,
+    ("codebook_file", "dataset"): OURS,
     ("rename_dataset", "dataset"): OURS,
     ("delete_dataset", "dataset"): OURS,
     ("protection", "dataset"): OURS,

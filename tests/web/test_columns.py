@@ -12,7 +12,7 @@ from releases import services
 from releases.engine.privacy import PrivacyUnit
 from releases.models import Dataset
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -48,12 +48,6 @@ def sheet(fresh, as_, alice):
             return client.post(url, data, **headers)
 
     return Sheet()
-
-
-def chosen(page, name):
-    """What is chosen in a menu of the page."""
-    menu = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(page), flags=re.DOTALL)
-    return re.search(r'<option value="([^"]*)" selected', menu[0])[1]
 
 
 def declared(fresh):
@@ -421,3 +415,50 @@ def test_bins_in_a_pasted_table_are_listed_before_anything_is_stored(sheet, fres
     again = {"codebook": text, "doubts": "age: “18-65” is read as 1 bin: 18 to 65."}
     assert as_(alice).post(reverse("columns", args=[fresh.pk]), again).status_code == 302
     assert [column["type"] for column in declared(fresh)] == ["integer", "categorical"]
+
+
+# --- what another dataset declares ------------------------------------------------------------------------------------
+
+
+def test_the_columns_are_filled_in_as_another_dataset_declares_them_and_nothing_is_stored(
+    sheet, fresh, make_dataset, as_, alice
+):
+    other = make_dataset(content=CSV + b"one more,30,male\n")
+    assert "Survey (2 of these columns)" in words(sheet.get())
+    page = as_(alice).get(reverse("columns", args=[fresh.pk]), {"codebook": other.pk})
+    assert "2 columns are filled in as “Survey” declares them. Nothing is stored until you declare." in words(page)
+    assert chosen(page, "form-1-kind") == "integer"
+    assert field_value(page, "form-1-values") == "18, 25, 35, 45, 55, 65"
+    assert declared(fresh) is None
+    assert "data-keep" not in body(page), "what was typed before must not come over what was asked for"
+
+
+def test_only_datasets_that_share_a_column_and_that_one_may_see_are_offered(sheet, fresh, alice, upload_file, as_):
+    other = services.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    services.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
+    assert "As another dataset declares them" not in words(sheet.get())
+    page = as_(alice).get(reverse("columns", args=[fresh.pk]), {"codebook": other.pk})
+    assert "“Weather” declares no column that this table has." in words(page)
+
+
+def test_a_codebook_of_somebody_else_s_dataset_is_not_there(charlie, make_dataset, upload_file, as_):
+    other = make_dataset()
+    own = services.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
+    client = as_(charlie)
+    assert "As another dataset declares them" not in words(client.get(reverse("columns", args=[own.pk])))
+    for named in (other.pk, "nothing", "0" * 32):
+        assert client.get(reverse("columns", args=[own.pk]), {"codebook": named}).status_code == 404
+
+
+def test_what_is_declared_is_downloaded_as_a_codebook_that_declares_the_same(sheet, fresh, make_dataset, as_, alice):
+    other = make_dataset(content=CSV + b"one more,30,male\n")
+    response = as_(alice).get(reverse("codebook_file", args=[other.pk]))
+    assert response["Content-Disposition"] == 'attachment; filename="codebook.json"'
+    sheet.paste(response.content.decode())
+    assert [each["name"] for each in declared(fresh)] == ["age", "sex"]
+    assert declared(fresh) == Dataset.objects.get(pk=other.pk).declared
+
+
+def test_before_anything_is_declared_there_is_no_codebook_to_download(sheet, fresh, as_, alice):
+    assert "Download what is declared" not in words(sheet.get())
+    assert as_(alice).get(reverse("codebook_file", args=[fresh.pk])).status_code == 404

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Release
-from tests.web.conftest import COLUMNS, WORKLOAD
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -231,3 +231,47 @@ def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_
     page = as_(alice).get(url)
     assert len(page.content) < 170_000
     assert "and 1,350 more" in words(page)
+
+
+# --- names, and questions asked before --------------------------------------------------------------------------------
+
+
+def test_a_draft_gets_its_name_where_its_questions_are_asked(ask, blank, show):
+    assert ask(action="name", title="Ages of the north").status_code == 302
+    assert Release.objects.get(pk=blank.pk).title == "Ages of the north"
+    assert field_value(show(), "title") == "Ages of the north"
+
+
+def test_a_name_of_nothing_is_refused_and_the_old_one_stays(ask, blank):
+    response = ask(action="name", title="  ")
+    assert response.status_code == 400
+    assert "nothing is given; must say what the release holds" in words(response)
+    assert Release.objects.get(pk=blank.pk).title == blank.title
+
+
+def test_what_was_asked_under_a_name_is_asked_again_in_another_draft(ask, blank, show, draft):
+    services.name_release(release=draft, title="All pairs")
+    assert "All pairs" in words(show())
+    ask(action="take", like=str(draft.pk))
+    assert queries(blank) == draft.workload["queries"]
+
+
+def test_questions_that_do_not_fit_these_columns_are_not_taken(ask, blank, alice, make_dataset):
+    other = make_dataset(content=CSV.replace(b"person", b"rain"))
+    rain = {"name": "rain", "type": "categorical", "categories": ["wet", "dry"]}
+    services.declare_universe(dataset=other, columns=[*COLUMNS, rain])
+    wet = services.draft_release(dataset=other, by=alice, title="Wet")
+    services.set_questions(release=wet, workload={"version": 1, "queries": [{"marginal": ["rain"]}]})
+    response = ask(action="take", like=str(wet.pk))
+    assert response.status_code == 400
+    assert "'rain'" in words(response)
+    assert queries(blank) is None
+
+
+def test_questions_of_a_stranger_s_draft_are_neither_offered_nor_taken(draft, charlie, make_dataset, as_, upload_file):
+    own = services.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
+    services.declare_universe(dataset=own, columns=COLUMNS)
+    mine = services.draft_release(dataset=own, by=charlie)
+    url = reverse("questions", args=[mine.pk])
+    assert "Ask what an earlier draft or release asked" not in words(as_(charlie).get(url))
+    assert as_(charlie).post(url, {"action": "take", "like": str(draft.pk)}).status_code == 404

@@ -1,0 +1,42 @@
+/* Keeps, in this tab alone, what was typed into a form that stores nothing before it is sent: a reload brings it back.
+   Without JavaScript, or without this file, "Declare" is what keeps it. */
+"use strict";
+
+(function () {
+  const form = document.querySelector("form[data-keep]");
+  if (!form) return;
+  const place = "kept " + location.pathname;
+  const note = document.querySelector("[data-kept]");
+
+  function typed() {
+    const fields = {};
+    for (const field of form.elements) {
+      if (field.name && field.type !== "hidden" && field.type !== "submit") fields[field.name] = field.value;
+    }
+    return JSON.stringify(fields);
+  }
+
+  const fresh = typed();
+  const kept = sessionStorage.getItem(place);
+  if (kept && kept !== fresh) {
+    const fields = JSON.parse(kept);
+    for (const field of form.elements) {
+      if (field.name in fields && field.type !== "hidden") field.value = fields[field.name];
+    }
+    form.dispatchEvent(new Event("change", { bubbles: true }));
+    if (note) note.hidden = false;
+  }
+
+  form.addEventListener("input", function () {
+    sessionStorage.setItem(place, typed());
+  });
+  form.addEventListener("submit", function () {
+    sessionStorage.removeItem(place);
+  });
+  if (note) {
+    note.querySelector("button").addEventListener("click", function () {
+      sessionStorage.removeItem(place);
+      location.reload();
+    });
+  }
+})();
