@@ -195,12 +195,12 @@ def test_a_session_ends_when_its_questions_are_asked_and_is_asked_by_keyboard_al
             if page.evaluate("document.activeElement.innerText") == "Ask":
                 break
         page.keyboard.press("Enter")
-        answered(alice, f"age {low} to 65")
+        answered(alice, f"age: {low} to 65")
     for sex in ("male", "female"):
         ask(alice, sexes=[sex])
-        answered(alice, f"sex {sex}")
+        answered(alice, f"sex: {sex}")
     ask(alice, low="45", sexes=["male"])
     alice.reads("This session answers no new questions. All the questions that its bound speaks of were asked.")
-    answered(alice, "age 45 to 65 and sex male")
+    answered(alice, "age: 45 to 65 and sex: male")
     expect(page.get_by_role("heading", name="Ask how many rows")).to_have_count(0)
     alice.look("session that is over")

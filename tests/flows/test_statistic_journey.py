@@ -58,7 +58,7 @@ def ask_a_stream(alice):
         alice.page.locator(".conditions summary", has_text="sex").click()
         alice.page.get_by_label(sex, exact=True).check()
         alice.press("Add this count")
-        alice.reads(f"sex {sex}")
+        alice.reads(f"sex: {sex}")
     alice.page.get_by_label("Threshold, in rows").fill("many")
     if alice.javascript:
         alice.reads("Threshold, in rows: 'many' must be a whole number")
