@@ -74,6 +74,9 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
 
     A POST keeps the plan as a draft and goes on to the confirmation. The table is not opened here.
     """
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.universe is None or dataset.budget is None:
         messages.info(request, f"Declare the columns and the protection first; then {kind.what} can be learned.")
         return redirect("columns" if dataset.universe is None else "protection", dataset_id=dataset.pk)

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from releases import files, learned, services
 from releases.engine import accountant
@@ -121,6 +122,14 @@ def test_columns_and_protection_come_first(alice, group, upload_file, as_):
     assert as_(alice).post(url, TYPED).url == reverse("protection", args=[fresh.pk])
     with pytest.raises(services.Refusal, match="Declare the columns and the protection first"):
         services.learn_categories(dataset=fresh, by=alice, **TYPED)
+    assert not Release.objects.exists()
+
+
+@pytest.mark.parametrize("page", ["learn_categories", "learn_range"])
+def test_of_a_table_without_rows_nothing_is_learned(survey, as_, alice, page):
+    Dataset.objects.filter(pk=survey.pk).update(rows_deleted_at=timezone.now())
+    for send in (as_(alice).get, as_(alice).post):
+        assert send(reverse(page, args=[survey.pk]), TYPED).url == reverse("dataset_detail", args=[survey.pk])
     assert not Release.objects.exists()
 
 
