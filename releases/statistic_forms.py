@@ -188,11 +188,22 @@ class MostCommonForm(StatisticForm):
         return {"top": {"column": given["column"], "k": whole(given["k"])}}
 
 
-class QuantileForm(StatisticForm):
+class RankForm(StatisticForm):
+    """Of statistics that rank the values of one numeric column."""
+
+    first = "column"
+
+    def choices_of(self) -> dict[str, forms.Field]:
+        return {"column": _column_field(_numeric(self.universe), label="Of this column")}
+
+    def lacks(self) -> str:
+        return "" if _numeric(self.universe) else "No column is declared as numbers, so there is nothing to rank."
+
+
+class QuantileForm(RankForm):
     kind = "quantile"
     title = "Median or quantile"
     says = "The value that a share of the rows have or are below."
-    first = "column"
     at = forms.CharField(
         label="Share of the rows",
         required=False,
@@ -202,12 +213,6 @@ class QuantileForm(StatisticForm):
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
 
-    def choices_of(self) -> dict[str, forms.Field]:
-        return {"column": _column_field(_numeric(self.universe), label="Of this column")}
-
-    def lacks(self) -> str:
-        return "" if _numeric(self.universe) else "No column is declared as numbers, so there is nothing to rank."
-
     def typed_of(self, statistic: Statistic) -> dict[str, Any]:
         assert isinstance(statistic, Quantile)
         return {"column": statistic.attributes[0], "at": decimal_text(statistic.at)}
@@ -216,11 +221,10 @@ class QuantileForm(StatisticForm):
         return {self.kind: {"column": given["column"], "at": given["at"]}}
 
 
-class RangeForm(StatisticForm):
+class RangeForm(RankForm):
     kind = "range"
     title = "Range that holds most rows"
     says = "Two values with a share of the rows from one to the other, and as many of the rest below as above."
-    first = "column"
     inside = forms.CharField(
         label="Share inside",
         required=False,
@@ -229,12 +233,6 @@ class RangeForm(StatisticForm):
         help_text="0.98 leaves one row in a hundred below and one above.",
         widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
-
-    def choices_of(self) -> dict[str, forms.Field]:
-        return {"column": _column_field(_numeric(self.universe), label="Of this column")}
-
-    def lacks(self) -> str:
-        return "" if _numeric(self.universe) else "No column is declared as numbers, so there is nothing to rank."
 
     def typed_of(self, statistic: Statistic) -> dict[str, Any]:
         assert isinstance(statistic, Range)
