@@ -499,7 +499,8 @@ def _made_public(release: Release) -> dict[str, str]:
     receipt = release.result["receipt"]
     answers, rows = receipt["answers"], receipt["synthetic_rows"]
     seen = [f"The title, with that of the dataset, “{release.dataset.title}”"]
-    seen.append("its one answer with its error bound" if answers == 1 else f"all {answers:,} answers with error bounds")
+    few = {0: "that nothing was found", 1: "its one answer with its error bound"}
+    seen.append(few.get(answers, f"all {answers:,} answers with error bounds"))
     if rows:
         seen.append(f"{rows:,} synthetic rows")
     seen.append("the receipt, with the declared columns and their categories and bins, the mechanism and its price")

@@ -327,6 +327,7 @@ def test_a_release_that_finds_nothing_says_so_and_offers_nothing(learn, survey, 
     assert json.loads(body(answers)) == {"answers": []}
     assert as_(alice).get(reverse("receipt", args=[release.pk])).status_code == 200
     assert columns_page(as_(alice), survey, release).status_code == 404
+    assert "that nothing was found" in words(as_(alice).get(reverse("visibility", args=[release.pk])))
 
 
 def test_the_columns_are_shown_with_the_values_filled_in_and_nothing_is_stored(learn, survey, as_, alice):
