@@ -15,13 +15,15 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
 from django.db import transaction
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Body, File, Form, NinjaAPI, Schema, Status
 from ninja.errors import ValidationError
 from ninja.files import UploadedFile
 from ninja.security import HttpBearer, django_auth
 
 from releases import ledger, planning, services
+from releases.archive import download_names
 from releases.engine import universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
@@ -324,7 +326,7 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
 
 
 @api.get("/releases/{uuid:release_id}/files/{name}")
-def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResponse:
+def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
     """One of the files that the release lists."""
     return download(request, release_id, name)
 
@@ -469,7 +471,7 @@ def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
         "is_session": release.is_session,
         "is_public": release.is_public,
         "review": _request(review) if review is not None else None,
-        "files": list(release.result["files"]) if release.result else [],
+        "files": download_names(release.result) if release.result else [],
         "certifies": str(release.certifies_id) if release.certifies_id else None,
     }
 

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -32,6 +33,7 @@ from releases.engine.tables import NUMBER_GRAMMAR
 from releases.engine.universe import Universe
 from releases.engine.workload import Inquiry, MarginalSource, Question, Workload
 from releases.models import Release
+from releases.readme import description_of
 from releases.receipt import receipt_of
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
@@ -43,10 +45,12 @@ _OWN_COLUMNS = ("query", "estimate", "lower", "upper")
 def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any]:
     """Write all files of a release, safely on disc when this returns, and describe them for the release's row."""
     folder.mkdir(parents=True)
-    _write_table(folder, ANSWERS, answers_table(made.plan.workload, made.result))
-    if made.records is not None:
-        _write_table(folder, SYNTHETIC, synthetic_table(made.plan.schema.universe, made.records))
     receipt = receipt_of(release, made, at=timezone.now())
+    described = description_of(receipt)
+    _write_table(folder, ANSWERS, answers_table(made.plan.workload, made.result), described)
+    if made.records is not None:
+        described |= {"sentence_is_about": "the answers of the same release, not these rows"}
+        _write_table(folder, SYNTHETIC, synthetic_table(made.plan.schema.universe, made.records), described)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
     sizes = {}
     for path in sorted(folder.iterdir()):
@@ -86,7 +90,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
         numbers["upper"].append(np.ceil(upper * scale) / scale)
     table: dict[str, Any] = {"query": pa.chunked_array(query)}
     for name in used:
-        table[_apart(name)] = pa.chunked_array(labels[name])
+        table[apart(name)] = pa.chunked_array(labels[name])
     if result.chosen:
         table["answer"] = pa.array(map(guarded, result.chosen), pa.string())
         if values := result.notes.get("values"):
@@ -169,8 +173,10 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _write_table(folder: Path, name: str, table: pa.Table) -> None:
+def _write_table(folder: Path, name: str, table: pa.Table, described: Mapping[str, str]) -> None:
+    """As CSV, which has no room for anything but the table, and as Parquet, which says what it is of."""
     pa.csv.write_csv(table, folder / f"{name}.csv", pa.csv.WriteOptions(quoting_style="needed"))
+    table = table.replace_schema_metadata({f"dpweb.{key}": value for key, value in described.items()})
     pa.parquet.write_table(table, folder / f"{name}.parquet", compression="zstd")
 
 
@@ -184,7 +190,7 @@ def guarded(text: str) -> str:
     return f"'{text}" if is_formula else text
 
 
-def _apart(name: str) -> str:
+def apart(name: str) -> str:
     """A column's name in the answers, told apart from the columns of our own."""
     return f"{name}_column" if name in _OWN_COLUMNS else name
 

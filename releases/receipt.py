@@ -17,7 +17,7 @@ from releases.edges import ends_in_words
 from releases.engine import accountant
 from releases.engine.accuracy import Bound
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
-from releases.engine.privacy import NeighbouringRelation, decimal_text
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Attribute, Universe
@@ -119,6 +119,31 @@ def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
         delta=Fraction(receipt["budget"].get("delta", "0")),
         neighbours=NeighbouringRelation(receipt["neighbours"]),
     )
+
+
+def spent_text(receipt: Mapping[str, Any]) -> str:
+    """The price in the one form in which it is said first."""
+    return ", ".join(f"{name} {amount}" for name, amount in spent(receipt).items() if (name, amount) != ("delta", "0"))
+
+
+def spent(receipt: Mapping[str, Any]) -> dict[str, str]:
+    """The amounts of that form by their names."""
+    cost = receipt["cost"]
+    if "pure" in cost:
+        return {"epsilon": cost["pure"]["epsilon"], "delta": "0"}
+    return dict(cost["approximate"] if "approximate" in cost else cost["concentrated"])
+
+
+def protects_text(receipt: Mapping[str, Any]) -> str:
+    """Whom the price protects, and what is kept private."""
+    unit = PrivacyUnit.from_json(receipt["unit"])
+    return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
+
+
+def neighbours_text(relation: NeighbouringRelation) -> str:
+    if relation is NeighbouringRelation.ADD_REMOVE:
+        return "whether somebody is in the table is private (add/remove neighbours)"
+    return "how many people there are is public (replace neighbours)"
 
 
 def accuracy_sentence(plan: Plan, bound: Bound) -> str:

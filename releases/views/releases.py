@@ -13,18 +13,22 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import audit_log, files, learned, ledger, planning, services
+from releases import archive, audit_log, files, learned, ledger, planning, services
+from releases.archive import ARCHIVE, download_names
+from releases.dictionary import DICTIONARY
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact
+from releases.engine.privacy import decimal_text, exact
 from releases.mistakes import in_words, separators
 from releases.models import AuditAction, Release, ReleaseState
-from releases.receipt import learned_in, percent, rows_text, rules_in_words
+from releases.readme import name_of
+from releases.receipt import learned_in, percent, protects_text, rows_text, rules_in_words
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows
 from releases.views.access import (
@@ -42,7 +46,7 @@ from releases.views.certificates import (
     certified_files,
     plans_anew,
 )
-from releases.views.citation import citation
+from releases.views.citation import address_of, citation
 from releases.views.importance import is_typed
 from releases.views.questions import (
     STATISTIC_ACTIONS,
@@ -55,7 +59,7 @@ from releases.views.questions import (
 from releases.views.results import answers_as_json, result_context
 from releases.views.sessions import address_of_plan, session_facts
 from releases.views.ways import numbers_in_address
-from releases.views.wizard import frame, neighbours_text, workload_of
+from releases.views.wizard import frame, workload_of
 
 PAGE_LENGTH = 50
 
@@ -417,14 +421,9 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
             context["learned"] = learned.learned_by(release) if is_own else None
-        context["protects"] = _protects(release.result["receipt"])
+        context["protects"] = protects_text(release.result["receipt"])
     context |= certification(request, release, is_own=is_own)
     return render(request, "releases/release_detail.html", context)
-
-
-def _protects(receipt: dict[str, Any]) -> str:
-    unit = PrivacyUnit.from_json(receipt["unit"])
-    return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
 
 
 def _time_left(release: Release) -> str:
@@ -532,8 +531,10 @@ def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
     """All answers of a release as JSON."""
     release = get_published_for(request, release_id)
+    assert release.result is not None
     _record_download(request, release, "answers.json")
-    return StreamingHttpResponse(answers_as_json(files.folder_of(release)), content_type="application/json")
+    written = answers_as_json(files.folder_of(release), release.result["receipt"])
+    return StreamingHttpResponse(written, content_type="application/json")
 
 
 @login_not_required
@@ -545,7 +546,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     context = {
         "release": release,
         "receipt": shown,
-        "protects": _protects(shown),
+        "protects": protects_text(shown),
         "cells": planning.cells_text(shown["universe_size"]),
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
         "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
@@ -558,12 +559,26 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 @login_not_required
-def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> FileResponse:
+def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    """A file of the release, named so that it can be told from those of other releases."""
     release = get_published_for(request, release_id)
-    if release.result is None or name not in release.result["files"]:
+    if release.result is None or name not in download_names(release.result):
         raise Http404
+    folder, result = files.folder_of(release), release.result
     _record_download(request, release, name)
-    return FileResponse((files.folder_of(release) / name).open("rb"), as_attachment=True, filename=name)
+    response: HttpResponseBase
+    if name == ARCHIVE:
+        pieces = archive.archive_of(folder, result, address=address_of(request, release))
+        response = StreamingHttpResponse(pieces, content_type="application/zip")
+    elif name == DICTIONARY:
+        written = archive.dictionary_of(folder, result["receipt"])
+        response = HttpResponse(written, content_type="text/csv; charset=utf-8")
+    else:
+        response = FileResponse((folder / name).open("rb"), filename=name)
+    told_apart = name_of(result["receipt"])
+    told_apart += ".zip" if name == ARCHIVE else f"-{name}"
+    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
+    return response
 
 
 def _record_download(request: HttpRequest, release: Release, name: str) -> None:

@@ -18,10 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases import charts, files
+from releases.archive import ARCHIVE, download_names
+from releases.dictionary import columns_of
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
+from releases.readme import FILES, description_of
 from releases.receipt import fuller_bins, rows_text, rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
@@ -38,12 +41,6 @@ _MOST_HEAT_BINS = 50
 
 #: Statistics that count or choose bins.
 _OF_BINS = ("largest_count", "most_common", "survey", "threshold")
-
-_FILES = {
-    "answers": "Every answer with its error band",
-    "synthetic": "Synthetic rows",
-    "receipt": "The receipt: all that is needed to judge the release without the data",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +97,7 @@ def result_context(
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],
+        "dictionary": columns_of(receipt),
         "questions_more": len(matching) - len(listed),
         "questions_number": len(families),
         "find": find,
@@ -126,10 +124,17 @@ def result_context(
         if _is_drawn(rows)
         else None,
         "downloads": [
-            {"name": name, "what": _FILES[name.split(".")[0]], "size": files.readable_size(size)}
-            for name, size in result["files"].items()
+            {"name": name, "what": FILES[name.split(".")[0]], "size": _size(name, result)}
+            for name in download_names(result)
         ],
     }
+
+
+def _size(name: str, result: dict[str, Any]) -> str:
+    """Of a file; of the archive, which shrinks them, less than all of them together; nothing of what is small."""
+    if name == ARCHIVE:
+        return f"below {files.readable_size(sum(result['files'].values()))}"
+    return files.readable_size(result["files"][name]) if name in result["files"] else ""
 
 
 def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
@@ -148,11 +153,14 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
     return {"importance": f"{family.weight:,}", "within": rows_text(receipt["bound"]["half_widths"][position])}
 
 
-def answers_as_json(folder: Path) -> Iterator[str]:
-    """All answers, written a piece at a time."""
+def answers_as_json(folder: Path, receipt: dict[str, Any]) -> Iterator[str]:
+    """All answers with what is needed to judge them, written a piece at a time."""
     import pyarrow.parquet
 
-    yield '{"answers": ['
+    yield "{\n"
+    for name, said in description_of(receipt).items():
+        yield f"{json.dumps(name)}: {json.dumps(said, ensure_ascii=False)},\n"
+    yield '"answers": ['
     separator = "\n"
     with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:
         for batch in stored.iter_batches(batch_size=10_000):

@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from releases import ledger, planning
 from releases.engine.errors import InvalidInput
-from releases.engine.privacy import NeighbouringRelation
 from releases.engine.workload import Question, read_question
 from releases.models import Budget, Dataset, Release, ReleaseState
+from releases.receipt import neighbours_text
 
 STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
 
@@ -40,12 +40,6 @@ def frame(step: str, dataset: Dataset | None = None, release: Release | None = N
 def protection_text(budget: Budget) -> str:
     """Whom epsilon protects, and what is kept private."""
     return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
-
-
-def neighbours_text(relation: NeighbouringRelation) -> str:
-    if relation is NeighbouringRelation.ADD_REMOVE:
-        return "whether somebody is in the table is private (add/remove neighbours)"
-    return "how many people there are is public (replace neighbours)"
 
 
 def budget_text(budget: Budget) -> str:

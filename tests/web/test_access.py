@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from releases import services, urls
+from releases.archive import download_names
 from releases.models import (
     ApiToken,
     Budget,
@@ -343,6 +344,15 @@ FILLED = {
     "release_request": {"decision": "approve"},
     "organisation": {"upload_cap": "1", "review_above": ""},
 }
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_everything_that_a_release_offers_is_for_whoever_may_read_it(world, as_, person):
+    client = as_(world["people"][person])
+    for thing in ("published", "public"):
+        for name in download_names(Release.objects.get(pk=world[thing]).result):
+            response = client.get(reverse("download", args=[world[thing], name]))
+            assert outcome(response) == GETS["download", thing][person], name
 
 
 @pytest.mark.parametrize("person", ["nobody", "charlie"])

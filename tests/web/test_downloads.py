@@ -6,15 +6,20 @@ import csv
 import io
 import json
 import uuid
+import zipfile
 
 import pyarrow.parquet
 import pytest
 from django.urls import reverse
+from django.utils.text import slugify
 
 from releases import services
+from releases.archive import ARCHIVE
+from releases.dictionary import dictionary_csv
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import LedgerEntry, Release
+from releases.models import AuditEvent, LedgerEntry, Release
+from releases.readme import name_of
 from releases.receipt import price_of_receipt
 from tests.web.conftest import CSV
 from tests.web.pages import body, words
@@ -37,6 +42,11 @@ def full(dataset, make_queued):
     return release
 
 
+def zipped(response):
+    assert response["Content-Type"] == "application/zip"
+    return zipfile.ZipFile(io.BytesIO(b"".join(response.streaming_content)))
+
+
 def read_csv(response):
     return list(csv.DictReader(io.StringIO(body(response))))
 
@@ -48,10 +58,174 @@ def test_every_file_can_be_downloaded_with_its_size_on_the_page(full, as_, alice
     for name in names:
         response = as_(alice).get(file_url(full, name))
         assert response.status_code == 200
-        assert response["Content-Disposition"] == f'attachment; filename="{name}"'
         assert response["X-Content-Type-Options"] == "nosniff"
         assert len(b"".join(response.streaming_content)) == full.result["files"][name]
         assert name in page
+
+
+def test_files_of_different_releases_have_different_names(full, dataset, make_queued, as_, alice):
+    other = make_queued(dataset, epsilon="0.2")
+    assert services.execute_release(release_id=other.pk)
+    other.refresh_from_db()
+    names = set()
+    for release in (full, other):
+        short = str(release.pk)[:8]
+        for name, kept in (("answers.csv", "-answers.csv"), ("dictionary.csv", "-dictionary.csv"), (ARCHIVE, ".zip")):
+            response = as_(alice).get(file_url(release, name))
+            told_apart = slugify(release.title)
+            assert response["Content-Disposition"] == f'attachment; filename="{told_apart}-{short}{kept}"'
+            names.add(response["Content-Disposition"])
+    assert len(names) == 6
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("保険", "release-"), ('../"x\r\ny', "x-y-"), ("A" * 200, "a" * 40 + "-"), ("Été, 1996", "ete-1996-")],
+)
+def test_a_title_of_any_kind_gives_a_file_name(full, title, name):
+    receipt = full.result["receipt"] | {"title": title}
+    assert name_of(receipt) == name + str(full.pk)[:8]
+
+
+def test_parquet_files_say_what_they_are_of_and_how_accurate(full, as_, alice, tmp_path):
+    receipt = full.result["receipt"]
+    for kind in ("answers", "synthetic"):
+        path = tmp_path / f"{kind}.parquet"
+        path.write_bytes(b"".join(as_(alice).get(file_url(full, f"{kind}.parquet")).streaming_content))
+        held = {key.decode(): value.decode() for key, value in pyarrow.parquet.read_metadata(path).metadata.items()}
+        assert held["dpweb.sentence"] == receipt["bound"]["sentence"]
+        assert held["dpweb.confidence"] == "95%"
+        assert (held["dpweb.epsilon"], held["dpweb.delta"]) == ("1", "0")
+        assert held["dpweb.release"] == str(full.pk)
+        assert held["dpweb.path"] == reverse("release_detail", args=[full.pk])
+        assert (held["dpweb.dataset"], held["dpweb.title"]) == (full.dataset.title, full.title)
+        assert ("dpweb.sentence_is_about" in held) is (kind == "synthetic")
+
+
+def test_the_archive_holds_every_file_as_published_with_a_dictionary_and_a_text(full, as_, alice):
+    client = as_(alice)
+    with zipped(client.get(file_url(full, ARCHIVE))) as archive:
+        assert archive.testzip() is None
+        (folder,) = {name.split("/")[0] for name in archive.namelist()}
+        assert folder == name_of(full.result["receipt"])
+        held = {name.split("/")[1]: archive.read(name) for name in archive.namelist()}
+    assert set(held) == {*full.result["files"], "dictionary.csv", "README.txt"}
+    for name in full.result["files"]:
+        assert held[name] == b"".join(client.get(file_url(full, name)).streaming_content)
+    assert held["dictionary.csv"].decode() == body(client.get(file_url(full, "dictionary.csv")))
+
+
+def test_the_text_in_the_archive_says_accuracy_cost_protection_rules_and_how_to_cite(full, as_, alice):
+    client = as_(alice)
+    with zipped(client.get(file_url(full, ARCHIVE))) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("README.txt"))
+        said = " ".join(archive.read(name).decode().split())
+    receipt = full.result["receipt"]
+    cited = client.get(reverse("release_detail", args=[full.pk])).context["citation"]
+    for expected in (
+        receipt["bound"]["sentence"],
+        "epsilon 1",
+        "one row; whether somebody is in the table is private (add/remove neighbours)",
+        *receipt["rules_in_words"],
+        cited["text"],
+        cited["digest"],
+        full.dataset.title,
+        str(full.pk),
+    ):
+        assert expected in said
+    assert all(len(line) <= 100 or " " not in line.strip() for line in said.splitlines()[1:])
+
+
+def test_the_archive_is_the_same_whenever_it_is_asked_for(full, as_, alice):
+    first, second = (b"".join(as_(alice).get(file_url(full, ARCHIVE)).streaming_content) for _ in range(2))
+    assert first == second
+
+
+def test_releases_published_before_there_were_archives_have_theirs_too(full, as_, alice):
+    """What older receipts do not say is left out, and the rest is there."""
+    for name in ("rules_in_words", "synthetic_columns", "events_in_words"):
+        del full.result["receipt"][name]
+    full.save(update_fields=["result"])
+    client = as_(alice)
+    with zipped(client.get(file_url(full, ARCHIVE))) as archive:
+        assert len(archive.namelist()) == 7
+    assert client.get(file_url(full, "dictionary.csv")).status_code == 200
+    assert client.get(reverse("release_detail", args=[full.pk])).status_code == 200
+    assert client.get(reverse("receipt", args=[full.pk])).status_code == 200
+
+
+def test_downloads_made_for_a_reader_are_recorded_by_their_names(full, as_, alice):
+    for name in (ARCHIVE, "dictionary.csv"):
+        as_(alice).get(file_url(full, name))
+    assert list(AuditEvent.objects.filter(action="download").order_by("pk").values_list("detail", flat=True)) == [
+        ARCHIVE,
+        "dictionary.csv",
+    ]
+
+
+def test_the_dictionary_has_a_line_for_every_bin_and_category_and_column_of_the_answers(full, as_, alice):
+    lines = read_csv(as_(alice).get(file_url(full, "dictionary.csv")))
+    assert [(line["column"], line["bin"], line["label"]) for line in lines] == [
+        *(("age", str(number), label) for number, label in enumerate(full.dataset.universe["age"].labels, 1)),
+        ("sex", "1", "female"),
+        ("sex", "2", "male"),
+        *((name, "", "") for name in ("query", "estimate", "lower", "upper")),
+    ]
+    first, middle, last = lines[0], lines[1], lines[4]
+    assert first["meaning"] == "the whole numbers 18 to 24"
+    assert [each["also_holds"] for each in (first, middle, last)] == ["values below 18", "", "values above 65"]
+    assert "a row without a number is left out of every count" in first["other_values"]
+    assert first["synthetic_value"] == "a whole number within the bin, each equally likely"
+    assert lines[5]["meaning"] == "rows whose sex is “female”"
+    assert lines[5]["other_values"] == "a row with any other value, or none, is left out of every count"
+    assert (lines[5]["in_answers"], lines[5]["in_synthetic"]) == ("sex", "sex")
+    assert "with probability 95%" in lines[-1]["meaning"]
+
+
+def test_the_dictionary_tells_every_kind_of_column():
+    schema = {
+        "version": 1,
+        "columns": [
+            {"name": "wage", "type": "number", "edges": [0, 10.5, 20], "decimals": 1},
+            {"name": "town", "type": "categorical", "categories": ["=a", "other"], "outside": "other"},
+            {"name": "height", "type": "number", "edges": [1, 2], "outside": "drop"},
+            {"name": "estimate", "type": "integer", "edges": [0, 1, 3]},
+        ],
+    }
+    receipt = {"schema": schema, "synthetic_rows": 9, "synthetic_columns": ["wage"], "bound": {"beta": "1/20"}}
+    lines = list(csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=["query", "estimate_column", "estimate"]))))
+    said = {(line["column"], line["bin"]): line for line in lines}
+    assert said["wage", "1"]["meaning"] == "numbers from 0 to below 10.5"
+    assert said["wage", "2"]["meaning"] == "numbers from 10.5 to 20, both included"
+    assert said["wage", "1"]["synthetic_value"] == "a number of 1 decimal within the bin, each equally likely"
+    assert said["town", "1"]["label"] == "'=a"
+    assert (said["town", "1"]["also_holds"], said["town", "1"]["synthetic_value"]) == ("", "")
+    assert said["town", "2"]["also_holds"] == "every other value, and rows without one"
+    assert said["town", "2"]["other_values"] == "any other value, or none, counts as other"
+    assert said["height", "1"]["also_holds"] == ""
+    assert (
+        said["height", "1"]["other_values"] == "a row with a number beyond, or without one, is left out of every count"
+    )
+    assert said["estimate", "1"]["meaning"] == "the whole number 0"
+    assert said["estimate", "1"]["in_answers"] == "estimate_column"
+    assert said["estimate", ""]["in_answers"] == "estimate"
+
+
+def test_the_page_says_what_the_columns_mean(full, as_, alice):
+    page = words(as_(alice).get(reverse("release_detail", args=[full.pk])))
+    assert "5 bins: 18 to 24, 25 to 34, 35 to 44, 45 to 54, 55 to 65" in page
+    assert "2 categories: female, male" in page
+    assert "A row with any other value, or none, is left out of every count." in page
+    assert "A whole number within the bin, each equally likely" in page
+
+
+def test_where_there_are_no_synthetic_rows_the_page_says_nothing_of_how_they_are_drawn(full, as_, alice):
+    full.result["receipt"]["synthetic_rows"] = 0
+    full.save(update_fields=["result"])
+    page = words(as_(alice).get(reverse("release_detail", args=[full.pk])))
+    assert "2 categories: female, male" in page
+    assert "Synthetic value" not in page
+    assert "each equally likely" not in page
 
 
 def test_the_answers_hold_every_cell_of_the_declared_domain_zeros_too(full, as_, alice):
@@ -110,7 +284,11 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
 
 
 def test_all_answers_can_be_had_as_json(full, as_, alice):
-    answers = json.loads(body(as_(alice).get(reverse("answers", args=[full.pk]))))["answers"]
+    held = json.loads(body(as_(alice).get(reverse("answers", args=[full.pk]))))
+    answers = held["answers"]
+    assert held["sentence"] == full.result["receipt"]["bound"]["sentence"]
+    assert (held["confidence"], held["epsilon"], held["delta"]) == ("95%", "1", "0")
+    assert (held["release"], held["path"]) == (str(full.pk), reverse("release_detail", args=[full.pk]))
     rows = read_csv(as_(alice).get(file_url(full, "answers.csv")))
     assert [row["query"] for row in answers] == [row["query"] for row in rows]
     assert [row["estimate"] for row in answers] == [float(row["estimate"]) for row in rows]
@@ -124,6 +302,8 @@ def test_a_file_that_the_release_does_not_have_is_a_404(published, as_, alice, n
 def test_before_it_is_published_there_is_nothing_to_download(queued, as_, alice):
     for url in (
         file_url(queued, "answers.csv"),
+        file_url(queued, "dictionary.csv"),
+        file_url(queued, ARCHIVE),
         reverse("answers", args=[queued.pk]),
         reverse("receipt", args=[queued.pk]),
     ):

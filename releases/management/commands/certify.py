@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--delta", default="0")
         parser.add_argument("--beta", default="0.05", help="1 - confidence of the bound (default 0.05)")
         parser.add_argument("--what", default="", help=f"one of {', '.join(services.CERTIFIABLE)}")
-        parser.add_argument("--out", type=Path, help="folder for answers.csv and receipt.json")
+        parser.add_argument("--out", type=Path, help="folder for answers.csv, receipt.json and what explains them")
 
     def handle(self, **options: Any) -> None:
         ensure_database()

@@ -16,8 +16,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from releases import files, ledger, services
+from releases import archive, files, ledger, services
 from releases.codebook import codebook_from_csv
+from releases.dictionary import DICTIONARY
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -26,6 +27,7 @@ from releases.engine.universe import Schema
 from releases.engine.workload import read_question
 from releases.management.database import ensure_database
 from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState
+from releases.readme import README, path_of
 
 OVER_BUDGET = 3
 WAITS_FOR_REVIEW = 4
@@ -36,7 +38,10 @@ class NeedsReview(Exception):
 
 
 class Command(BaseCommand):
-    help = "Release a table's answers and synthetic rows; writes answers.csv, synthetic.csv and receipt.json."
+    help = (
+        "Release a table's answers and synthetic rows; writes answers.csv, synthetic.csv, dictionary.csv, "
+        "receipt.json and README.txt."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
@@ -239,6 +244,11 @@ def read_options(pairs: list[str], rows: str | None) -> dict[str, str]:
 def write_out(release: Release, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     folder = files.folder_of(release)
-    for name in ("answers.csv", "synthetic.csv", "receipt.json"):
-        if (folder / name).exists():
-            shutil.copyfile(folder / name, out / name)
+    assert release.result is not None
+    receipt = release.result["receipt"]
+    names = [name for name in ("answers.csv", "synthetic.csv", "receipt.json") if (folder / name).exists()]
+    for name in names:
+        shutil.copyfile(folder / name, out / name)
+    (out / DICTIONARY).write_text(archive.dictionary_of(folder, receipt))
+    address = f"{settings.SITE_ADDRESS}{path_of(receipt)}"
+    (out / README).write_text(archive.readme_of(folder, receipt, names, address=address))
