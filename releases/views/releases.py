@@ -56,7 +56,7 @@ from releases.views.questions import (
     question_context,
     saved_questions,
 )
-from releases.views.results import answers_as_json, result_context
+from releases.views.results import answers_as_json, asked_of, result_context
 from releases.views.sessions import address_of_plan, session_facts
 from releases.views.ways import numbers_in_address
 from releases.views.wizard import frame, workload_of
@@ -546,6 +546,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     context = {
         "release": release,
         "receipt": shown,
+        "asked": asked_of(shown),
         "protects": protects_text(shown),
         "cells": planning.cells_text(shown["universe_size"]),
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),

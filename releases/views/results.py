@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases import charts, files
-from releases.archive import ARCHIVE, download_names
-from releases.dictionary import columns_of
+from releases.archive import ARCHIVE, dictionary_of, download_names
+from releases.dictionary import DICTIONARY, columns_of
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.statistic import Part
 from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
+from releases.planning import questions_text
 from releases.readme import FILES, description_of
 from releases.receipt import fuller_bins, rows_text, rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
@@ -33,6 +34,12 @@ from releases.views.statistic_results import shown_statistic
 PAGE_LENGTH = 60
 #: Questions offered in the list; of more, those whose title holds the searched text.
 MOST_LISTED = 300
+#: A dictionary of more bins is not written to say its size.
+_MOST_MEASURED_BINS = 10_000
+#: Room for the text in an archive and for what an archive adds.
+_OTHERS_IN_ARCHIVE = 10_000
+#: Titles of questions on a receipt's page; the rest is in its file.
+_MOST_TITLES = 24
 #: More synthetic rows, or a table of more cells, are not counted again for a page.
 _MOST_COUNTED_ROWS = 2_000_000
 _MOST_COUNTED_CELLS = 2_000_000
@@ -91,6 +98,7 @@ def result_context(
     kind = next(iter(rows or every or []), None)
     is_choice = kind is not None and kind.estimate is None
     listed = matching[:MOST_LISTED]
+    sizes = _sizes(folder, result, universe)
     return {
         "receipt": receipt,
         "rules": rules_in_words(universe),
@@ -124,17 +132,19 @@ def result_context(
         if _is_drawn(rows)
         else None,
         "downloads": [
-            {"name": name, "what": FILES[name.split(".")[0]], "size": _size(name, result)}
+            {"name": name, "what": FILES[name.split(".")[0]], "size": sizes.get(name, "")}
             for name in download_names(result)
         ],
     }
 
 
-def _size(name: str, result: dict[str, Any]) -> str:
-    """Of a file; of the archive, which shrinks them, less than all of them together; nothing of what is small."""
-    if name == ARCHIVE:
-        return f"below {files.readable_size(sum(result['files'].values()))}"
-    return files.readable_size(result["files"][name]) if name in result["files"] else ""
+def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str, str]:
+    """Of each download. The archive shrinks what it holds, so it is below all of it together."""
+    sizes = dict(result["files"])
+    if sum(each.size for each in universe.attributes) <= _MOST_MEASURED_BINS:
+        sizes[DICTIONARY] = len(dictionary_of(folder, result["receipt"]).encode())
+    shown = {name: files.readable_size(size) for name, size in sizes.items()}
+    return shown | {ARCHIVE: f"below {files.readable_size(sum(sizes.values()) + _OTHERS_IN_ARCHIVE)}"}
 
 
 def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
@@ -151,6 +161,18 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
     if not mechanism(receipt["mechanism"]["name"]).uses_weights:
         return {}
     return {"importance": f"{family.weight:,}", "within": rows_text(receipt["bound"]["half_widths"][position])}
+
+
+def asked_of(receipt: dict[str, Any]) -> dict[str, Any]:
+    """The questions of a receipt: how many of what kind, and the first of their titles."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    question = read_question(receipt["workload"], universe)
+    titles = [each.title(universe) for each in question.families[:_MOST_TITLES]]
+    return {
+        "summary": questions_text(question) if isinstance(question, Workload) else "",
+        "titles": titles,
+        "more": len(question.families) - len(titles),
+    }
 
 
 def answers_as_json(folder: Path, receipt: dict[str, Any]) -> Iterator[str]:

@@ -538,7 +538,8 @@ def test_a_program_is_told_what_is_wrong(published, queued, client, alice, charl
 def test_a_certificate_from_the_command_line(published, tmp_path, capsys):
     call_command("certify", str(published.pk), epsilon="0.1", out=tmp_path / "out")
     assert "the largest error of the synthetic rows over all 17 counts is at most" in capsys.readouterr().out
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"answers.csv", "receipt.json"}
+    written = {"answers.csv", "dictionary.csv", "receipt.json", "README.txt"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == written
     assert Release.objects.get(certifies=published).state == "published"
     with pytest.raises(CommandError, match="what: 'all' must be one of synthetic rows, released answers, both"):
         call_command("certify", str(published.pk), epsilon="0.1", what="all")

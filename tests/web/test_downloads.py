@@ -11,13 +11,16 @@ import zipfile
 import pyarrow.parquet
 import pytest
 from django.urls import reverse
+from django.utils.formats import date_format
 from django.utils.text import slugify
+from django.utils.timezone import localtime
 
 from releases import services
 from releases.archive import ARCHIVE
 from releases.dictionary import dictionary_csv
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.files import readable_size
 from releases.models import AuditEvent, LedgerEntry, Release
 from releases.readme import name_of
 from releases.receipt import price_of_receipt
@@ -40,6 +43,14 @@ def full(dataset, make_queued):
     assert services.execute_release(release_id=release.pk)
     release.refresh_from_db()
     return release
+
+
+def full_page(release):
+    return reverse("release_detail", args=[release.pk])
+
+
+def body_bytes(response):
+    return b"".join(response.streaming_content) if response.streaming else response.content
 
 
 def zipped(response):
@@ -113,6 +124,16 @@ def test_the_archive_holds_every_file_as_published_with_a_dictionary_and_a_text(
     for name in full.result["files"]:
         assert held[name] == b"".join(client.get(file_url(full, name)).streaming_content)
     assert held["dictionary.csv"].decode() == body(client.get(file_url(full, "dictionary.csv")))
+
+
+def test_the_page_says_how_large_each_download_is(full, as_, alice):
+    client = as_(alice)
+    shown = {each["name"]: each["size"] for each in client.get(full_page(full)).context["downloads"]}
+    lengths = {name: len(body_bytes(client.get(file_url(full, name)))) for name in shown}
+    below = shown.pop(ARCHIVE)
+    assert shown == {name: readable_size(lengths[name]) for name in shown}
+    number, unit = below.removeprefix("below ").split()
+    assert lengths[ARCHIVE] < float(number) * {"bytes": 1, "kB": 1000}[unit]
 
 
 def test_the_text_in_the_archive_says_accuracy_cost_protection_rules_and_how_to_cite(full, as_, alice):
@@ -281,6 +302,15 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
     assert "Cost, pure epsilon 1" in page
     assert "one row; whether somebody is in the table is private (add/remove neighbours)" in page
     assert receipt["content_digest"] in page
+    assert "Dataset Survey " in page
+    assert "Questions 2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers" in page
+    assert "age; sex; age × sex" in page
+    assert f"Published {date_format(localtime(full.published_at), 'j F Y, H:i e')}" in page
+
+
+def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):
+    monkeypatch.setattr("releases.views.results._MOST_TITLES", 1)
+    assert "age; and 2 more, in the file" in words(as_(alice).get(reverse("receipt", args=[full.pk])))
 
 
 def test_all_answers_can_be_had_as_json(full, as_, alice):

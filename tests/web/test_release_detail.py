@@ -134,9 +134,10 @@ def test_a_result_shows_the_bound_the_cost_and_every_answer(published, as_, alic
 
 
 def test_each_question_has_its_own_address(published, as_, alice):
-    shown = [words(as_(alice).get(detail(published), {"question": number})) for number in ("0", "1", "2")]
+    pages = [words(as_(alice).get(detail(published), {"question": number})) for number in ("0", "1", "2")]
+    shown = [page.split("Released count")[1].split("Downloads")[0] for page in pages]
     assert "female" not in shown[0]
-    assert "18 to 24" not in shown[1].split("Released count")[1]
+    assert "18 to 24" not in shown[1]
     assert re.search(r"18 to 24 female", shown[2])
 
 
@@ -237,3 +238,9 @@ def test_a_single_statistic_is_shown_in_its_own_words(dataset, alice, as_):
 def test_a_release_that_was_submitted_cannot_be_changed_through_the_services(queued):
     with pytest.raises(services.Refusal):
         _change_draft(queued, epsilon="9")
+
+
+def test_a_heat_map_is_described_in_words_that_are_true_in_light_and_in_dark(published, as_, alice):
+    page = body(as_(alice).get(detail(published), {"question": "2"}))
+    assert "the stronger the colour, the more rows" in page
+    assert "darker" not in page

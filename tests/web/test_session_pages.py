@@ -440,7 +440,11 @@ def test_closing_publishes_what_was_answered_and_ends_the_asking(session, as_, a
     assert "Closed. What it answered is a release of its own now" in words(page)
     assert Release.objects.get().status is ReleaseState.PUBLISHED
     assert Budget.objects.get().totals == spent
-    after = words(as_(bob).get(page_of(session)))
+    # Neither page has steps: a session never had a wizard.
+    assert 'class="steps"' not in body(page)
+    closed = as_(bob).get(page_of(session))
+    assert 'class="steps"' not in body(closed)
+    after = words(closed)
     assert "It was closed." in after
     assert "published as a release" in after
     assert "Ask how many rows" not in after
