@@ -58,15 +58,27 @@ class Pair:
     first: Interval
     second: Interval
     is_count: bool = True
+    #: What stands above the labels, and above the two numbers.
+    heads: tuple[str, ...] = ()
+    titles: tuple[str, str] = ("", "")
 
     def text(self, value: float) -> str:
         """A count as whole rows; another statistic with the digits it was released with."""
-        return str(floatformat(value, "0g")) if self.is_count else number_text(value)
+        if not self.is_count:
+            return number_text(value)
+        whole = str(floatformat(abs(value), "0g"))
+        return f"−{whole}" if value < 0 and whole != "0" else whole
 
     @property
-    def columns(self) -> list[tuple[str, str]]:
-        """What stands in the table: each release's number with its half width."""
-        return [(self.text(each.estimate), self.text(each.half_width)) for each in (self.first, self.second)]
+    def named(self) -> list[tuple[str, str]]:
+        """The labels with their heads."""
+        return list(zip(self.heads, self.labels, strict=True))
+
+    @property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """What stands in the table: each release's title, and its number with its half width."""
+        both = zip(self.titles, (self.first, self.second), strict=True)
+        return [(title, self.text(each.estimate), self.text(each.half_width)) for title, each in both]
 
     @property
     def difference_text(self) -> str:
@@ -200,7 +212,14 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
         "title": family.title(universe),
         "heads": family.attributes,
         "pairs": [
-            Pair(labels=labels, first=one, second=another, is_count=not isinstance(asked, tuple))
+            Pair(
+                labels=labels,
+                first=one,
+                second=another,
+                is_count=not isinstance(asked, tuple),
+                heads=tuple(family.attributes),
+                titles=(first.title, second.title),
+            )
             for labels, one, another in zip(
                 islice(family.labels(universe), start, stop),
                 _intervals(first, universe, ours, asked, start, stop),

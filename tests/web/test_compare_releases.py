@@ -54,6 +54,32 @@ def test_both_estimates_stand_side_by_side_with_their_difference_and_its_bound(p
     assert inline_code(shown) == []
 
 
+def test_a_difference_below_nothing_has_a_minus_and_no_hyphen():
+    def pair(first, second, *, is_count):
+        intervals = [Interval(estimate=each, lower=each - 9, upper=each + 9) for each in (first, second)]
+        return Pair(labels=("a",), first=intervals[0], second=intervals[1], is_count=is_count)
+
+    assert pair(1.0, 1234.0, is_count=True).difference_text == "−1,233"
+    assert pair(1.0, 1.2, is_count=True).difference_text == "0"
+    assert pair(3.0, 1.0, is_count=True).difference_text == "2"
+    assert pair(1.0, 1.5, is_count=False).difference_text == "−0.5"
+    assert pair(-5.0, 1.0, is_count=True).columns[0] == ("", "−5", "9")
+
+
+def test_on_a_telephone_every_number_stands_below_its_own_words(pair, as_, alice):
+    page = body(beside(as_(alice), pair[0], other=pair[1].pk, question="2"))
+    first = re.search(r"<tbody><tr>(.*?)</tr>", page[page.index("What both answer") :], flags=re.DOTALL)[1]
+    assert re.findall(r'data-label="([^"]*)"', first) == [
+        "age",
+        "sex",
+        "One",
+        "Two",
+        "Difference",
+        "Bounds allow",
+        "Truth, by both",
+    ]
+
+
 def test_the_smaller_bound_narrows_the_truth(pair, as_, alice):
     each = beside(as_(alice), pair[0], other=pair[1].pk, question="2").context["pairs"][0]
     assert each.upper - each.lower <= min(each.first.upper - each.first.lower, each.second.upper - each.second.lower)
