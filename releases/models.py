@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Prefetch, Q
 from django.utils.functional import cached_property
 
 from releases.engine.filters import Branch, Caps, Policy, Totals
@@ -315,12 +315,23 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         return self.filter(dataset__in=Dataset.objects.visible_to(person))
 
     def for_catalogue(self) -> ReleaseQuerySet:
+        """What everybody may read, with its bound; certificates stand with their release where that is there too."""
+        public = Q(is_public=True, state=ReleaseState.PUBLISHED)
+        certificates = Release.objects.filter(public).with_bound().only("title", "certifies").order_by("published_at")
         return (
-            self.filter(is_public=True, state=ReleaseState.PUBLISHED)
+            self.filter(public)
+            .exclude(certifies__is_public=True, certifies__state=ReleaseState.PUBLISHED)
+            .with_bound()
             .select_related("dataset", "submitted_by")
+            .prefetch_related(Prefetch("certificates", queryset=certificates, to_attr="listed_certificates"))
             .defer("plan", "result", "workload", "options", "dataset__declared", "dataset__columns")
             .order_by("-published_at")
         )
+
+    def with_bound(self) -> ReleaseQuerySet:
+        """Of a result, which is wide, only what its bound says in short."""
+        parts = ("alpha", "beta", "says", "proof")
+        return self.annotate(**{f"bound_{part}": F(f"result__receipt__bound__{part}") for part in parts})
 
     def for_list(self, person: Person) -> ReleaseQuerySet:
         return (

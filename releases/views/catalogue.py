@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from releases.engine.accuracy import Proof
 from releases.glossary import WORDS
 from releases.models import Dataset, Notice, Release, Session
+from releases.receipt import percent, rows_text
 from releases.views.access import is_reviewer, signed_in
 from releases.views.datasets import with_standings
 from releases.views.queue import requests_waiting
@@ -22,6 +29,44 @@ MOST_NOTICES = 5
 MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A published release as the catalogue lists it.
+
+    Attributes:
+        margin: how far its counts can be from the truth; empty where the bound is of something else.
+        says: what it bounds then.
+        confidence: with which probability; empty where nothing is known of the bound.
+        proof: how it is known, where that is no proof.
+        certificates: what was certified of it since, in words.
+    """
+
+    release: Release
+    margin: str
+    says: str
+    confidence: str
+    proof: str
+    certificates: tuple[Listed, ...] = ()
+
+
+def listed(releases: Iterable[Any]) -> list[Listed]:
+    """Releases of the catalogue's query with their bounds in short."""
+    return [_listed(each, tuple(_listed(one) for one in each.listed_certificates)) for each in releases]
+
+
+def _listed(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
+    is_known = release.bound_alpha is not None
+    is_proved = not is_known or Proof(release.bound_proof).is_proved
+    return Listed(
+        release=release,
+        margin=f"± {rows_text(release.bound_alpha)}" if is_known and not release.bound_says else "",
+        says=release.bound_says or "",
+        confidence=percent(1 - Fraction(release.bound_beta)) if is_known else "",
+        proof="" if is_proved else release.bound_proof,
+        certificates=certificates,
+    )
+
+
 @login_not_required
 def home(request: HttpRequest) -> HttpResponse:
     """What a person has to do with: a reviewer what waits, a curator the datasets, anybody else what can be read.
@@ -30,7 +75,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """
     if not request.user.is_authenticated:
         newest = Release.objects.for_catalogue()[:MOST_RELEASES]
-        return render(request, "releases/welcome.html", {"releases": newest})
+        return render(request, "releases/welcome.html", {"releases": listed(newest)})
     person = signed_in(request)
     new = Notice.objects.for_home(person)
     datasets = list(Dataset.objects.for_list(person)[:MOST_DATASETS])
@@ -45,7 +90,7 @@ def home(request: HttpRequest) -> HttpResponse:
     if datasets:
         context["releases"] = Release.objects.for_list(person)[:MOST_RELEASES]
     else:
-        context["catalogue"] = Release.objects.for_catalogue()[:MOST_RELEASES]
+        context["catalogue"] = listed(Release.objects.for_catalogue()[:MOST_RELEASES])
         context["sessions"] = Session.objects.for_list(person).filter(closed_at=None)[:MOST_SESSIONS]
     return render(request, "releases/home.html", context)
 
@@ -64,4 +109,5 @@ def catalogue(request: HttpRequest) -> HttpResponse:
         found = found.filter(Q(title__icontains=wanted) | Q(dataset__title__icontains=wanted))
     page = Paginator(found, 20).get_page(request.GET.get("page"))
     sessions = Session.objects.for_list(request.user).filter(closed_at=None)[:MOST_SESSIONS]
-    return render(request, "releases/catalogue.html", {"page": page, "wanted": wanted, "sessions": sessions})
+    context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
+    return render(request, "releases/catalogue.html", context)

@@ -9,7 +9,9 @@ import pytest
 from django.urls import reverse
 
 from releases import services
+from releases.engine.accuracy import Proof
 from releases.models import Audience, Release
+from releases.receipt import rows_text
 from tests.web.conftest import CSV
 from tests.web.pages import body, words
 
@@ -54,6 +56,52 @@ def test_it_can_be_searched_by_title_and_dataset(public, client):
 def test_what_is_searched_for_is_shown_as_text_and_never_as_markup(client):
     page = body(client.get("/catalogue/", {"q": '"><script>alert(1)</script>'}))
     assert "<script>alert" not in page
+
+
+def test_it_shows_each_release_with_its_error_bound(public, client):
+    bound = rows_text(public.result["receipt"]["bound"]["alpha"])
+    for page in ("/catalogue/", "/"):
+        assert f"Release 1 Survey ± {bound} at 95% 1 " in words(client.get(page))
+
+
+def test_a_bound_that_is_only_expected_is_called_so(public, client):
+    public.result["receipt"]["bound"]["proof"] = Proof.EXPECTED.value
+    public.save(update_fields=["result"])
+    assert "rows at 95%, expected, not proved" in words(client.get("/catalogue/"))
+
+
+def test_what_is_no_count_has_its_bound_in_words(public, client):
+    public.result["receipt"]["bound"]["says"] = "the mean of age is within 0.3 of the truth."
+    public.save(update_fields=["result"])
+    page = words(client.get("/catalogue/"))
+    assert "At 95%: the mean of age is within 0.3 of the truth." in page
+    assert "±" not in page
+
+
+@pytest.fixture
+def certificate(public, alice):
+    made = services.draft_certificate(of=public, by=alice, epsilon="0.05")
+    services.submit_release(release=made, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=made.pk)
+    made.refresh_from_db()
+    return made
+
+
+def test_a_certificate_stands_with_its_release_and_is_no_release_of_its_own(public, certificate, client):
+    assert "Certified" not in words(client.get("/catalogue/"))
+    services.make_public(release=certificate)
+    page = client.get("/catalogue/")
+    assert [each.release for each in page.context["releases"]] == [public]
+    assert f"Certified at 95%: {certificate.result['receipt']['bound']['says']}" in words(page)
+    assert reverse("release_detail", args=[certificate.pk]) in body(page)
+
+
+def test_a_certificate_of_what_is_not_public_is_called_a_certificate(public, certificate, client):
+    services.make_public(release=certificate)
+    services.make_private(release=public)
+    page = client.get("/catalogue/")
+    assert [each.release for each in page.context["releases"]] == [certificate]
+    assert f"{certificate.title} certificate" in words(page)
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "99999999999999999999"])

@@ -64,7 +64,10 @@ def grow(alice, sofia, group):
             ledger.charge(release=queued, events=[event], delta=exact("0", field="delta"), key=queued.pk, actor=alice)
             waiting = make_release(dataset, "awaiting review")
             ReleaseRequest.objects.create(release=waiting, key=waiting.pk, epsilon="1", requested_by=alice)
-            make_release(dataset, "published", is_public=True, result={}, published_at=timezone.now())
+            public = make_release(dataset, "published", is_public=True, result={}, published_at=timezone.now())
+            bound = {"alpha": 9.0, "beta": "1/20", "says": "it is at most 9 rows.", "proof": "proved from the release"}
+            certificate = {"result": {"receipt": {"bound": bound}}, "certifies": public}
+            make_release(dataset, "published", is_public=True, published_at=timezone.now(), **certificate)
             live = make_release(dataset, "open", is_session=True)
             Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
             survey = services.draft_survey(
