@@ -45,7 +45,7 @@ def readme_of(folder: Path, receipt: Mapping[str, Any], names: Iterable[str], *,
 def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iterator[bytes]:
     """The archive, piece by piece; a release may have many more rows than memory holds."""
     receipt = result["receipt"]
-    day = date.fromisoformat(receipt["date"])
+    day, top = date.fromisoformat(receipt["date"]), name_of(receipt["title"], receipt["release"])
     pieces = _Pieces()
     texts = {
         README: readme_of(folder, receipt, result["files"], address=address),
@@ -54,7 +54,7 @@ def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iter
     with ZipFile(pieces, "w") as archive:
 
         def entry(name: str) -> ZipInfo:
-            info = ZipInfo(f"{name_of(receipt)}/{name}", date_time=(day.year, day.month, day.day, 0, 0, 0))
+            info = ZipInfo(f"{top}/{name}", date_time=(day.year, day.month, day.day, 0, 0, 0))
             info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, _UNIX, _MODE
             return info
 

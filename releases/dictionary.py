@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from releases.edges import bins_in_words, ends_in_words
+from releases.engine.accuracy import Proof
 from releases.engine.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
 from releases.files import apart, guarded
 from releases.readme import confidence_of
@@ -129,13 +130,14 @@ def _synthetic_columns(receipt: Mapping[str, Any]) -> Collection[str]:
 
 
 def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    truth = "the truth is" if Proof(receipt["bound"]["proof"]).is_proved else "the truth is expected to be"
     at_once = f"for all rows of the file at once, with probability {confidence_of(receipt)}"
     return {
         "query": ("text", "the question that the row answers"),
         "of": ("text", "what the row is of"),
         "estimate": ("number", "the released number"),
-        "lower": ("number", f"the truth is at least this, {at_once}"),
-        "upper": ("number", f"the truth is at most this, {at_once}"),
+        "lower": ("number", f"{truth} at least this, {at_once}"),
+        "upper": ("number", f"{truth} at most this, {at_once}"),
         "answer": ("text", "what was chosen"),
         "value": ("number", "the released number of rows, where it was paid for"),
     }

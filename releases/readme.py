@@ -58,10 +58,9 @@ def confidence_of(receipt: Mapping[str, Any]) -> str:
     return percent(1 - Fraction(receipt["bound"]["beta"]))
 
 
-def name_of(receipt: Mapping[str, Any]) -> str:
+def name_of(title: str, number: str) -> str:
     """What the files of a release are told apart by, among those of others: its title and its short identifier."""
-    slug = slugify(receipt["title"])[:_SLUG_LENGTH].strip("-") or "release"
-    return f"{slug}-{receipt['release'][:_SHORT_LENGTH]}"
+    return f"{slugify(title)[:_SLUG_LENGTH].strip('-') or 'release'}-{number[:_SHORT_LENGTH]}"
 
 
 def citation_text(receipt: Mapping[str, Any], *, digest: str, address: str) -> str:
@@ -85,11 +84,12 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         address: of the release's page.
     """
     bound = receipt["bound"]
+    of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
     parts = {
         "Accuracy": [
             bound["sentence"],
-            f"This bound is {bound['proof']}. It speaks of the released answers, not of the synthetic rows, and the "
-            f"truth it speaks of is the table after the rules below; what they changed is not in it.",
+            f"This bound is {bound['proof']}. {of_answers}The truth it speaks of is the table after the rules below; "
+            f"what they changed is not in it.",
         ],
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],

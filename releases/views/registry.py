@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from releases import audit_log
 from releases.models import AuditAction
+from releases.readme import name_of
 from releases.registry import registry_entry
 from releases.views.access import get_published_for, signed_in
 
@@ -25,5 +26,6 @@ def registry(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     )
     reader = signed_in(request) if request.user.is_authenticated else None
     audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail="deployment.yaml")
-    attached = {"Content-Disposition": 'attachment; filename="deployment.yaml"'}
+    told_apart = f"{name_of(release.title, str(release.pk))}-deployment.yaml"
+    attached = {"Content-Disposition": f'attachment; filename="{told_apart}"'}
     return HttpResponse(entry, content_type="application/yaml; charset=utf-8", headers=attached)

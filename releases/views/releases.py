@@ -576,7 +576,7 @@ def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResp
         response = HttpResponse(written, content_type="text/csv; charset=utf-8")
     else:
         response = FileResponse((folder / name).open("rb"), filename=name)
-    told_apart = name_of(result["receipt"])
+    told_apart = name_of(release.title, str(release.pk))
     told_apart += ".zip" if name == ARCHIVE else f"-{name}"
     response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
     return response

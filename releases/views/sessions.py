@@ -33,6 +33,7 @@ from releases.engine.universe import Schema, Universe, number, plain
 from releases.engine.workload import read_count
 from releases.mistakes import in_words
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.readme import name_of
 from releases.receipt import percent, rows_text
 from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
@@ -403,11 +404,12 @@ def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpRe
         return plan
     answers = [_past(each, live, plan.schema.universe) for each in live.answers.order_by("sequence")]
     audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
+    told_apart = f"{name_of(live.release.title, str(live.pk))}-transcript.{form}"
     if form == "csv":
         heads = ["number", "question", "query", "estimate", "lower", "upper", "answered"]
-        return csv_response("transcript.csv", heads, _lines(answers))
+        return csv_response(told_apart, heads, _lines(answers))
     response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
-    response["Content-Disposition"] = 'attachment; filename="transcript.json"'
+    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
     return response
 
 

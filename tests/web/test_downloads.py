@@ -18,6 +18,7 @@ from django.utils.timezone import localtime
 from releases import services
 from releases.archive import ARCHIVE
 from releases.dictionary import dictionary_csv
+from releases.engine.accuracy import Proof
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.files import readable_size
@@ -93,9 +94,8 @@ def test_files_of_different_releases_have_different_names(full, dataset, make_qu
     ("title", "name"),
     [("保険", "release-"), ('../"x\r\ny', "x-y-"), ("A" * 200, "a" * 40 + "-"), ("Été, 1996", "ete-1996-")],
 )
-def test_a_title_of_any_kind_gives_a_file_name(full, title, name):
-    receipt = full.result["receipt"] | {"title": title}
-    assert name_of(receipt) == name + str(full.pk)[:8]
+def test_a_title_of_any_kind_gives_a_file_name(title, name):
+    assert name_of(title, "65a2e8fe-3dc8-4797-ba6e-b7f890d3bf4e") == name + "65a2e8fe"
 
 
 def test_parquet_files_say_what_they_are_of_and_how_accurate(full, as_, alice, tmp_path):
@@ -118,7 +118,7 @@ def test_the_archive_holds_every_file_as_published_with_a_dictionary_and_a_text(
     with zipped(client.get(file_url(full, ARCHIVE))) as archive:
         assert archive.testzip() is None
         (folder,) = {name.split("/")[0] for name in archive.namelist()}
-        assert folder == name_of(full.result["receipt"])
+        assert folder == name_of(full.title, str(full.pk))
         held = {name.split("/")[1]: archive.read(name) for name in archive.namelist()}
     assert set(held) == {*full.result["files"], "dictionary.csv", "README.txt"}
     for name in full.result["files"]:
@@ -213,8 +213,10 @@ def test_the_dictionary_tells_every_kind_of_column():
             {"name": "estimate", "type": "integer", "edges": [0, 1, 3]},
         ],
     }
-    receipt = {"schema": schema, "synthetic_rows": 9, "synthetic_columns": ["wage"], "bound": {"beta": "1/20"}}
-    lines = list(csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=["query", "estimate_column", "estimate"]))))
+    bound = {"beta": "1/20", "proof": Proof.EXPECTED.value}
+    receipt = {"schema": schema, "synthetic_rows": 9, "synthetic_columns": ["wage"], "bound": bound}
+    answers = ["query", "estimate_column", "estimate", "lower"]
+    lines = list(csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=answers))))
     said = {(line["column"], line["bin"]): line for line in lines}
     assert said["wage", "1"]["meaning"] == "numbers from 0 to below 10.5"
     assert said["wage", "2"]["meaning"] == "numbers from 10.5 to 20, both included"
@@ -230,6 +232,7 @@ def test_the_dictionary_tells_every_kind_of_column():
     assert said["estimate", "1"]["meaning"] == "the whole number 0"
     assert said["estimate", "1"]["in_answers"] == "estimate_column"
     assert said["estimate", ""]["in_answers"] == "estimate"
+    assert said["lower", ""]["meaning"].startswith("the truth is expected to be at least this")
 
 
 def test_the_page_says_what_the_columns_mean(full, as_, alice):

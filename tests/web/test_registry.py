@@ -30,7 +30,7 @@ def entry_of(as_, alice):
     def read(release):
         answered = as_(alice).get(reverse("registry", args=[release.pk]))
         assert answered.status_code == 200
-        assert 'filename="deployment.yaml"' in answered["Content-Disposition"]
+        assert '-deployment.yaml"' in answered["Content-Disposition"]
         return yaml.safe_load(body(answered))
 
     return read

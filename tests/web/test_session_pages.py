@@ -485,7 +485,7 @@ def test_the_transcript_can_be_taken_home_as_csv_and_json(session, as_, alice):
     assert (rows[1]["lower"], int(rows[1]["upper"]) < 10_000) == ("0", True)
     assert rows[0]["question"] == "age: 18 to 34 and sex: female"
     assert json.loads(rows[1]["query"]) == {"sex": ["male"]}
-    assert 'filename="transcript.csv"' in table["Content-Disposition"]
+    assert f'-{str(session.pk)[:8]}-transcript.csv"' in table["Content-Disposition"]
     whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))
     assert [each["half_width"] for each in whole["answers"]] == [each.half_width for each in stored]
     assert whole["epsilon"] == "5"
