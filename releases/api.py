@@ -38,7 +38,7 @@ from releases.views.access import (
     get_session_for,
 )
 from releases.views.certificates import certificates_of
-from releases.views.releases import download
+from releases.views.downloads import download
 from releases.views.sessions import transcript
 
 #: Releases in one answer; older ones are asked for by the time of the last.

@@ -14,6 +14,7 @@ from releases.views import (
     codebooks,
     compare_releases,
     datasets,
+    downloads,
     learning,
     notices,
     organisation,
@@ -59,12 +60,12 @@ release_urls = [
     path("<uuid:release_id>/cancel/", releases.cancel, name="cancel_release"),
     path("<uuid:release_id>/visibility/", releases.visibility, name="visibility"),
     path("<uuid:release_id>/withdraw/", releases.withdraw, name="withdraw"),
-    path("<uuid:release_id>/answers/", releases.answers, name="answers"),
-    path("<uuid:release_id>/receipt/", releases.receipt, name="receipt"),
+    path("<uuid:release_id>/answers/", downloads.answers, name="answers"),
+    path("<uuid:release_id>/receipt/", downloads.receipt, name="receipt"),
     path("<uuid:release_id>/certify/", certificates.certify, name="certify"),
     path("<uuid:release_id>/deployment.yaml", registry.registry, name="registry"),
     path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
-    path("<uuid:release_id>/files/<str:name>", releases.download, name="download"),
+    path("<uuid:release_id>/files/<str:name>", downloads.download, name="download"),
 ]
 
 #: Open -> Ask -> Close; a session shares its release's identifier

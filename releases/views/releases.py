@@ -6,47 +6,39 @@ import hashlib
 import json
 import uuid
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.http.response import HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import archive, audit_log, files, learned, ledger, planning, services
-from releases.archive import ARCHIVE, download_names
-from releases.dictionary import DICTIONARY
+from releases import files, learned, ledger, planning, services
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import decimal_text, exact
 from releases.mistakes import in_words, separators
-from releases.models import AuditAction, Release, ReleaseState
-from releases.readme import name_of
-from releases.receipt import learned_in, percent, protects_text, rows_text, rules_in_words
+from releases.models import Release, ReleaseState
+from releases.receipt import protects_text, rules_in_words
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,
-    get_published_for,
     get_release_for,
     signed_in,
 )
 from releases.views.certificates import (
     address_of_certificate,
     certificate_facts,
-    certificates_of,
     certification,
-    certified_files,
     plans_anew,
 )
-from releases.views.citation import address_of, citation
+from releases.views.citation import citation
 from releases.views.importance import is_typed
 from releases.views.questions import (
     STATISTIC_ACTIONS,
@@ -56,7 +48,7 @@ from releases.views.questions import (
     question_context,
     saved_questions,
 )
-from releases.views.results import answers_as_json, asked_of, result_context
+from releases.views.results import result_context
 from releases.views.sessions import address_of_plan, session_facts
 from releases.views.ways import numbers_in_address
 from releases.views.wizard import frame, workload_of
@@ -525,66 +517,6 @@ def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     else:
         messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")
     return redirect("release_detail", release_id=release.pk)
-
-
-@login_not_required
-def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
-    """All answers of a release as JSON."""
-    release = get_published_for(request, release_id)
-    assert release.result is not None
-    _record_download(request, release, "answers.json")
-    written = answers_as_json(files.folder_of(release), release.result["receipt"])
-    return StreamingHttpResponse(written, content_type="application/json")
-
-
-@login_not_required
-def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
-    """The receipt as a page."""
-    release = get_published_for(request, release_id)
-    assert release.result is not None
-    shown = release.result["receipt"]
-    context = {
-        "release": release,
-        "receipt": shown,
-        "asked": asked_of(shown),
-        "protects": protects_text(shown),
-        "cells": planning.cells_text(shown["universe_size"]),
-        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
-        "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
-        "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
-        "certificates": certificates_of(request, release),
-        "certified_files": certified_files(shown),
-        "learned": learned_in(shown),
-    }
-    return render(request, "releases/receipt.html", context)
-
-
-@login_not_required
-def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
-    """A file of the release, named so that it can be told from those of other releases."""
-    release = get_published_for(request, release_id)
-    if release.result is None or name not in download_names(release.result):
-        raise Http404
-    folder, result = files.folder_of(release), release.result
-    _record_download(request, release, name)
-    response: HttpResponseBase
-    if name == ARCHIVE:
-        pieces = archive.archive_of(folder, result, address=address_of(request, release))
-        response = StreamingHttpResponse(pieces, content_type="application/zip")
-    elif name == DICTIONARY:
-        written = archive.dictionary_of(folder, result["receipt"])
-        response = HttpResponse(written, content_type="text/csv; charset=utf-8")
-    else:
-        response = FileResponse((folder / name).open("rb"), filename=name)
-    told_apart = name_of(release.title, str(release.pk))
-    told_apart += ".zip" if name == ARCHIVE else f"-{name}"
-    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
-    return response
-
-
-def _record_download(request: HttpRequest, release: Release, name: str) -> None:
-    reader = signed_in(request) if request.user.is_authenticated else None
-    audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)
 
 
 def _draft_or_result(

@@ -1,0 +1,82 @@
+"""What a published release gives away: its answers, its files, and its receipt as a page. Each download is recorded."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from releases import archive, audit_log, files, planning
+from releases.archive import ARCHIVE, download_names
+from releases.dictionary import DICTIONARY
+from releases.models import AuditAction, Release
+from releases.readme import name_of
+from releases.receipt import learned_in, percent, protects_text, rows_text
+from releases.views.access import get_published_for, signed_in
+from releases.views.certificates import certificates_of, certified_files
+from releases.views.citation import address_of
+from releases.views.results import answers_as_json, asked_of
+
+
+@login_not_required
+def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
+    """All answers of a release as JSON."""
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    _record_download(request, release, "answers.json")
+    written = answers_as_json(files.folder_of(release), release.result["receipt"])
+    return StreamingHttpResponse(written, content_type="application/json")
+
+
+@login_not_required
+def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The receipt as a page."""
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    shown = release.result["receipt"]
+    context = {
+        "release": release,
+        "receipt": shown,
+        "asked": asked_of(shown),
+        "protects": protects_text(shown),
+        "cells": planning.cells_text(shown["universe_size"]),
+        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
+        "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
+        "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
+        "certificates": certificates_of(request, release),
+        "certified_files": certified_files(shown),
+        "learned": learned_in(shown),
+    }
+    return render(request, "releases/receipt.html", context)
+
+
+@login_not_required
+def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    """A file of the release, named so that it can be told from those of other releases."""
+    release = get_published_for(request, release_id)
+    if release.result is None or name not in download_names(release.result):
+        raise Http404
+    folder, result = files.folder_of(release), release.result
+    _record_download(request, release, name)
+    response: HttpResponseBase
+    if name == ARCHIVE:
+        pieces = archive.archive_of(folder, result, address=address_of(request, release))
+        response = StreamingHttpResponse(pieces, content_type="application/zip")
+    elif name == DICTIONARY:
+        written = archive.dictionary_of(folder, result["receipt"])
+        response = HttpResponse(written, content_type="text/csv; charset=utf-8")
+    else:
+        response = FileResponse((folder / name).open("rb"), filename=name)
+    told_apart = name_of(release.title, str(release.pk))
+    told_apart += ".zip" if name == ARCHIVE else f"-{name}"
+    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
+    return response
+
+
+def _record_download(request: HttpRequest, release: Release, name: str) -> None:
+    reader = signed_in(request) if request.user.is_authenticated else None
+    audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)
