@@ -38,11 +38,16 @@ def _tell(alert: BudgetAlert) -> None:
     budget = alert.budget
     spent = "The budget is spent" if alert.percent == 100 else f"{alert.percent}% of the budget is spent"
     dataset = Dataset.objects.filter(budget=budget, owner=budget.owner).order_by("created_at").only("pk").first()
-    notices.tell(
-        [budget.owner],
-        title=f"{spent}: {budget.name}",
-        text=f"{spent}: {budget.name}, epsilon {alert.epsilon} in all.\n\n"
-        "Spent budget never comes back. A reviewer can grant more, or freeze what is left.",
-        path=f"/datasets/{dataset.pk}/" if dataset is not None else "/datasets/",
-        addresses=Organisation.current().addresses,
+    organisation = Organisation.current()
+    title = f"{spent}: {budget.name}"
+    text = (
+        f"{title}, epsilon {alert.epsilon} in all.\n\n"
+        "Spent budget never comes back. A reviewer can grant more, or freeze what is left."
     )
+    # Each is led to a page of theirs: who reviews and owns it too, to the owner's.
+    reviewers = [each for each in organisation.deciders.order_by("pk") if each.pk != budget.owner_id]
+    own = f"/datasets/{dataset.pk}/" if dataset is not None else "/datasets/"
+    known = {each.email for each in [budget.owner, *reviewers]}
+    others = [address for address in organisation.addresses if address not in known]
+    notices.tell([budget.owner], title=title, text=text, path=own)
+    notices.tell(reviewers, title=title, text=text, path=f"/review/budgets/{budget.pk}/", addresses=others)

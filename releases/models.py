@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import models
-from django.db.models import F, Prefetch, Q
+from django.db.models import F, OuterRef, Prefetch, Q, Subquery
 from django.utils.functional import cached_property
 
 from releases.engine.filters import Branch, Caps, Policy, Totals
@@ -248,7 +248,7 @@ class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
     def for_history(self) -> BudgetRequestQuerySet:
         return (
             self.exclude(state=RequestState.WAITING)
-            .select_related("budget", "requested_by", "decided_by")
+            .select_related("budget", "requested_by", "first_by", "decided_by")
             .order_by("-decided_at")
         )
 
@@ -341,6 +341,14 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             .order_by("-created_at")
         )
 
+    def with_review(self) -> ReleaseQuerySet:
+        """Each with what a reviewer made of it last: the state, and the epsilon where it was approved."""
+        last = ReleaseRequest.objects.filter(release=OuterRef("pk")).order_by("-requested_at")
+        return self.annotate(
+            review_state=Subquery(last.values("state")[:1]),
+            review_epsilon=Subquery(last.values("granted_epsilon")[:1]),
+        )
+
     def for_certified(self, release: Release, person: Person) -> ReleaseQuerySet:
         """The published certificates of a release that a person may read, each with its line in the ledger."""
         readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)
@@ -415,7 +423,13 @@ class Release(models.Model):
 
     @property
     def last_review(self) -> ReleaseRequest | None:
-        return self.reviews.select_related("decided_by").order_by("-requested_at").first()
+        return self.reviews.select_related("first_by", "decided_by").order_by("-requested_at").first()
+
+    @property
+    def is_approved_draft(self) -> bool:
+        """Whether a reviewer approved it for less, so that it waits to be confirmed with that epsilon."""
+        review = self.last_review if self.status is ReleaseState.DRAFT else None
+        return review is not None and review.state == RequestState.APPROVED and review.granted_epsilon == self.epsilon
 
 
 class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
@@ -430,7 +444,7 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
     def for_history(self) -> ReleaseRequestQuerySet:
         return (
             self.exclude(state=RequestState.WAITING)
-            .select_related("release__dataset", "requested_by", "decided_by")
+            .select_related("release__dataset", "requested_by", "first_by", "decided_by")
             .defer("release__plan", "release__result", "release__workload")
             .order_by("-decided_at")
         )

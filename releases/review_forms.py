@@ -151,7 +151,7 @@ class OrganisationForm(forms.Form):
         label="Who hears of requests, and when 50, 80 or 100% of a budget is spent",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text="E-mail addresses, one a line. Those who may review hear of requests in any case, and a budget's "
+        help_text="E-mail addresses, one a line. Those who may review hear of both in any case, and a budget's "
         "owner of what is spent.",
     )
 

@@ -88,7 +88,7 @@ def home(request: HttpRequest) -> HttpResponse:
         requests, waiting = requests_waiting(MOST_REQUESTS)
         context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
     if datasets:
-        context["releases"] = Release.objects.for_list(person)[:MOST_RELEASES]
+        context["releases"] = Release.objects.for_list(person).with_review()[:MOST_RELEASES]
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MOST_RELEASES])
         context["sessions"] = Session.objects.for_list(person).filter(closed_at=None)[:MOST_SESSIONS]

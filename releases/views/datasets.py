@@ -94,7 +94,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "cells": planning.cells_text(dataset.universe.size) if dataset.universe else "",
             "protection": protection_text(budget) if budget else "",
             "budget": budget_text(budget) if budget else "",
-            "releases": releases.order_by("-created_at")[:PAGE_LENGTH],
+            "releases": releases.with_review().order_by("-created_at")[:PAGE_LENGTH],
             "has_more": releases.count() > PAGE_LENGTH,
             "requests": budget.requests.order_by("-requested_at") if budget else [],
         },

@@ -20,7 +20,7 @@ from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
-from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState, RequestState
 from releases.review_forms import DecisionForm, ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words
@@ -173,14 +173,20 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
 def _request_context(
     request: HttpRequest, asked: BudgetRequest | ReleaseRequest, form: forms.Form, budget: Budget
 ) -> dict[str, Any]:
-    policy, epsilon = Policy(budget.policy), exact(asked.epsilon, field="epsilon")
+    policy = Policy(budget.policy)
+    # What can still be granted at most: of two reviewers, the second is bound by the first.
+    most = asked.first_epsilon or asked.epsilon
+    epsilon = exact(most, field="epsilon")
     organisation = Organisation.current()
+    if asked.first_by is not None and asked.state == RequestState.WAITING:
+        form.fields["epsilon"].help_text = f"At most the {most} that {asked.first_by} approved."
     return {
         "asked": asked,
         "form": form,
         "protection": protection_text(budget),
         "policy": POLICY_TITLES[policy],
         "policy_meaning": POLICY_MEANING[policy],
+        "most": most,
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
         "may_decide": organisation.lets_decide(request.user),
@@ -219,4 +225,4 @@ def _decide(
 def _said(asked: BudgetRequest | ReleaseRequest) -> str:
     if asked.state == "waiting":
         return "Approved by you; a second reviewer has to approve it too."
-    return f"The request is {asked.get_state_display()}."
+    return f"The request was {asked.get_state_display()}."

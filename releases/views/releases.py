@@ -57,7 +57,7 @@ PAGE_LENGTH = 50
 
 
 def release_list(request: HttpRequest) -> HttpResponse:
-    listed = Release.objects.for_list(request.user)
+    listed = Release.objects.for_list(request.user).with_review()
     # The keys are sorted first, and only one page of the rows is read: they are wide.
     page = Paginator(listed.values_list("pk", flat=True), PAGE_LENGTH).get_page(request.GET.get("page"))
     releases = listed.filter(pk__in=list(page.object_list))
@@ -390,8 +390,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Result: progress while it runs, then answers, chart, receipt and downloads."""
     release = get_release_for(request, release_id)
     if release.status is ReleaseState.DRAFT:
-        step = "confirm" if release.is_session or release.certifies_id else "questions"
-        return redirect(step, release_id=release.pk)
+        to_confirm = release.is_session or release.certifies_id or release.is_approved_draft
+        return redirect("confirm" if to_confirm else "questions", release_id=release.pk)
     if release.status is ReleaseState.OPEN:
         return redirect("session", release_id=release.pk)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from releases import ledger, services, spending
 from releases.engine.filters import CLOSED, Caps, Policy, Totals
 from releases.models import AuditEvent, Budget, BudgetAlert, Notice, Organisation, share_of
+from releases.services.notices import choose_mail
 from tests.web.conftest import person
 from tests.web.pages import body, inline_code, words
 
@@ -271,19 +272,20 @@ def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend,
         with told():
             spend(dataset, epsilon)
         said.append(len(mail.outbox))
-    for reader in ("alice@example.org", "privacy@example.org"):
+    for reader in ("alice@example.org", "grantor@example.org", "privacy@example.org"):
         assert [message.subject for message in mail.outbox if message.to == [reader]] == [
             "50% of the budget is spent: Survey",
             "80% of the budget is spent: Survey",
             "The budget is spent: Survey",
         ]
-    assert said == [0, 2, 2, 2, 4, 6]
+    assert said == [0, 3, 3, 3, 6, 9]
 
 
 def test_one_large_release_sends_one_e_mail(dataset, spend, told):
     with told():
         spend(dataset, "1.7")
-    assert [message.subject for message in mail.outbox] == ["80% of the budget is spent: Survey"]
+    to_alice = [message.subject for message in mail.outbox if message.to == ["alice@example.org"]]
+    assert to_alice == ["80% of the budget is spent: Survey"]
     assert sorted(BudgetAlert.objects.values_list("percent", flat=True)) == [50, 80]
 
 
@@ -310,8 +312,31 @@ def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, told):
     assert mail.outbox[0].subject == "50% of the budget is spent: Survey Bcc: all@example.org"
 
 
-def test_a_reviewer_who_is_nobody_s_owner_is_not_written_to(dataset, spend, told):
-    person("tess", is_staff=True)
+def test_reviewers_hear_of_a_budget_that_runs_out_on_their_page_and_by_e_mail_if_they_want(dataset, spend, told, as_):
+    tess, tom = person("tess", is_staff=True), person("tom", is_staff=True)
+    choose_mail(person=tom, wants_mail=False)
     with told():
         spend(dataset, "1")
-    assert mail.outbox[0].to == ["alice@example.org"]
+    to = sorted(address for message in mail.outbox for address in message.to)
+    assert to == ["alice@example.org", "grantor@example.org", "tess@example.org"]
+    for reviewer in (tess, tom):
+        page = as_(reviewer).get("/notices/")
+        assert "50% of the budget is spent: Survey" in words(page)
+        assert reverse("budget_detail", args=[dataset.budget.pk]) in body(page)
+
+
+def test_only_members_of_the_reviewing_group_hear_of_a_budget_that_runs_out(dataset, spend, told, group, sofia, bob):
+    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    with told():
+        spend(dataset, "1")
+    # Alice is a member too, and is told once, as the owner.
+    assert sorted(message.to for message in mail.outbox) == [["alice@example.org"], ["bob@example.org"]]
+    assert not Notice.objects.filter(person=sofia).exists()
+    assert Notice.objects.get(person__username="alice").path == f"/datasets/{dataset.pk}/"
+
+
+def test_an_address_of_the_organisation_s_that_is_somebody_s_hears_once(dataset, spend, told, settings):
+    settings.ALERT_ADDRESSES = ["alice@example.org", "grantor@example.org"]
+    with told():
+        spend(dataset, "1")
+    assert sorted(message.to for message in mail.outbox) == [["alice@example.org"], ["grantor@example.org"]]

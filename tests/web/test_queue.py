@@ -314,3 +314,68 @@ def test_outside_the_group_the_queue_does_not_exist(decide_by, group, as_, charl
 def test_a_ledger_verifies_after_reviews(waiting, decide):
     decide(waiting)
     assert list(ledger.verify(waiting.release.dataset.budget)) == []
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_a_release_approved_for_less_leads_to_its_confirmation_and_says_so_on_every_step(waiting, decide, as_, alice):
+    decide(waiting, epsilon="0.5", note="Half is enough.")
+    release = waiting.release
+    assert as_(alice).get(reverse("release_detail", args=[release.pk])).url == reverse("confirm", args=[release.pk])
+    for step in ("questions", "compare", "confirm"):
+        said = words(as_(alice).get(reverse(step, args=[release.pk])))
+        assert said.count("sofia approved it with epsilon 0.5 on") == 1, step
+        assert "“Half is enough.”" in said
+        assert "Confirmed with nothing else changed, it needs no further review." in said
+    for page in ("/", "/releases/", reverse("dataset_detail", args=[release.dataset_id])):
+        assert "draft approved for epsilon 0.5, to be confirmed" in words(as_(alice).get(page)), page
+
+
+def test_a_draft_with_another_epsilon_than_the_approved_one_is_not_called_approved(waiting, decide, as_, alice):
+    decide(waiting, epsilon="0.5")
+    release = waiting.release
+    release.refresh_from_db()
+    services.set_choice(release=release, epsilon="0.75", mechanism_name="laplace-queries")
+    assert as_(alice).get(reverse("release_detail", args=[release.pk])).url == reverse("questions", args=[release.pk])
+    assert "approved for" not in words(as_(alice).get("/releases/"))
+    said = words(as_(alice).get(reverse("compare", args=[release.pk])))
+    assert "sofia approved it with epsilon 0.5" in said
+    assert "no further review" not in said
+
+
+def test_a_draft_that_was_asked_back_says_what_was_asked_on_its_first_step(waiting, decide, as_, alice):
+    decide(waiting, "ask_back", note="Why so much?")
+    page = as_(alice).get(reverse("release_detail", args=[waiting.release_id]), follow=True)
+    assert "sofia asked back on" in words(page)
+    assert "“Why so much?”" in words(page)
+    assert "draft a reviewer asked back" in words(as_(alice).get("/releases/"))
+
+
+def test_a_decision_is_said_in_the_past(waiting, as_, sofia):
+    url = reverse("release_request", args=[waiting.pk])
+    page = as_(sofia).post(url, {"decision": "ask_back", "epsilon": "", "note": "Why?"}, follow=True)
+    assert "The request was asked back." in words(page)
+
+
+def test_a_release_that_needs_no_delta_says_so_beside_the_one_that_was_asked_for(
+    decide_by, dataset, make_draft, as_, alice, sofia
+):
+    decide_by()
+    release = make_draft(dataset, delta="0.0000001")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    said = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
+    assert "for epsilon 1 with delta 0.0000001 at most." in said
+    assert "Costs epsilon 1 no delta: it spends nothing of the 0.0000001 asked for" in said
+    assert "epsilon 1, delta 0.0000001 at most" in words(as_(sofia).get("/review/"))
+
+
+def test_the_second_of_two_reads_what_the_first_approved_and_both_are_named(asked, decide_by, decide, as_, sofia, rita):
+    decide_by(is_two_person=True)
+    decide(asked, epsilon="2", delta="0.0000001")
+    said = words(as_(rita).get(reverse("budget_request", args=[asked.pk])))
+    assert "At most the 2 that sofia approved." in said
+    assert "What epsilon 2 means" in said
+    decide(asked, by=rita, epsilon="2", delta="0.0000001")
+    said = words(as_(rita).get("/review/"))
+    assert "✓ approved epsilon 2 sofia and rita" in said

@@ -99,7 +99,7 @@ def test_a_running_release_shows_step_share_and_time_left_and_cannot_be_cancelle
         started_at=timezone.now() - timedelta(seconds=10),
     )
     page = as_(alice).get(detail(queued))
-    assert "Adding noise, about 30 s left" in words(page)
+    assert "Adding noise, 25% done, about 30 s left" in words(page)
     assert '<progress id="progress" value="0.250" max="1">' in body(page)
     assert "Cancel" not in words(page)
 
@@ -244,3 +244,19 @@ def test_a_heat_map_is_described_in_words_that_are_true_in_light_and_in_dark(pub
     page = body(as_(alice).get(detail(published), {"question": "2"}))
     assert "the stronger the colour, the more rows" in page
     assert "darker" not in page
+
+
+def test_the_part_that_is_fetched_anew_says_what_can_still_be_done(queued, as_, alice, charlie):
+    """The sentence and the button come together, so neither can outlive the other."""
+    url = reverse("release_status", args=[queued.pk])
+    part = as_(alice).get(url, headers={"HX-Request": "true"})
+    assert "It can still be cancelled." in words(part)
+    assert "Cancel and get the charge back" in words(part)
+    Release.objects.update(state="running", attempts=1, share_done=0.5, started_at=timezone.now())
+    part = as_(alice).get(url, headers={"HX-Request": "true"})
+    assert "The charge can no longer be given back." in words(part)
+    assert "Cancel" not in words(part)
+    assert "50% done" in words(part)
+    Release.objects.update(state="failed")
+    assert "Plan another like it" in words(as_(alice).get(url, headers={"HX-Request": "true"}))
+    assert as_(charlie).get(url).status_code == 404
