@@ -24,21 +24,58 @@ class BoundPoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepPoint:
-    """How much of a budget was used, in per cent, from a time on."""
+    """How much of a budget was used, in per cent, from a time on.
+
+    Attributes:
+        is_start: no charge, but where its line begins.
+    """
 
     budget: str
     at: datetime
     used: float
+    is_start: bool = False
 
 
-def spending_steps(points: Sequence[StepPoint], *, until: datetime) -> dict[str, Any]:
-    """Share of each budget used over time, a step for every charge; each holds until the end."""
-    values = [{"budget": each.budget, "at": each.at.isoformat(), "used": each.used} for each in points]
+#: Colours of the charts' palette, and dashes for the budgets beyond it.
+_COLOURS = 8
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
+#: Over more days than this a time of day says nothing.
+_DAYS_WITH_HOURS = 4
+
+
+def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict[str, int]) -> dict[str, Any]:
+    """Share of each budget used over time, a step for every charge; each holds until the end.
+
+    Args:
+        until: the end; its zone is the one that times are told in.
+        places: of each budget, the number that its colour and dash follow from.
+    """
+
+    def row(budget: str, at: datetime, used: float) -> dict[str, Any]:
+        here = at.astimezone(until.tzinfo)
+        # The clock of the site's zone, told to the chart as if it were UTC: browsers know no other zone but their own.
+        clock = f"{here.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+        return {"budget": budget, "at": clock, "used": used, "from": f"{here:%-d %B %Y, %H:%M} {zone}"}
+
+    zone = until.tzname() or ""
+    values = [row(each.budget, each.at, each.used) for each in points]
+    charges = [value for value, each in zip(values, points, strict=True) if not each.is_start]
     last = {each.budget: each.used for each in points}
-    ends = [{"budget": budget, "at": until.isoformat(), "used": used} for budget, used in last.items()]
+    ends = [row(budget, until, used) for budget, used in last.items()]
     # Charges of one minute need no axis of milliseconds.
     since = min(min(each.at for each in points), until - timedelta(minutes=10))
-    colour = {"field": "budget", "type": "nominal", "title": None, "sort": list(last)}
+    day = "utcFormat(datum.value, '%-d %b %Y')"
+    hours = f"[utcFormat(datum.value, '%H:%M'), {day}]"
+    slots = _slots({name: places.get(name, 0) % _COLOURS for name in last})
+    dashes = {name: _DASHES[places.get(name, 0) // _COLOURS % len(_DASHES)] for name in last}
+    colour = {
+        "field": "budget",
+        "type": "nominal",
+        "title": None,
+        # Names that nobody has hold the places of the palette's other colours.
+        "scale": {"domain": slots},
+        "legend": {"values": list(last)},
+    }
     return {
         "$schema": _SCHEMA,
         "width": "container",
@@ -48,9 +85,14 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime) -> dict[str,
             "x": {
                 "field": "at",
                 "type": "temporal",
-                "title": None,
-                "scale": {"domain": [since.isoformat(), until.isoformat()]},
-                "axis": {"grid": False, "labelOverlap": True, "tickCount": 6},
+                "title": f"Time ({zone})",
+                "scale": {"type": "utc", "domain": [row("", since, 0)["at"], row("", until, 0)["at"]]},
+                "axis": {
+                    "grid": False,
+                    "labelOverlap": True,
+                    "tickCount": 5,
+                    "labelExpr": hours if until - since < timedelta(days=_DAYS_WITH_HOURS) else day,
+                },
             },
             "y": {
                 "field": "used",
@@ -62,21 +104,43 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime) -> dict[str,
             "color": colour,
         },
         "layer": [
-            {"data": {"values": values + ends}, "mark": {"type": "line", "interpolate": "step-after"}},
             {
-                "data": {"values": values},
+                "data": {"values": values + ends},
+                "mark": {"type": "line", "interpolate": "step-after"},
+                "encoding": {
+                    "color": colour,
+                    "strokeDash": {
+                        "field": "budget",
+                        "type": "nominal",
+                        "scale": {"domain": list(dashes), "range": list(dashes.values())},
+                        "legend": None,
+                    },
+                },
+            },
+            {
+                "data": {"values": charges},
                 "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
                 "encoding": {
                     "color": colour,
                     "tooltip": [
                         {"field": "budget", "type": "nominal"},
-                        {"field": "at", "type": "temporal", "title": "from", "format": "%e %B %Y, %H:%M"},
+                        {"field": "from", "type": "nominal"},
                         {"field": "used", "type": "quantitative", "title": "% used", "format": ".1f"},
                     ],
                 },
             },
         ],
     }
+
+
+def _slots(wanted: dict[str, int]) -> list[str]:
+    """Names in an order in which each falls on its colour of a palette that begins anew at its end."""
+    slots: list[str] = []
+    for name, slot in sorted(wanted.items(), key=lambda item: item[1]):
+        while len(slots) % _COLOURS != slot:
+            slots.append(f" {len(slots)}")
+        slots.append(name)
+    return slots
 
 
 def bound_curves(points: Sequence[BoundPoint], *, chosen: float, unit: str = "rows") -> dict[str, Any]:

@@ -13,13 +13,13 @@ from fractions import Fraction
 from functools import lru_cache
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 
 from releases.charts import StepPoint
 from releases.engine import filters, planning
 from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES, Price
 from releases.engine.errors import EngineError, InvalidInput, Unpriceable
-from releases.engine.events import event_from_json
+from releases.engine.events import Event, event_from_json
 from releases.engine.filters import CLOSED, Caps, Policy, Totals
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.privacy import decimal_text, exact
@@ -66,6 +66,12 @@ class Standing:
         if not budget.is_granted:
             return ""
         return _after_the_fact(budget.totals, _caps(budget.policy, budget.epsilon, budget.delta))
+
+    @property
+    def tighter(self) -> Tighter | None:
+        """The least composition, where it was worked out before."""
+        known = known_tighter(self.budget)
+        return known[0] if known else None
 
     @property
     def in_words(self) -> str:
@@ -237,28 +243,74 @@ def _title(name: str) -> str:
 
 
 def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime | None) -> list[StepPoint]:
-    """How much of each budget was used after each charge, in per cent of what it is now."""
+    """How much of each budget was used after each charge, in per cent of what it is now.
+
+    Each begins with what was used when it was granted, which is nothing, or when the dates begin.
+    """
     entries = (
-        (standing_charges() | LedgerEntry.objects.filter(kind=EntryKind.RESTORE))
+        (standing_charges() | LedgerEntry.objects.filter(kind__in=(EntryKind.RESTORE, EntryKind.GRANT)))
         .filter(budget__in=budgets)
         .defer("detail")
         .order_by("budget", "sequence")
     )
-    names = {budget.pk: budget for budget in budgets if budget.is_granted}
+    granted = {budget.pk: budget for budget in budgets if budget.is_granted}
+    names = _told_apart(list(granted.values()))
     sums: dict[UUID, Totals] = {}
     points: list[StepPoint] = []
+
+    def note(budget: Budget, at: datetime, *, is_start: bool = False) -> None:
+        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, budget.epsilon, budget.delta)))
+        points.append(StepPoint(budget=names[budget.pk], at=at, used=used, is_start=is_start))
+
+    begun: set[UUID] = set()
     for entry in entries:
-        budget = names.get(entry.budget_id)
+        budget = granted.get(entry.budget_id)
         if budget is None or (until is not None and entry.made_at > until):
             continue
+        is_before = since is not None and entry.made_at < since
+        if since is not None and not is_before and budget.pk in sums and budget.pk not in begun:
+            begun.add(budget.pk)
+            note(budget, since, is_start=True)
+        is_first = budget.pk not in sums
         sums[budget.pk] = sums.get(budget.pk, Totals()).plus(_amounts(entry))
-        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, budget.epsilon, budget.delta)))
-        if since is None or entry.made_at >= since:
-            points.append(StepPoint(budget=budget.name, at=entry.made_at, used=used))
+        if is_before:
+            continue
+        if entry.kind != EntryKind.GRANT:
+            note(budget, entry.made_at)
+        elif is_first:
+            begun.add(budget.pk)
+            note(budget, entry.made_at, is_start=True)
     return points
 
 
+def _told_apart(budgets: Sequence[Budget]) -> dict[UUID, str]:
+    """A name for each in a chart: those of one name are numbered."""
+    names: dict[UUID, str] = {}
+    for budget in sorted(budgets, key=lambda each: (each.created_at, each.pk)):
+        alike = sum(name == budget.name or name.startswith(f"{budget.name} (") for name in names.values())
+        names[budget.pk] = f"{budget.name} ({alike + 1})" if alike else budget.name
+    return names
+
+
+def places(budgets: Sequence[Budget]) -> dict[str, int]:
+    """Each budget's name in a chart, and its place among all budgets by age: its colour, whatever else is shown."""
+    older = Budget.objects.filter(created_at__lt=OuterRef("created_at")).order_by().annotate(all=Value(1)).values("all")
+    count = Subquery(older.annotate(number=Count("pk")).values("number"))
+    numbers = dict(Budget.objects.filter(pk__in=[each.pk for each in budgets]).values_list("pk", count))
+    return {name: numbers[pk] or 0 for pk, name in _told_apart(budgets).items()}
+
+
 # --- tighter figures ------------------------------------------------------------------------------------------------
+
+#: What each composition is called; whose theorem it is stands beside it in small print.
+_COMPOSITIONS = {
+    "summed": "Epsilons and rhos added up",
+    "renyi": "Rényi divergences added up",
+    "exact_gaussian": "Gaussian noise, composed exactly",
+    "exact_pure": "Equal epsilons, composed exactly",
+    "loss_distribution": "Privacy losses, composed numerically",
+}
+_NAMES = {rule.source: _COMPOSITIONS[name] for name, rule in planning.PLANNING_RULES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,18 +318,48 @@ class Tighter:
     """A figure that holds only if everything had been fixed before the first release.
 
     Attributes:
-        epsilon, delta: what it states.
+        stated: epsilon, and delta.
+        name: how it was composed, in words.
         source: whose theorem it is.
     """
 
     stated: str
+    name: str
     source: str
+
+
+#: Compositions worked out by this process, by budget and its ledger's last hash: they take up to a second each.
+_worked_out: dict[tuple[UUID, str], list[Tighter]] = {}
+_MOST_KEPT = 4096
 
 
 def tighter(budget: Budget) -> list[Tighter]:
     """Compositions of all that was charged, the least epsilon first; empty where none is proved or it is too much."""
-    charges = standing_charges().filter(budget=budget).order_by("sequence")
-    events = [event_from_json(each) for entry in charges[: _MOST_EVENTS + 1] for each in entry.detail["events"]]
+    work_out([budget])
+    return known_tighter(budget) or []
+
+
+def known_tighter(budget: Budget) -> list[Tighter] | None:
+    """The same, where it was worked out before; else None."""
+    return [] if not budget.sequence else _worked_out.get((budget.pk, budget.head))
+
+
+def work_out(budgets: Iterable[Budget]) -> None:
+    """Compose what was charged to each budget, and keep it. Two queries for all of them."""
+    wanted = {budget.pk: budget for budget in budgets if known_tighter(budget) is None}
+    charges = standing_charges().filter(budget__in=wanted)
+    numbers = dict(charges.order_by().values_list("budget").annotate(Count("pk")))
+    few = [pk for pk in wanted if numbers.get(pk, 0) <= _MOST_EVENTS]
+    events: dict[UUID, list[Event]] = {}
+    for entry in charges.filter(budget__in=few).order_by("sequence"):
+        events.setdefault(entry.budget_id, []).extend(event_from_json(each) for each in entry.detail["events"])
+    if len(_worked_out) + len(wanted) > _MOST_KEPT:
+        _worked_out.clear()
+    for pk, budget in wanted.items():
+        _worked_out[pk, budget.head] = _composed(budget, events.get(pk, []))
+
+
+def _composed(budget: Budget, events: Sequence[Event]) -> list[Tighter]:
     if not events or len(events) > _MOST_EVENTS:
         return []
     delta = exact(budget.delta or "0", field="delta")
@@ -285,4 +367,11 @@ def tighter(budget: Budget) -> list[Tighter]:
         figures = planning.planned(events, delta=delta, neighbours=budget.relation)
     except EngineError:
         return []
-    return [Tighter(stated=guarantee_text(each.epsilon, each.delta), source=each.source) for each in figures]
+    return [
+        Tighter(
+            stated=guarantee_text(each.epsilon, each.delta),
+            name=_NAMES[each.source],
+            source=each.source.removesuffix(" (accountant.price)"),
+        )
+        for each in figures
+    ]

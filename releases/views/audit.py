@@ -16,7 +16,7 @@ from releases.files import guarded
 from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.review_forms import LogFilterForm
 from releases.views.access import reviewers_only, signed_in
-from releases.views.board import entry_row, filters_of
+from releases.views.board import decimal_amounts, entry_row, filters_of, granted_by
 from releases.views.exports import csv_response
 
 PAGE_LENGTH = 50
@@ -46,9 +46,11 @@ def ledger_page(request: HttpRequest) -> HttpResponse:
 
 @reviewers_only
 def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
-    """The whole ledger as CSV, in 10^-12 (epsilon, rho) and 10^-18 (delta)."""
+    """The whole ledger as CSV: amounts as decimals, and as they are booked, in whole units that the heads name."""
     log.record(AuditAction.EXPORT, actor=signed_in(request), detail="ledger.csv")
-    heads = ["budget", "sequence", "kind", "release", "actor", "epsilon", "delta", "rho", "rho_delta", "made_at"]
+    heads = ["budget", "sequence", "kind", "release", "actor", "granted_epsilon", "granted_delta"]
+    heads += ["epsilon", "delta", "rho", "epsilon in 1e-12", "delta in 1e-18", "rho in 1e-12", "rho_delta in 1e-18"]
+    heads += ["made_at", "hash"]
     rows = (
         [
             guarded(entry.budget.name),
@@ -56,6 +58,8 @@ def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
             entry.kind,
             entry.release_id or "",
             guarded(str(entry.actor)),
+            *(granted_by(entry) or ("", "")),
+            *decimal_amounts(entry),
             entry.epsilon,
             entry.delta,
             entry.rho,
@@ -65,7 +69,7 @@ def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
         ]
         for entry in LedgerEntry.objects.for_ledger_page().iterator(chunk_size=1000)
     )
-    return csv_response("ledger.csv", [*heads, "hash"], rows)
+    return csv_response("ledger.csv", heads, rows)
 
 
 @reviewers_only

@@ -23,7 +23,7 @@ from releases.engine.privacy import decimal_text
 from releases.files import guarded
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
-from releases.models import AuditAction, Budget, BudgetAlert, Dataset, LedgerEntry
+from releases.models import AuditAction, Budget, BudgetAlert, Dataset, EntryKind, LedgerEntry
 from releases.review_forms import BoardFilterForm, FreezeForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.exports import csv_response
@@ -44,13 +44,18 @@ def budget_board(request: HttpRequest) -> HttpResponse:
     charges = _charges(wanted)
     page = Paginator(_budgets(wanted, charges), PAGE_LENGTH).get_page(request.GET.get("page"))
     rows = spending.standings(page)
+    if "tighter" in request.GET:
+        spending.work_out(page)
+        if request.headers.get("HX-Request"):
+            return render(request, "releases/_board_table.html", {"rows": rows})
     busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MOST_CURVES]
     people, mechanisms = spending.uses(charges)
     context = {
         "form": form,
         "page": page,
         "rows": rows,
-        "alerts": _alerts(),
+        "is_more_to_work_out": any(spending.known_tighter(row.budget) is None for row in rows),
+        "alerts": _alerts(_budgets(wanted, charges)),
         "people": people[:MOST_USES],
         "mechanisms": mechanisms[:MOST_USES],
         "filters": filters_of(request),
@@ -119,26 +124,33 @@ def _budgets(wanted: dict[str, Any], charges: QuerySet[LedgerEntry]) -> QuerySet
     return budgets
 
 
-def _alerts() -> list[BudgetAlert]:
-    """The highest threshold that each budget has passed at its present size, the latest first."""
+def _alerts(budgets: QuerySet[Budget]) -> list[BudgetAlert]:
+    """The highest threshold that each of these budgets has passed at its present size, the latest first."""
     higher = BudgetAlert.objects.filter(
         budget=OuterRef("budget"), epsilon=OuterRef("epsilon"), percent__gt=OuterRef("percent")
     )
     present = Exists(Budget.objects.filter(pk=OuterRef("budget"), epsilon=OuterRef("epsilon")))
-    alerts = BudgetAlert.objects.filter(~Exists(higher), present).select_related("budget")
+    alerts = BudgetAlert.objects.filter(~Exists(higher), present, budget__in=budgets.order_by()).select_related(
+        "budget"
+    )
     return list(alerts.order_by("-raised_at")[:MOST_ALERTS])
 
 
 def _chart(budgets: list[Budget], wanted: dict[str, Any]) -> dict[str, Any]:
     points = spending.steps(budgets, since=wanted.get("since"), until=wanted.get("until")) if budgets else []
-    if not points:
+    charged = [point for point in points if not point.is_start]
+    if not charged:
         return {}
-    return {"points": points, "chart": charts.spending_steps(points, until=wanted.get("until") or timezone.now())}
+    until = timezone.localtime(wanted.get("until") or timezone.now())
+    chart = charts.spending_steps(points, until=until, places=spending.places(budgets))
+    return {"points": charged, "chart": chart}
 
 
 def filters_of(request: HttpRequest) -> str:
     """The filters as they stand, for links to other pages and to the export."""
-    return urlencode([(name, value) for name, value in request.GET.items() if value and name != "page"])
+    return urlencode(
+        [(name, value) for name, value in request.GET.items() if value and name not in ("page", "tighter")]
+    )
 
 
 @reviewers_only
@@ -198,13 +210,39 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
 
 
 def entry_row(entry: LedgerEntry) -> dict[str, Any]:
-    """A ledger entry with its amounts as decimals."""
+    """A ledger entry with its amounts as decimals; a grant has none, and says up to how much may be spent."""
+    granted = granted_by(entry)
+    if granted is not None:
+        epsilon, delta = granted
+        rho = _amount_text(entry.detail["caps"].get("rho", 0), EPSILON_PLACES)
+        return {
+            "entry": entry,
+            "epsilon": f"up to {epsilon}",
+            "delta": f"up to {delta}" if delta != "0" else "–",
+            "rho": f"up to {rho}" if rho != "–" else rho,
+        }
     return {
         "entry": entry,
         "epsilon": _amount_text(entry.epsilon, EPSILON_PLACES),
         "delta": _amount_text(entry.delta, DELTA_PLACES),
         "rho": _amount_text(entry.rho, EPSILON_PLACES),
     }
+
+
+def granted_by(entry: LedgerEntry) -> tuple[str, str] | None:
+    """Epsilon and delta that a grant set the budget to; None for every other entry."""
+    if entry.kind != EntryKind.GRANT:
+        return None
+    return entry.detail["epsilon"], entry.detail["delta"] or "0"
+
+
+def decimal_amounts(entry: LedgerEntry) -> list[str]:
+    """What an entry adds as epsilon, delta and rho; empty where the release had no such form."""
+    amounts = (entry.epsilon, EPSILON_PLACES), (entry.delta, DELTA_PLACES), (entry.rho, EPSILON_PLACES)
+    return [
+        "" if abs(units) >= CLOSED else decimal_text(Fraction(units, 10**places), places=places)
+        for units, places in amounts
+    ]
 
 
 def _amount_text(units: int, places: int) -> str:

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import planning, services
+from releases import planning, services, spending
 from releases.dataset_forms import BudgetForm
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
@@ -47,6 +47,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect("dataset_detail", dataset_id=dataset.pk)
     context = {
         "budget": held,
+        "row": spending.standings([held])[0] if held.is_granted else None,
         "form": form,
         "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
         # Amounts that were asked for under one rule do not add up with those of another.

@@ -20,7 +20,16 @@ from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
-from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, ReleaseRequest, ReleaseState, RequestState
+from releases.models import (
+    POLICY_MEANING,
+    Budget,
+    BudgetRequest,
+    Dataset,
+    Organisation,
+    ReleaseRequest,
+    ReleaseState,
+    RequestState,
+)
 from releases.review_forms import DecisionForm, ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words

@@ -124,6 +124,45 @@ def test_the_tighter_figures_come_after_the_page_and_are_never_above_the_strict_
     assert found[0] <= 0.8
 
 
+def test_the_board_shows_the_tighter_figure_once_it_is_worked_out_and_the_page_itself_composes_nothing(
+    make_dataset, spend, as_, sofia, monkeypatch
+):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(8):
+        spend(dataset, "0.1")
+    page = as_(sofia).get("/review/budgets/", {"dataset": "Surv"})
+    assert 'hx-get="?tighter=1&amp;dataset=Surv" hx-trigger="load"' in body(page)
+    assert "epsilon 0.8 epsilon 0.8 " in words(page)
+    part = as_(sofia).get("/review/budgets/", {"dataset": "Surv", "tighter": "1"}, headers={"HX-Request": "true"})
+    assert "<html" not in body(part)
+    assert "hx-get" not in body(part), "asked once"
+    assert "epsilon 0.8 epsilon 0.799827, delta 0.000001 Equal epsilons, composed exactly" in words(part)
+    monkeypatch.setattr("releases.engine.planning.planned", lambda *a, **k: pytest.fail("worked out before"))
+    page = as_(sofia).get("/review/budgets/")
+    assert "epsilon 0.799827" in words(page)
+    assert "hx-get" not in body(page)
+    monkeypatch.undo()
+    spend(dataset, "0.1")
+    assert "epsilon 0.799827" not in words(as_(sofia).get("/review/budgets/")), "what was worked out is of the past"
+
+
+def test_without_javascript_a_link_works_the_tighter_figures_out(make_dataset, spend, as_, sofia):
+    spend(make_dataset(epsilon="9", delta="0.000001"), "0.1")
+    page = as_(sofia).get("/review/budgets/")
+    assert '<a href="?tighter=1">Work out the tighter figures</a>' in body(page)
+    page = as_(sofia).get("/review/budgets/", {"tighter": "1"})
+    assert "<html" in body(page)
+    assert "composed exactly" in words(page)
+
+
+def test_the_tighter_figures_are_called_by_plain_names(make_dataset, spend, as_, sofia):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    spend(dataset, "0.1")
+    page = as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk]), {"tighter": "1"})
+    assert "Rényi divergences added up Mironov 2017" in words(page)
+    assert "accountant.price" not in words(page)
+
+
 def test_nothing_is_composed_where_nothing_was_charged(dataset):
     assert spending.tighter(dataset.budget) == []
 
@@ -140,6 +179,58 @@ def test_each_charge_is_a_step_of_the_chart_and_a_line_of_its_table(dataset, spe
     assert [point["used"] for point in drawn["layer"][1]["data"]["values"]] == [25.0, 50.0]
     assert drawn["layer"][0]["mark"]["interpolate"] == "step-after"
     assert page.count('<td>Survey</td><td class="number">') == 2
+
+
+def drawn_on(page):
+    return json.loads(re.search(r'<script id="spending-data"[^>]*>(.*?)</script>', body(page))[1])
+
+
+def test_a_line_begins_with_nothing_used_when_the_budget_was_granted(dataset, spend, as_, sofia):
+    spend(dataset, "0.5")
+    line = drawn_on(as_(sofia).get("/review/budgets/"))["layer"][0]["data"]["values"]
+    assert [point["used"] for point in line] == [0.0, 25.0, 25.0]
+    granted = dataset.budget.entries.get(kind="grant").made_at
+    assert line[0]["at"] == granted.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def test_under_a_date_a_line_begins_with_what_was_used_by_then(dataset, spend):
+    spend(dataset, "0.5")
+    since = timezone.now()
+    spend(dataset, "0.5")
+    points = spending.steps([Budget.objects.get()], since=since, until=None)
+    assert [(point.used, point.is_start) for point in points] == [(25.0, True), (50.0, False)]
+    assert points[0].at == since
+
+
+@pytest.mark.parametrize(("zone", "name"), [("UTC", "UTC"), ("Asia/Tokyo", "JST")])
+def test_the_time_axis_names_its_dates_and_the_site_s_zone(dataset, spend, as_, sofia, settings, zone, name):
+    settings.TIME_ZONE = zone
+    spend(dataset, "0.5")
+    drawn = drawn_on(as_(sofia).get("/review/budgets/"))
+    across = drawn["encoding"]["x"]
+    assert across["title"] == f"Time ({name})"
+    assert across["scale"]["type"] == "utc"
+    assert "%b %Y" in across["axis"]["labelExpr"]
+    here = timezone.localtime()
+    assert drawn["layer"][1]["data"]["values"][0]["at"].startswith(f"{here:%Y-%m-%dT%H}")
+    assert drawn["layer"][1]["data"]["values"][0]["from"].endswith(f" {name}")
+
+
+def test_a_budget_keeps_its_colour_under_every_filter(two, as_, sofia):
+    def colours(**filters):
+        scale = drawn_on(as_(sofia).get("/review/budgets/", filters))["encoding"]["color"]["scale"]
+        return {name: number % 8 for number, name in enumerate(scale["domain"]) if name in ("Survey", "Census")}
+
+    both = colours()
+    assert len(set(both.values())) == 2
+    assert colours(dataset="Cens") == {"Census": both["Census"]}
+    assert colours(person="ali") == {"Survey": both["Survey"]}
+
+
+def test_budgets_of_one_name_are_lines_of_their_own(two, as_, sofia):
+    Budget.objects.update(name="Survey")
+    drawn = drawn_on(as_(sofia).get("/review/budgets/"))
+    assert {point["budget"] for point in drawn["layer"][0]["data"]["values"]} == {"Survey", "Survey (2)"}
 
 
 def test_use_is_told_by_person_and_by_mechanism(dataset, spend, make_draft, alice, bob, as_, sofia):
@@ -303,6 +394,11 @@ def test_alerts_stand_on_the_board_for_the_budget_s_present_size(dataset, spend,
     )
     services.approve_request(request=more, by=sofia)
     assert "Largely spent" not in words(as_(sofia).get("/review/budgets/"))
+
+
+def test_alerts_on_the_board_are_those_of_the_budgets_that_the_filters_choose(two, spend, as_, sofia):
+    assert "Largely spent Survey" in words(as_(sofia).get("/review/budgets/", {"person": "ali"}))
+    assert "Largely spent" not in words(as_(sofia).get("/review/budgets/", {"person": "bob"}))
 
 
 def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, told):

@@ -133,3 +133,18 @@ def test_a_table_that_was_here_before_says_with_which_it_shares_its_budget(make_
     services.declare_universe(dataset=again, columns=COLUMNS)
     page = as_(alice).get(reverse("protection", args=[again.pk]))
     assert f"This table shares one budget with {first.title}" in words(page)
+
+
+def test_once_granted_the_step_shows_what_is_granted_spent_and_left(dataset, queued, as_, alice):
+    said = words(as_(alice).get(reverse("budget", args=[dataset.pk])))
+    assert "Granted epsilon 2, delta 0.000001" in said
+    assert "Spent 0.0% and 50.0% reserved by releases on their way" in said
+    assert "Largest release without a delta that fits epsilon 1" in said
+    assert "Ask for more" in said
+
+
+def test_before_a_grant_the_step_shows_no_amounts(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="")
+    said = words(as_(alice).get(reverse("budget", args=[dataset.pk])))
+    assert "Granted" not in said
+    assert "Ask for more" not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from django.urls import reverse
@@ -158,7 +159,16 @@ def test_the_ledger_can_be_had_as_csv(queued, as_, sofia):
     assert response["Content-Type"] == "text/csv; charset=utf-8"
     assert response["Content-Disposition"] == 'attachment; filename="ledger.csv"'
     rows = list(csv.DictReader(io.StringIO(body(response))))
-    assert [(row["kind"], row["epsilon"]) for row in rows] == [("charge", "1000000000000"), ("grant", "0")]
+    charge, grant = rows
+    assert (charge["kind"], charge["epsilon"], charge["epsilon in 1e-12"]) == ("charge", "1", "1000000000000")
+    assert (charge["granted_epsilon"], charge["granted_delta"]) == ("", "")
+    assert (grant["kind"], grant["granted_epsilon"], grant["granted_delta"]) == ("grant", "2", "0.000001")
+    assert (grant["epsilon"], grant["epsilon in 1e-12"]) == ("0", "0"), "a grant spends nothing"
+
+
+def test_the_ledger_says_up_to_how_much_a_grant_lets_spend(queued, as_, sofia):
+    for page in ("/review/ledger/", reverse("budget_detail", args=[queued.dataset.budget_id])):
+        assert re.search(r"budget granted – \w+ .{20,40} up to 2 ", words(as_(sofia).get(page))), page
 
 
 @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@a"])
