@@ -117,9 +117,29 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "[dpweb] "
+ACCOUNT_FORMS = {
+    "add_email": "releases.account_forms.AddEmailForm",
+    "change_password": "releases.account_forms.ChangePasswordForm",
+    "reauthenticate": "releases.account_forms.ReauthenticateForm",
+    "reset_password": "releases.account_forms.ResetPasswordForm",
+    "reset_password_from_key": "releases.account_forms.ResetPasswordKeyForm",
+    "set_password": "releases.account_forms.SetPasswordForm",
+}
 #: Attempts are counted by address. Behind the proxy that speaks HTTPS every visitor would have the proxy's, and be
 #: locked out together, so there the one that it reports counts.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", default=1 if HTTPS else 0)
+MFA_ADAPTER = "releases.accounts.SecondFactorAdapter"
+MFA_FORMS = {
+    "authenticate": "releases.account_forms.AuthenticateForm",
+    "reauthenticate": "releases.account_forms.ReauthenticateByCodeForm",
+    "activate_totp": "releases.account_forms.ActivateTOTPForm",
+    "add_webauthn": "releases.account_forms.AddPasskeyForm",
+    "edit_webauthn": "releases.account_forms.EditPasskeyForm",
+}
+#: An unconfirmed address stands in the way of a second factor where strangers sign up with addresses of others. Here
+#: accounts, with their addresses, are made by staff, and whoever has the password has just given it again.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS

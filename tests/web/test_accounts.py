@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.totp.internal import auth
+from allauth.mfa.utils import is_mfa_enabled
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.cache import cache
@@ -51,7 +54,7 @@ def test_after_signing_in_one_is_never_on_another_site(client, alice):
 def test_a_wrong_password_says_so_and_keeps_the_name(client, alice):
     page = sign_in(client, password="wrong")
     assert page.status_code == 200
-    assert "password you specified are not correct" in words(page)
+    assert "No account has this user name and this password." in words(page)
     assert 'value="alice"' in body(page)
     assert "wrong" not in body(page)
 
@@ -66,7 +69,7 @@ def test_an_unknown_name_gets_the_same_answer_as_a_wrong_password(client, alice)
 def test_guessing_is_slowed_down(client, alice):
     for _ in range(12):
         sign_in(client, password="wrong")
-    assert "Too many failed login attempts" in words(sign_in(client))
+    assert "Too many failed attempts to sign in. Wait five minutes" in words(sign_in(client))
 
 
 def test_sign_up_is_closed(client):
@@ -89,7 +92,7 @@ def test_signing_out_takes_a_press_of_the_button(as_, alice):
 def test_the_password_can_be_changed(as_, alice):
     new = "an entirely different one"
     page = as_(alice).get("/accounts/password/change/")
-    assert "Current Password" in words(page)
+    assert "Current password" in words(page)
     as_(alice).post("/accounts/password/change/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
     alice.refresh_from_db()
     assert alice.check_password(new)
@@ -108,7 +111,7 @@ def test_a_forgotten_password_can_be_set_anew_by_mail(client, alice):
     client.post("/accounts/password/reset/", {"email": "alice@example.org"})
     link = re.search(r"http://testserver(/accounts/password/reset/key/\S+)", mail.outbox[0].body)[1]
     page = client.get(link, follow=True)
-    assert "New Password" in words(page)
+    assert "New password, once more" in words(page)
     new = "an entirely different one"
     client.post(page.redirect_chain[-1][0], {"password1": new, "password2": new})
     alice.refresh_from_db()
@@ -135,7 +138,7 @@ def test_a_second_factor_is_set_up_after_the_password_is_given_again(client, ali
     assert inline_code(page) == []
     if address.startswith("totp"):
         assert 'src="data:image/svg+xml' in body(page)
-        assert "Authenticator secret" in words(page)
+        assert "Scan the picture with the app" in words(page)
 
 
 def test_the_admin_has_no_sign_in_of_its_own_that_passes_by_the_second_factor(client, sofia):
@@ -147,8 +150,6 @@ def test_the_admin_has_no_sign_in_of_its_own_that_passes_by_the_second_factor(cl
 @pytest.fixture
 def code_of(alice):
     """Alice has an authenticator app; the code it shows now."""
-    from allauth.mfa.totp.internal import auth
-
     secret = auth.generate_totp_secret()
     auth.TOTP.activate(alice, secret)
     counter = next(auth.yield_hotp_counters_from_time())
@@ -173,13 +174,11 @@ def test_guessing_the_second_factor_is_slowed_down(client, code_of):
     url = sign_in(client).url
     for _ in range(6):
         client.post(url, {"code": "000000"})
-    assert "Too many failed login attempts" in words(client.post(url, {"code": code_of()}))
+    assert "Too many failed attempts to sign in" in words(client.post(url, {"code": code_of()}))
     assert client.get("/datasets/").status_code == 302
 
 
 def test_adding_and_removing_a_second_factor_is_in_the_audit_log(client, alice, django_capture_on_commit_callbacks):
-    from allauth.mfa.totp.internal import auth
-
     from releases.models import AuditEvent
 
     sign_in(client)
@@ -219,4 +218,116 @@ def test_behind_a_proxy_visitors_are_told_apart(client, alice, settings):
             {"login": f"nobody{number}", "password": "wrong"},
             headers={"X-Forwarded-For": f"203.0.113.{number}"},
         )
-        assert "Too many failed login attempts" not in words(page)
+        assert "Too many failed attempts to sign in" not in words(page)
+
+
+# --- accounts as staff make them --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def newcomer(alice):
+    """Alice has an address that staff typed, and nobody has confirmed it."""
+    EmailAddress.objects.create(user=alice, email=alice.email, primary=True, verified=False)
+    return alice
+
+
+def confirm_who_one_is(client, address):
+    asked = client.get(f"/accounts/2fa/{address}")
+    return client.post(asked.url, {"password": PASSWORD}, follow=True)
+
+
+def test_an_account_whose_address_nobody_confirmed_can_have_an_authenticator_app(client, newcomer):
+    sign_in(client)
+    confirm_who_one_is(client, "totp/activate/")
+    secret = client.session["mfa.totp.secret"]
+    code = auth.format_hotp_value(auth.hotp_value(secret, next(auth.yield_hotp_counters_from_time())))
+    page = client.post("/accounts/2fa/totp/activate/", {"code": code}, follow=True)
+    assert "10 of 10 are unused." in words(page), "recovery codes come with it"
+    assert "✓ active" in words(client.get("/accounts/2fa/"))
+    assert is_mfa_enabled(newcomer)
+    client.post("/accounts/logout/")
+    assert sign_in(client).url == "/accounts/2fa/authenticate/"
+
+
+def test_an_account_whose_address_nobody_confirmed_is_asked_for_a_passkey(client, newcomer):
+    sign_in(client)
+    page = confirm_who_one_is(client, "webauthn/add/")
+    assert "Add a passkey" in words(page)
+    assert 'value="Passkey 1"' in body(page)
+    assert "PublicKeyCredential" not in body(page)
+    assert "creation_options" in body(page)
+
+
+def test_a_first_sign_in_leaves_no_dead_end_at_the_second_factors(client, alice):
+    sign_in(client)
+    page = client.get("/accounts/2fa/")
+    assert "Activate an app" in words(page)
+    assert "Add a passkey" in words(page)
+    assert "cannot" not in words(page)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+STRANGE = re.compile(
+    r"\bemails?\b|contact us|two-factor|security keys?\b(?! that you plug in)|\blog ?in\b|username", re.I
+)
+OWN_PAGES = [
+    "password/change/",
+    "email/",
+    "logout/",
+    "2fa/",
+    "2fa/totp/activate/",
+    "2fa/webauthn/add/",
+    "2fa/webauthn/",
+]
+
+
+def test_account_pages_speak_the_site_s_words(client, newcomer):
+    pages = {address: client.get(f"/accounts/{address}") for address in ("login/", "password/reset/", "signup/")}
+    pages["sent"] = client.post("/accounts/password/reset/", {"email": "alice@example.org"}, follow=True)
+    pages["bad link"] = client.get("/accounts/password/reset/key/1-nothing/")
+    pages["bad confirmation"] = client.get("/accounts/confirm-email/nothing/")
+    sign_in(client)
+    pages["is it you"] = client.get("/accounts/reauthenticate/")
+    confirm_who_one_is(client, "totp/activate/")
+    pages |= {address: client.get(f"/accounts/{address}") for address in OWN_PAGES}
+    pages["sent a link"] = client.post("/accounts/email/", {"action_send": "", "email": newcomer.email}, follow=True)
+    for address, page in pages.items():
+        assert page.status_code == 200, address
+        assert not STRANGE.findall(words(page)), (address, STRANGE.findall(words(page)))
+        assert inline_code(page) == [], address
+
+
+def test_second_factor_pages_speak_the_site_s_words(client, alice, code_of):
+    url = sign_in(client).url
+    asked = client.get(url)
+    assert "Use a passkey" in words(asked)
+    client.post(url, {"code": code_of()})
+    for address in ("2fa/", "2fa/totp/deactivate/", "2fa/recovery-codes/generate/"):
+        page = client.get(f"/accounts/{address}", follow=True)
+        assert not STRANGE.findall(words(page)), (address, STRANGE.findall(words(page)))
+        assert inline_code(page) == []
+
+
+def test_e_mails_say_who_writes_and_greet_no_address(client, newcomer, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post("/accounts/password/reset/", {"email": "alice@example.org"})
+        client.post("/accounts/password/reset/", {"email": "nobody@example.org"})
+        sign_in(client)
+        client.post("/accounts/email/", {"action_send": "", "email": newcomer.email})
+    subjects = [message.subject for message in mail.outbox]
+    assert "[dpweb] A link to a new password" in subjects
+    assert "[dpweb] No account has this e-mail address" in subjects
+    assert "[dpweb] Confirm your e-mail address" in subjects
+    for message in mail.outbox:
+        assert "Hello from" not in message.body
+        assert "signup" not in message.body, "sign-up is closed"
+        assert not STRANGE.findall(re.sub(r"http\S+", "", message.subject + message.body))
+        assert message.body.endswith("dpweb at testserver")
+
+
+def test_who_asks_too_often_is_told_how_long_to_wait(client, alice):
+    answers = [client.post("/accounts/password/reset/", {"email": "alice@example.org"}) for _ in range(6)]
+    assert answers[-1].status_code == 429
+    assert "Wait a minute and try again." in words(answers[-1])
+    assert "releases/site.css" in body(answers[-1])
