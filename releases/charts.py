@@ -67,15 +67,11 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict
     day = "utcFormat(datum.value, '%-d %b %Y')"
     hours = f"[utcFormat(datum.value, '%H:%M'), {day}]"
     slots = _slots({name: places.get(name, 0) % _COLOURS for name in last})
-    dashes = {name: _DASHES[places.get(name, 0) // _COLOURS % len(_DASHES)] for name in last}
-    colour = {
-        "field": "budget",
-        "type": "nominal",
-        "title": None,
-        # Names that nobody has hold the places of the palette's other colours.
-        "scale": {"domain": slots},
-        "legend": {"values": list(last)},
-    }
+    dashes = [_DASHES[places.get(name, 0) // _COLOURS % len(_DASHES)] for name in slots]
+    shown = {"field": "budget", "type": "nominal", "title": None, "legend": {"values": list(last)}}
+    # Names that nobody has hold the places of the palette's other colours.
+    colour = {**shown, "scale": {"domain": slots}}
+    dash = {**shown, "scale": {"domain": slots, "range": dashes}}
     return {
         "$schema": _SCHEMA,
         "width": "container",
@@ -107,15 +103,7 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict
             {
                 "data": {"values": values + ends},
                 "mark": {"type": "line", "interpolate": "step-after"},
-                "encoding": {
-                    "color": colour,
-                    "strokeDash": {
-                        "field": "budget",
-                        "type": "nominal",
-                        "scale": {"domain": list(dashes), "range": list(dashes.values())},
-                        "legend": None,
-                    },
-                },
+                "encoding": {"color": colour, "strokeDash": dash},
             },
             {
                 "data": {"values": charges},

@@ -75,3 +75,10 @@ def test_no_stub_and_no_inexact_noise_stands_in_the_product(word):
         if path.match("smalldb/net.py") and word == "np.random.":
             continue  # the public candidates of smalldb-net: fixed by a public seed, and no noise
         assert word not in path.read_text(), path
+
+
+def test_no_comment_of_a_template_is_shown():
+    """A comment that goes on over the end of its line is text."""
+    for path in (ROOT / "templates").rglob("*.*"):
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            assert line.count("{#") == line.count("#}"), f"{path}:{number}"

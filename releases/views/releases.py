@@ -431,7 +431,12 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The fragment that a running release's page asks for until it is done."""
     release = get_release_for(request, release_id)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
-    context = {"release": release, "is_own": is_own, "time_left": _time_left(release) if is_own else ""}
+    context = {
+        "release": release,
+        "is_own": is_own,
+        "time_left": _time_left(release) if is_own else "",
+        "is_part": True,
+    }
     response = render(request, "releases/_status.html", context)
     if release.status.is_final:
         response["HX-Refresh"] = "true"
