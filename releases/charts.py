@@ -131,8 +131,15 @@ def _slots(wanted: dict[str, int]) -> list[str]:
     return slots
 
 
-def bound_curves(points: Sequence[BoundPoint], *, chosen: float, unit: str = "rows") -> dict[str, Any]:
-    """Bound against epsilon, one curve a mechanism, logarithmic axes, the chosen epsilon marked."""
+def bound_curves(
+    points: Sequence[BoundPoint], *, chosen: float, unit: str = "rows", titles: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Bound against epsilon, one curve a mechanism, logarithmic axes, the chosen epsilon marked.
+
+    Args:
+        titles: of all mechanisms there are, drawn or not, so that each keeps its colour in every comparison.
+    """
+    drawn = list(dict.fromkeys(each.mechanism for each in points))
     return {
         "$schema": _SCHEMA,
         "width": "container",
@@ -159,17 +166,20 @@ def bound_curves(points: Sequence[BoundPoint], *, chosen: float, unit: str = "ro
                         "type": "quantitative",
                         "scale": {"type": "log"},
                         "title": f"{unit} that any answer can be off by",
-                        # "~s" writes a tenth as 100m.
-                        "axis": {
-                            "format": "~s" if all(each.alpha >= 1 for each in points) else ",~g",
-                            "tickCount": 4,
-                        },
+                        # Twelve digits: with fewer, "~g" writes a million as 1e+6.
+                        "axis": {"format": ",.12~g", "values": _few_ticks([each.alpha for each in points])},
                     },
-                    "color": {"field": "mechanism", "type": "nominal", "title": None, "sort": None},
+                    "color": {
+                        "field": "mechanism",
+                        "type": "nominal",
+                        "title": None,
+                        "scale": {"domain": list(titles) or drawn},
+                        "legend": {"values": drawn},
+                    },
                     "tooltip": [
                         {"field": "mechanism", "type": "nominal"},
                         {"field": "epsilon", "type": "quantitative", "format": ".3~g"},
-                        {"field": "alpha", "type": "quantitative", "format": ",.0f", "title": "bound"},
+                        {"field": "alpha", "type": "quantitative", "format": ",.4~r", "title": "bound"},
                     ],
                 },
             },
@@ -283,6 +293,15 @@ def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[st
             ],
         },
     }
+
+
+def _few_ticks(values: Sequence[float]) -> list[float]:
+    """Powers of ten around the values; of values that lie close together, 2 and 5 times them as well."""
+    if not values:
+        return []
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    tens = [float(f"1e{power}") for power in range(low, high + 1)]
+    return tens if high - low > 2 else _ticks([tens[0], tens[-1]])
 
 
 def _ticks(values: Sequence[float]) -> list[float]:

@@ -13,8 +13,7 @@ from typing import Any
 import latex2mathml.converter
 from django.utils.safestring import SafeString, mark_safe
 
-from releases import charts, ledger, usefulness
-from releases.charts import BoundPoint
+from releases import ledger, usefulness
 from releases.engine import accountant, filters
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.errors import EngineError, Unpriceable
@@ -27,12 +26,14 @@ from releases.files import readable_size
 from releases.models import Budget
 from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text
 
-#: Where the curves are drawn, as shares of the chosen epsilon.
-_CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+#: No epsilon above it is proposed for an error.
+MOST_EPSILON = 50
 #: More releases than this that fit are not counted.
 _MOST_COUNTED = 1000
 #: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
-_BOUNDS_RANKS = "exponential-quantile"
+BOUNDS_RANKS = "exponential-quantile"
+#: Digits that a page shows of a number with many.
+_DIGITS = 6
 #: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
 LARGE_EPSILON = 5
 
@@ -54,8 +55,26 @@ class OptionField:
     problem: str = ""
 
 
-#: A bound of nothing has no place on a logarithmic axis. Of counts, less than half a row is nothing.
-_LEAST_DRAWN = 1e-9
+@dataclass(frozen=True, kw_only=True)
+class Leaves:
+    """What is left of a budget after a release.
+
+    Attributes:
+        amount: as epsilon of one more release without a delta.
+        more: how many more releases like it fit; at most 999.
+        runs_out: what keeps another from fitting.
+    """
+
+    amount: str
+    more: int
+    runs_out: str
+
+    @property
+    def more_text(self) -> str:
+        if self.more >= _MOST_COUNTED - 1:
+            return f"{_MOST_COUNTED - 1} or more like it fit"
+        fit = "fits" if self.more == 1 else "fit"
+        return f"about {self.more:,} more like it {fit}" if self.more else "no other like it fits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +90,8 @@ class ComparedPlan:
     advice: str = ""
     #: How many rows somebody guessed for all of the comparison.
     guess: int | None = None
+    #: What the budget would still hold after it; None where it does not fit.
+    leaves: Leaves | None = None
 
     @property
     def can_be_chosen(self) -> bool:
@@ -100,7 +121,8 @@ class ComparedPlan:
             return ""
         assumed = usefulness.assumed_rows(self.plan, None)
         if self.bound.proof is Proof.ASSUMED and assumed:
-            return f"proved if the table has about {assumed:,} rows"
+            least = "at least" if self.plan.options.get("expected_rows") else "about"
+            return f"proved if the table has {least} {assumed:,} rows"
         return self.bound.proof.value
 
     @property
@@ -130,6 +152,18 @@ class ComparedPlan:
         return f"of use from about {usefulness.useful_from(self.bound.alpha):,} rows"
 
     @property
+    def wants_rows(self) -> bool:
+        """Whether a guess at the rows would give a bound before the release, as of a mean."""
+        options = {option.name for option in self.mechanism.options}
+        return (
+            self.bound is None
+            and not self.plan.infeasible
+            and "expected_rows" in options
+            and self.rows is None
+            and bool(usefulness.is_mean(self.plan))
+        )
+
+    @property
     def margins(self) -> list[tuple[str, str]]:
         """The bound of each degree of importance, the most important last; empty where importance decides nothing."""
         widths = {} if self.bound is None else bounds_by_weight(self.plan, self.bound)
@@ -137,6 +171,11 @@ class ComparedPlan:
 
     @property
     def sentence(self) -> str:
+        if self.wants_rows:
+            return (
+                "How accurate it is depends on how many rows there are. Type about how many, beside epsilon, and it is "
+                "said here; the release proves its own bound."
+            )
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
         if self.is_unproved:
@@ -163,12 +202,36 @@ class ComparedPlan:
         return "" if self.price is None else cost_text(self.price)
 
     @property
+    def cost_in_full(self) -> str:
+        """Every form of the cost, rounded up; the receipt has all digits. Empty where it says no more than `cost`."""
+        said = "" if self.price is None else sensible(self.price.in_words())
+        return "" if said == self.cost else said
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The numbers of the run with as many digits as help somebody who chooses."""
+        return {name: sensible(value) for name, value in self.plan.parameters.items()}
+
+    @property
     def memory(self) -> str:
         return readable_size(self.plan.work.bytes)
 
     @property
     def seconds(self) -> str:
         return duration(self.plan.work.seconds)
+
+
+def sensible(text: str) -> str:
+    """A text in which decimals of more than six digits after the leading zeros are rounded up to six."""
+
+    def shorter(found: re.Match[str]) -> str:
+        exactly = Decimal(found[0])
+        places = max(0, _DIGITS - 1 - exactly.adjusted())
+        return (
+            found[0] if -int(exactly.as_tuple().exponent) <= places else decimal_text(Fraction(exactly), places=places)
+        )
+
+    return re.sub(r"(?<![\d.,])\d+\.\d+(?![\d.,]*\d)", shorter, text)
 
 
 def cost_text(price: accountant.Price, *, places: int = 6) -> str:
@@ -266,16 +329,25 @@ def compared(
         described = mechanism(plan.mechanism)
         if not described.can_answer(plan.workload):
             continue
-        price, refusal = None, ""
+        price, refusal, leaves = None, "", None
         if not plan.infeasible:
             try:
                 price = _price(plan)
                 refusal = "" if budget is None else _refusal(price, budget)
+                leaves = None if budget is None or refusal else leaves_after(budget, price)
             except Unpriceable as error:
                 refusal = str(error)
         fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
         rows.append(
-            ComparedPlan(plan=plan, mechanism=described, price=price, refusal=refusal, options=fields, guess=guess)
+            ComparedPlan(
+                plan=plan,
+                mechanism=described,
+                price=price,
+                refusal=refusal,
+                options=fields,
+                guess=guess,
+                leaves=leaves,
+            )
         )
     return sorted(
         rows,
@@ -291,8 +363,9 @@ def compared(
 
 def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
     """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, and what is expected to
-    do better. Bounds of other statistics are not all about the same thing, so none of them is called the best."""
-    counts = [row for row in rows if row.can_be_chosen and row.margin]
+    do better. Bounds of other statistics are not all about the same thing, so none of them is called the best; nor is
+    one that says next to nothing."""
+    counts = [row for row in rows if row.can_be_chosen and row.margin and not row.says_little]
     proved = [row for row in counts if not row.is_unproved]
     best = {}
     if proved:
@@ -306,12 +379,23 @@ def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
     return best
 
 
+def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
+    """That no bound of the comparison says anything, where that is so: what the closest one comes to."""
+    bounded = [
+        row for row in rows if not row.plan.infeasible and row.bound is not None and not row.mechanism.may_refuse
+    ]
+    if not bounded or not all(row.says_little for row in bounded):
+        return ""
+    closest = min(bounded, key=lambda row: _alpha(row.plan))
+    return f"{closest.margin} {closest.says_little}".strip()
+
+
 def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
     statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
     if isinstance(statistic, SecondMoments):
         return "units of the products"
-    if isinstance(statistic, (Sum, Mean)) or (isinstance(statistic, Quantile) and plan.mechanism != _BOUNDS_RANKS):
+    if isinstance(statistic, (Sum, Mean)) or (isinstance(statistic, Quantile) and plan.mechanism != BOUNDS_RANKS):
         return f"units of {', '.join(statistic.attributes)}"
     return "rows"
 
@@ -322,66 +406,12 @@ def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
     return [each for each, plan in described if not each.can_answer(plan.workload)]
 
 
-def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
-    """The curves of bound against epsilon around the chosen epsilon, for every plan with a bound."""
-    return [
-        BoundPoint(
-            mechanism=mechanism(plan.mechanism).title,
-            epsilon=float(epsilon),
-            alpha=max(alpha, _LEAST_DRAWN if isinstance(plan.workload, Inquiry) else 0.5),
-        )
-        for plan in plans
-        if not plan.infeasible and (plan.bound or plan.expectation) is not None
-        for epsilon, alpha in _curve(
-            plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, tuple(plan.options.items())
-        )
-    ]
-
-
-@lru_cache(maxsize=64)
-def _curve(
-    name: str, schema: Schema, workload: Question, budget: PrivacyBudget, beta: Fraction, options: tuple[Any, ...]
-) -> tuple[tuple[Fraction, float], ...]:
-    """Epsilon and bound along one mechanism's curve. A plan may take a while to optimise, and these are many."""
-    points = []
-    for step in _CURVE_STEPS:
-        epsilon = budget.epsilon * Fraction(step)
-        plan = _plan_at(name, schema, workload, budget, beta, dict(options), epsilon=epsilon)
-        if plan is not None and (bound := plan.bound or plan.expectation) is not None:
-            points.append((epsilon, bound.alpha))
-    return tuple(points)
-
-
-def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[dict[str, Any]]:
-    """For each unit of bounds: the curves as a table, and as a chart."""
-    drawn = []
-    for number, unit in enumerate(dict.fromkeys(row.unit for row in rows)):
-        points = bound_points([row.plan for row in rows if row.unit == unit])
-        if points:
-            drawn.append(
-                {
-                    "id": f"bounds-data-{number}" if number else "bounds-data",
-                    "unit": unit,
-                    **bound_table(points),
-                    "chart": charts.bound_curves(points, chosen=float(chosen), unit=unit),
-                }
-            )
-    return drawn
-
-
-def bound_table(points: Sequence[BoundPoint]) -> dict[str, Any]:
-    """The curves as a table: a row for every epsilon, a column for every mechanism."""
-    heads = list(dict.fromkeys(point.mechanism for point in points))
-    places = 0 if all(point.alpha >= 10 for point in points) else 1
-    found = {(point.epsilon, point.mechanism): f"{point.alpha:,.{places}f}" for point in points}
-    epsilons = sorted({point.epsilon for point in points})
-    rows = [(f"{epsilon:.3g}", [found.get((epsilon, head), "–") for head in heads]) for epsilon in epsilons]
-    return {"heads": heads, "rows": rows}
-
-
 def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
-    """The least epsilon, to three digits, at which the plan's proven bound is at most `error`; None if none is."""
-    low, high = Decimal("0.0001"), Decimal(50)
+    """The least epsilon, to three digits, at which the plan's bound is at most `error`; None if none is.
+
+    Where none is proved before the release it is the least at which as much is expected.
+    """
+    low, high = Decimal("0.0001"), Decimal(MOST_EPSILON)
     if (found := _alpha_at(plan, high)) is None or found > error:
         return None
     while high / low > Decimal("1.002"):
@@ -394,10 +424,10 @@ def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
 
 def at_epsilon(plan: Plan, epsilon: Fraction) -> Plan | None:
     """The same plan at another epsilon; None where that is no budget or cannot be run."""
-    return _plan_at(plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, plan.options, epsilon=epsilon)
+    return plan_at(plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, plan.options, epsilon=epsilon)
 
 
-def _plan_at(
+def plan_at(
     name: str,
     schema: Schema,
     workload: Question,
@@ -418,7 +448,18 @@ def _plan_at(
 
 
 def belief_after(prior: Fraction, epsilon: Fraction) -> str:
-    """The most a belief of `prior` can rise to: odds grow by e^epsilon at most."""
+    """The most a belief of `prior` can rise to: odds grow by e^epsilon at most.
+
+    That is so of (epsilon, 0)-DP whatever comes out. With a delta, each pair of neighbours has a release that says at
+    least as much as the real one and, with probability delta, gives away which of the two is the table; otherwise odds
+    grow by e^epsilon at most (Kairouz, Oh and Viswanath 2015: the real release is that one, processed further). So the
+    belief of whoever reads the real one, averaged over what comes out, exceeds q = `belief_after` by little:
+
+        E[(belief - q)+] = max over S of  p (1 - q) (P(S) - e^epsilon P'(S))  <=  p (1 - q) delta,
+
+    p the prior, P and P' the laws of the release, S where the belief is above q; e^epsilon = q (1 - p) / (p (1 - q)).
+    It is not so that belief exceeds q with probability at most delta: a small excess may be likelier.
+    """
     from mpmath import exp, mpf
 
     odds = (
@@ -472,10 +513,21 @@ def _what_runs_out(spent: filters.Totals, price: accountant.Price, caps: filters
     return "The budget’s epsilon runs out first."
 
 
+def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
+    """What a budget would hold after a release of this price; None where it does not fit."""
+    if not budget.is_granted:
+        return None
+    number, runs_out = releases_left(budget, price)
+    # The release itself is one of those that fit.
+    return Leaves(amount=left_after(budget, price), more=number - 1, runs_out=runs_out) if number else None
+
+
 def left_after(budget: Budget, price: accountant.Price) -> str:
     """What would be left of the budget after a release of this price, as epsilon of a release without a delta."""
     spent = budget.totals.plus(filters.amounts(price, policy=budget.caps.policy))
-    return f"epsilon {ledger.epsilon_text(filters.remaining(spent, budget.caps).pure_epsilon)}"
+    left = Fraction(filters.remaining(spent, budget.caps).pure_epsilon, 10**accountant.EPSILON_PLACES)
+    # Rounded down: what is shown must fit.
+    return f"epsilon {decimal_text(Fraction(left * 10**6 // 1, 10**6))}"
 
 
 def questions_text(workload: Question) -> str:
@@ -561,4 +613,4 @@ def _alpha(plan: Plan) -> float:
 
 def _alpha_at(plan: Plan, epsilon: Decimal) -> float | None:
     again = at_epsilon(plan, Fraction(epsilon))
-    return again.bound.alpha if again and again.bound else None
+    return None if again is None or (bound := again.bound or again.expectation) is None else bound.alpha

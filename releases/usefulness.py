@@ -12,10 +12,12 @@ from math import ceil, log10
 from typing import Any
 
 from releases.engine.errors import EngineError
+from releases.engine.histogram import MOST_DENSE_CELLS
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.privacy import PrivacyBudget
-from releases.engine.statistic import Mean, Quantile
+from releases.engine.smalldb.shapes import MOST_CELLS
+from releases.engine.statistic import STATISTIC_WORDS, Mean, Quantile
 from releases.engine.universe import Schema
 from releases.engine.workload import Inquiry, Workload, all_marginals
 from releases.receipt import rows_text
@@ -62,6 +64,41 @@ def says_little_of_range(plan: Plan, alpha: float) -> str:
         return ""
     much = "nothing" if alpha >= widest else "almost nothing"
     return f"the declared range is {widest:,g} wide: the answer would say {much}"
+
+
+def is_mean(plan: Plan) -> bool:
+    """Whether the answer is a mean: how far noise moves it depends on how many rows there are."""
+    return isinstance(plan.workload, Inquiry) and isinstance(plan.workload.statistic, Mean)
+
+
+def says_little_of_released(receipt: Mapping[str, Any]) -> str:
+    """The same of a published release of counts, held against the number of rows that it has itself released."""
+    bound, rows = receipt["bound"], round(receipt["total"]["estimate"])
+    queries = receipt["workload"]["queries"]
+    if (
+        bound["says"]
+        or bound["alpha"] < rows / 2
+        or any(word in query for query in queries for word in STATISTIC_WORDS)
+    ):
+        return ""
+    much = "nothing" if bound["alpha"] >= rows else "almost nothing"
+    within = rows_text(bound["alpha"])
+    return (
+        f"Its counts are within {within} of the truth, and there are about {max(rows, 0):,} rows: most intervals reach "
+        f"from 0, so the table says {much}."
+    )
+
+
+def universe_size(cells: int) -> str:
+    """What the size of a universe means for the mechanisms that hold cells; the declaration decides it, no row does."""
+    whole = (
+        f"hold all of it, and {'can' if cells <= MOST_DENSE_CELLS else 'cannot'}: at most {MOST_DENSE_CELLS:,} cells"
+    )
+    return (
+        f"Noise on the histogram, and live sessions, {whole}. Fitted tables hold the columns that are asked about "
+        f"together, up to as many cells; small databases the same, up to {MOST_CELLS:,}. Noise on each answer has no "
+        "such limit."
+    )
 
 
 def useful_from(alpha: float) -> int:

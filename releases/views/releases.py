@@ -11,21 +11,22 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from releases import files, learned, ledger, planning, services
+from releases import error_first, files, learned, ledger, planning, services
+from releases.curves import bound_curves as drawn_curves
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.engine.privacy import decimal_text, exact
+from releases.engine.privacy import exact
 from releases.mistakes import in_words, separators
-from releases.models import Release, ReleaseState
+from releases.models import Budget, Release, ReleaseState
 from releases.receipt import protects_text, rules_in_words
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
-from releases.usefulness import GUESSES, guessed_rows
+from releases.usefulness import GUESSES, guessed_rows, says_little_of_released
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,
@@ -176,7 +177,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         release.epsilon, release.delta = "1", planning.first_delta(release.dataset.budget)
     guess = guessed_rows(release.options or {})
     initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
-    form = CompareForm(request.POST or None, initial=initial, beta=release.beta)
+    form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
     typed: dict[str, dict[str, str]] = {}
     problems: dict[str, str] = {}
     if request.method == "POST":
@@ -195,7 +196,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     curves: dict[str, Any] = {}
     if "curves" in request.GET:
         # Many more plans than the comparison itself, so the page comes first and the curves after it.
-        curves = {"curves": planning.bound_curves(rows, chosen=epsilon), "worked_out": True}
+        curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
         if request.headers.get("HX-Request"):
             return render(request, "releases/_curves.html", curves)
     best = planning.best_choices(rows)
@@ -203,6 +204,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
         "best": best,
+        "says_little_at_all": planning.says_little_at_all(rows),
         "shown": _numbers_shown(release),
         "others": planning.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
@@ -213,9 +215,17 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
         **frame("compare", release.dataset, release),
-        **_error_first(request, rows),
+        **_error_first(request, rows, release.dataset.budget),
     }
     return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _posted_choice(request: HttpRequest) -> QueryDict:
+    """What the comparison's form was sent with. An epsilon worked out for an error takes the place of the typed one."""
+    posted = request.POST.copy()
+    if taken := posted.get("take", ""):
+        posted["epsilon"] = taken
+    return posted
 
 
 def _choose(
@@ -281,8 +291,8 @@ def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
     return problems
 
 
-def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dict[str, Any]:
-    """How much epsilon an error of at most so much would take, for every mechanism with a proven bound."""
+def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan], budget: Budget | None) -> dict[str, Any]:
+    """How much epsilon an error of at most so much would take, for every mechanism, or why that cannot be said."""
     wanted = request.GET.get("error", "").strip()
     if not wanted:
         return {"wanted": ""}
@@ -294,13 +304,7 @@ def _error_first(request: HttpRequest, rows: list[planning.ComparedPlan]) -> dic
         return {"wanted": wanted, "wanted_problem": said}
     if not 0 < error < 10**15:
         return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
-    needed = []
-    for row in rows:
-        if row.plan.bound is not None and not row.plan.infeasible:
-            least = planning.least_epsilon(row.plan, error=float(error))
-            epsilon = None if least is None else decimal_text(least, places=8)
-            needed.append({"title": row.mechanism.title, "unit": row.unit, "epsilon": epsilon})
-    return {"wanted": wanted, "needed": needed}
+    return {"wanted": wanted, "needed": error_first.needed_for(rows, budget, error=float(error))}
 
 
 def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -341,11 +345,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             problem = "The form is out of date. Read it once more and confirm again."
         else:
             return redirect("release_detail", release_id=release.pk)
-    budget = release.dataset.budget
     epsilon = exact(release.epsilon, field="epsilon")
-    left, runs_out = (
-        planning.releases_left(budget, row.price) if budget and budget.is_granted and row.price else (0, "")
-    )
     context = {
         "form": form,
         "plan": plan,
@@ -356,9 +356,6 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "key": uuid.uuid4(),
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
-        # This release is one of those that fit.
-        "left_after": left - 1 if left else None,
-        "runs_out": runs_out if left else "",
         "rules": rules_in_words(plan.schema.universe),
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
@@ -414,6 +411,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             context["citation"] = citation(request, release)
             context["learned"] = learned.learned_by(release) if is_own else None
         context["protects"] = protects_text(release.result["receipt"])
+        context["says_little"] = says_little_of_released(release.result["receipt"])
     context |= certification(request, release, is_own=is_own)
     return render(request, "releases/release_detail.html", context)
 

@@ -180,7 +180,7 @@ def _parameters(
     return {
         "tables measured": f"{len(tables):,}",
         "noise": "discrete Laplace" if allowance.is_pure else "discrete Gaussian",
-        "standard deviations": f"{deviations[0]:,.1f} to {deviations[-1]:,.1f}",
+        "standard deviations": " to ".join(dict.fromkeys(f"{each:,.1f}" for each in (deviations[0], deviations[-1]))),
         "cells fitted": f"{sum(part.universe.size for part in parts):,}",
         "budget": allowance.in_words(),
         "deviation of the measured largest error": f"{sqrt(certificate.noise.variance):,.1f}",

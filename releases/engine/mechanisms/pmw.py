@@ -185,7 +185,7 @@ def _parameters(
     parts: Sequence[Part], rounds: Rounds, allowance: Allowance, certificate: Certificate, candidates: int
 ) -> dict[str, str]:
     return {
-        "rounds": f"{rounds.number:,} of {candidates:,} tables",
+        "rounds": _rounds_in_words(rounds.number, candidates),
         "tables left to the fit": (
             f"{candidates - rounds.number:,}, which may be further off than is expected of the others"
             if rounds.number < candidates
@@ -199,6 +199,12 @@ def _parameters(
         "budget": allowance.in_words(),
         "deviation of the measured largest error": f"{sqrt(certificate.noise.variance):,.1f}",
     }
+
+
+def _rounds_in_words(rounds: int, tables: int) -> str:
+    if rounds == tables:
+        return "1, for the one table" if tables == 1 else f"{rounds:,}, one for every table"
+    return f"{rounds:,} of {tables:,} tables"
 
 
 def _proved(request: Request) -> str:

@@ -284,7 +284,8 @@ def _bound_of_answer(request: Request, attribute: Attribute, proposal: Proposal)
         proof=Proof.BEFORE,
         formula=_FORMULA,
         source="Dwork and Roth (2014), Theorem 3.8, with the exact quantile",
-        says=f"either no answer is given, or one within {_shown(width, attribute)} of {_what(request, proposal)}.",
+        says=f"either no answer is given, or one within {_shown(width, attribute)}, in units of {attribute.name}, of "
+        f"{_what(request, proposal)}.",
     )
 
 
@@ -312,10 +313,10 @@ def _facts(request: Request, attribute: Attribute, proposal: Proposal) -> dict[s
 
 
 def _shown(units: Fraction, attribute: Attribute) -> str:
-    """A length in the column's units, rounded up to five digits or to its last place."""
+    """A length in the column's units, rounded up to four digits or to its last place."""
     length = units / 10**attribute.decimals
     places = attribute.decimals
-    while length * 10**places < 10**4 and (length * 10**places).denominator != 1:
+    while length * 10**places < 10**3 and (length * 10**places).denominator != 1:
         places += 1
     return decimal_text(length, places=places)
 

@@ -121,10 +121,11 @@ class SmallDBNet(Mechanism):
 
     def _parameters(self, request: Request, count: int, split: Split) -> dict[str, str]:
         unit = request.schema.unit.max_rows
+        confidence = decimal_text(100 * (1 - request.beta), places=4)
         beyond = 2 * unit / float(split.choice) * (log(count) - log(float(request.beta)))
         return {
             "candidates": f"{count:,} of {request.options['size']:,} rows, seed {request.options['seed']}",
-            "beyond the best candidate": f"at most {beyond:,.1f} counts, with probability 1 - beta",
+            "beyond the best candidate": f"at most {beyond:,.1f} counts, with probability {confidence}%",
             "sensitivity": f"{unit} (of the largest error, in counts)",
             "epsilon of the choice": decimal_text(split.choice),
             "epsilon of the measured error": decimal_text(split.measure),
