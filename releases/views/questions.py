@@ -67,7 +67,7 @@ def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | No
     elif action == "marginals":
         queries.append(with_importance(_marginals(posted), posted))
     elif action == "prefix":
-        queries.append(with_importance({"prefix": posted.get("prefix", "")}, posted))
+        queries.append(with_importance({"prefix": _prefix(release.dataset.universe, posted)}, posted))
     elif action == "count":
         assert release.dataset.universe is not None
         queries.append(with_importance({"count": predicate(release.dataset.universe, posted)}, posted))
@@ -245,6 +245,9 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "chosen_columns": posted.getlist("columns"),
         "typed_columns": posted.get("typed_columns", ""),
         "chosen_prefix": posted.get("prefix", ""),
+        "is_in_order": bool(posted.get("in_order")),
+        "has_numbers": any(each.is_numeric for each in universe.attributes),
+        "has_categories": any(not each.is_numeric for each in universe.attributes),
         "is_ticked": ticked,
         "kinds": [(COUNTS, "Tables and counts"), *((name, form.title) for name, form in STATISTIC_FORMS.items())],
         "is_statistic": isinstance(workload, Inquiry),
@@ -335,6 +338,19 @@ def _marginals(posted: QueryDict) -> dict[str, Any]:
     if chosen := posted.getlist("columns") or typed:
         query["columns"] = chosen
     return query
+
+
+def _prefix(universe: Universe | None, posted: QueryDict) -> str:
+    """The column of running totals. "At or below" has a meaning for categories only where they are in order.
+
+    Raises:
+        InvalidInput: nobody has said that they are.
+    """
+    name = posted.get("prefix", "")
+    is_unordered = universe is not None and name in universe.names and not universe[name].is_numeric
+    if is_unordered and not posted.get("in_order"):
+        raise InvalidInput("prefix", name, "has categories; say that they are declared in order, or ask for a table")
+    return name
 
 
 def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:

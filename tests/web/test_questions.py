@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.urls import reverse
@@ -77,6 +78,22 @@ def test_tables_of_chosen_columns_can_be_asked_for(ask, blank):
 def test_running_totals_can_be_asked_for(ask, blank):
     ask(action="prefix", prefix="age")
     assert queries(blank) == [{"prefix": "age"}]
+
+
+def test_running_totals_are_offered_of_numbers_and_categories_only_where_their_order_is_confirmed(
+    ask, blank, as_, alice
+):
+    page = body(as_(alice).get(reverse("questions", args=[blank.pk])))
+    first, second = re.findall(r'<select id="prefix[^"]*" name="prefix".*?</select>', page)
+    assert re.findall(r"<option[^>]*>([^<]+)<", first) == ["age"]
+    assert re.findall(r"<option[^>]*>([^<]+)<", second) == ["choose a column", "sex"]
+    assert "selected" not in second
+    refused = ask(action="prefix", prefix="sex")
+    assert refused.status_code == 400
+    assert "has categories; say that they are declared in order" in words(refused)
+    assert queries(blank) is None
+    ask(action="prefix", prefix="sex", in_order="1")
+    assert queries(blank) == [{"prefix": "sex"}]
 
 
 def test_a_single_count_can_be_asked_for(ask, blank):
