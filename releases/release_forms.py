@@ -134,7 +134,10 @@ class CertificateForm(ChoiceForm):
     def __init__(self, *args: Any, possible: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["what"].choices = [(each, self.LABELS[each]) for each in possible]  # type: ignore[attr-defined]
-        self.fields["epsilon"].help_text = "One number needs little: a twentieth of what the release spent is proposed."
+        self.fields["epsilon"].help_text = (
+            "Proposed: a twentieth of what the release spent, or more where its noise would add more than half of what "
+            "the release says of its own answers."
+        )
         self.fields["beta"].help_text = "How surely the true largest error is at most the number published."
 
     @property

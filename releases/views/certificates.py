@@ -6,8 +6,10 @@ What pages say of certificates is made from plans and from published results alo
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor, inf, log10
 from typing import Any
 from urllib.parse import urlencode
 
@@ -96,8 +98,38 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 def usual_epsilon(of: Release) -> str:
-    """What is proposed to begin with: a twentieth of what the release itself spent."""
-    return decimal_text(exact(of.epsilon, field="epsilon") * USUAL_SHARE, places=6)
+    """What is proposed to begin with: a twentieth of what the release itself spent, or the least with which the noise
+    adds at most half of what the release says of its answers; never more than the release spent."""
+    spent = exact(of.epsilon, field="epsilon")
+    proposed = spent * USUAL_SHARE
+    assert of.result is not None
+    half = of.result["receipt"]["bound"]["alpha"] / 2
+    try:
+        plan = services.plan_certificate(of=of, epsilon=decimal_text(proposed, places=12))
+    except (InvalidInput, services.Refusal):
+        return decimal_text(proposed, places=6)
+    if _added(plan) > half:
+        # Noise on one number is in inverse proportion to epsilon but for rounding: two digits are near enough.
+        proposed = next((each for each in _steps(proposed, spent) if _added_at(plan, each) <= half), spent)
+    return decimal_text(min(proposed, spent), places=6)
+
+
+def _steps(low: Fraction, high: Fraction) -> Iterator[Fraction]:
+    """Numbers of two digits between the two, ascending."""
+    unit = Fraction(10) ** (floor(log10(low)) - 1)
+    while (place := -(-low // unit) * unit) < high:
+        yield place
+        low = place + unit
+        if low >= 100 * unit:
+            unit *= 10
+
+
+def _added(plan: Plan | None) -> float:
+    return inf if plan is None or plan.expectation is None else plan.expectation.alpha
+
+
+def _added_at(plan: Plan, epsilon: Fraction) -> float:
+    return _added(planning.at_epsilon(plan, epsilon))
 
 
 def address_of_certificate(draft: Release) -> str:
@@ -126,6 +158,7 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
             "own_margin": _own_margin(plan, of),
+            "is_on_answers": _is_on_answers(plan),
             "larger": [
                 {"epsilon": decimal_text(again.budget.epsilon, places=8), "adds": rows_text(again.expectation.alpha)}
                 for factor in _LARGER
@@ -136,12 +169,15 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
 
 
 def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:
-    """What the release has proved of its answers, where these alone are measured and the noise may add as much."""
+    """What the release has proved of its answers, where the noise may add as much."""
     assert of.result is not None
     own, added = of.result["receipt"]["bound"], plan.expectation
-    is_on_answers = [each.what for each in plan.statistic.released] == [RELEASED_ANSWERS]
     is_weaker = added is not None and added.alpha >= own["alpha"] and Proof(own["proof"]).is_proved
-    return rows_text(own["alpha"]) if is_on_answers and is_weaker else ""
+    return rows_text(own["alpha"]) if is_weaker else ""
+
+
+def _is_on_answers(plan: MeasuredErrorPlan) -> bool:
+    return [each.what for each in plan.statistic.released] == [RELEASED_ANSWERS]
 
 
 def _begun(of: Release) -> QuerySet[Release]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import uuid
+from fractions import Fraction
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -17,10 +18,12 @@ from releases import files, ledger, planning, services
 from releases.engine import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.privacy import decimal_text
 from releases.engine.universe import Schema
 from releases.engine.workload import read_question
 from releases.models import Budget, LedgerEntry, Organisation, Release, ReleaseState
 from releases.services import certificates
+from releases.views.certificates import usual_epsilon
 from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, inline_code, words
 from tests.web.test_api import Program
@@ -67,7 +70,7 @@ def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(p
     browser = as_(alice)
     shown = browser.get(page_of(published, "release_detail"))
     assert 'action="' + page_of(published) in body(shown)
-    assert field_value(shown, "epsilon") == "0.05"  # a twentieth of what the release spent
+    assert field_value(shown, "epsilon") == "0.51"  # noise of 8 rows, where the answers are within 17
     plan = browser.get(page_of(published), {"epsilon": "0.1"})
     assert plan.status_code == 200
     assert inline_code(plan) == []
@@ -92,14 +95,32 @@ def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(p
     assert "It certifies Release 1" in words(browser.get(done.url))
 
 
+def test_the_noise_of_what_is_proposed_adds_at_most_half_of_what_the_release_says(published, as_, alice):
+    proposed = usual_epsilon(published)
+    half = published.result["receipt"]["bound"]["alpha"] / 2
+    assert services.plan_certificate(of=published, epsilon=proposed).expectation.alpha <= half
+    less = decimal_text(Fraction(proposed) - Fraction(1, 50))
+    assert services.plan_certificate(of=published, epsilon=less).expectation.alpha > half
+    assert "of little use" not in words(as_(alice).get(page_of(published)))
+
+
+def test_a_twentieth_is_proposed_where_that_is_enough_and_never_more_than_the_release_spent(published):
+    published.result["receipt"]["bound"]["alpha"] = 10_000.0
+    assert usual_epsilon(published) == "0.05"
+    published.result["receipt"]["bound"]["alpha"] = 0.5
+    assert usual_epsilon(published) == published.epsilon == "1"
+
+
 def test_where_the_release_has_proved_as_much_the_page_says_that_it_is_of_little_use(published, as_, alice):
     def said(**asked):
         return words(as_(alice).get(page_of(published), {**ASKED, **asked}))
 
     hint = "This is of little use. The release says already that its answers are within 17 rows"
     assert hint in said(what="released answers")
-    assert hint not in said(what="synthetic rows")
-    assert hint not in said(what="both")
+    for what in ("synthetic rows", "both"):
+        assert hint in said(what=what)
+        assert "However close the synthetic rows are" in said(what=what)
+        assert hint not in said(what=what, epsilon="0.9")
     assert hint not in said(what="released answers", epsilon="0.9")
 
 
