@@ -37,7 +37,7 @@ class StepPoint:
 
 
 #: Colours of the charts' palette, and dashes for the budgets beyond it.
-_COLOURS = 8
+_COLOURS = 10
 _DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 #: Over more days than this a time of day says nothing.
 _DAYS_WITH_HOURS = 4

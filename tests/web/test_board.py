@@ -219,7 +219,7 @@ def test_the_time_axis_names_its_dates_and_the_site_s_zone(dataset, spend, as_, 
 def test_a_budget_keeps_its_colour_under_every_filter(two, as_, sofia):
     def colours(**filters):
         scale = drawn_on(as_(sofia).get("/review/budgets/", filters))["encoding"]["color"]["scale"]
-        return {name: number % 8 for number, name in enumerate(scale["domain"]) if name in ("Survey", "Census")}
+        return {name: number % 10 for number, name in enumerate(scale["domain"]) if name in ("Survey", "Census")}
 
     both = colours()
     assert len(set(both.values())) == 2
