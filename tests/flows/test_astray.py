@@ -322,7 +322,7 @@ def test_a_reviewer_needs_no_javascript(visitor, make, installation):
     page.get_by_label("Epsilon").first.fill("4")
     sofia.press("Grant")
     sofia.heading("Requests to decide")
-    sofia.reads("The request is approved.")
+    sofia.reads("The request was approved.")
     page.goto("/")
     expect(page.get_by_text("To review: a budget of epsilon 5 for Plain review")).to_have_count(0)
 
