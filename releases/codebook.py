@@ -246,8 +246,9 @@ def doubts(universe: Universe) -> list[str]:
             found.append(
                 f"{attribute.name}: “{joined[0]}” is one category. Several stand one a line, or between commas."
             )
-        elif len(attribute.categories) == 1:
-            only, other = attribute.categories[0], attribute.outside
-            becomes = "is left out of every count" if other == DROP else f"counts as {other}"
-            found.append(f"{attribute.name} has one category, “{only}”: a row with any other value {becomes}.")
+        elif len(attribute.categories) == 1 and attribute.outside == DROP:
+            only = attribute.categories[0]
+            found.append(
+                f"{attribute.name} has one category, “{only}”: a row with any other value is left out of every count."
+            )
     return found

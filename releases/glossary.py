@@ -66,6 +66,12 @@ WORDS = (
         "grants it, and every charge is taken off it.",
     ),
     Word(
+        name="room for one more release",
+        meaning="The largest epsilon that one more release without a delta could have. Unless the rule is pure, costs "
+        "add up more finely than plain numbers do: what fits is not what was granted less the epsilons spent, it can "
+        "be more or less, and it shrinks by less than the next release costs, or by more.",
+    ),
+    Word(
         name="ledger",
         meaning="The list of every budget granted and every charge. Lines are added to it and never changed.",
     ),

@@ -525,9 +525,12 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
 def left_after(budget: Budget, price: accountant.Price) -> str:
     """What would be left of the budget after a release of this price, as epsilon of a release without a delta."""
     spent = budget.totals.plus(filters.amounts(price, policy=budget.caps.policy))
-    left = Fraction(filters.remaining(spent, budget.caps).pure_epsilon, 10**accountant.EPSILON_PLACES)
-    # Rounded down: what is shown must fit.
-    return f"epsilon {decimal_text(Fraction(left * 10**6 // 1, 10**6))}"
+    return f"epsilon {room_text(filters.remaining(spent, budget.caps).pure_epsilon)}"
+
+
+def room_text(units: int) -> str:
+    """An epsilon that is left, in six decimals; rounded down, for what is shown must fit."""
+    return decimal_text(Fraction(units * 10**6 // 10**accountant.EPSILON_PLACES, 10**6))
 
 
 def questions_text(workload: Question) -> str:

@@ -88,8 +88,8 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
     parts = {
         "Accuracy": [
             bound["sentence"],
-            f"This bound is {bound['proof']}. {of_answers}The truth it speaks of is the table after the rules below; "
-            f"what they changed is not in it.",
+            f"This bound is {bound['proof']}. {of_answers}It speaks of the rows that were counted: rows that "
+            f"the rules below left out are not in the true counts that it means, however many they are.",
         ],
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],

@@ -21,7 +21,7 @@ from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_t
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Attribute, Universe
-from releases.engine.workload import Inquiry, Workload
+from releases.engine.workload import Inquiry, Question, Workload
 from releases.learned import origins
 from releases.models import Release
 
@@ -52,7 +52,11 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
-        "rules_in_words": [*rules_in_words(plan.schema.universe), *fuller_bins(plan.schema.universe.attributes)],
+        "rules_in_words": [
+            *rules_in_words(plan.schema.universe),
+            *unasked_rule(plan.schema.universe, plan.workload),
+            *fuller_bins(plan.schema.universe.attributes),
+        ],
         **learned,
         "workload": plan.workload.to_json(),
         "answers": answers_of(plan, result),
@@ -185,6 +189,19 @@ def rules_in_words(universe: Universe) -> list[str]:
         )
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     return rules
+
+
+def unasked_rule(universe: Universe, question: Question) -> list[str]:
+    """That columns leave rows out which nobody asked about, as a sentence; none where there is no such column."""
+    families = question.families if isinstance(question, Workload) else (question.statistic,)
+    asked = {name for family in families for name in family.attributes}
+    names = [each.name for each in universe.attributes if each.may_drop and each.name not in asked]
+    if not names:
+        return []
+    return [
+        f"Columns that are not asked about leave rows out of every count as well: {', '.join(names)}. To "
+        f"count those rows, declare such a column with a category that takes the rest, or do not declare it."
+    ]
 
 
 def fuller_bins(attributes: Iterable[Attribute]) -> list[str]:

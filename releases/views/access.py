@@ -13,7 +13,17 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils.functional import SimpleLazyObject
 
-from releases.models import Dataset, Organisation, Person, Release, ReleaseState, Session, Survey
+from releases.models import (
+    AuditAction,
+    AuditEvent,
+    Dataset,
+    Organisation,
+    Person,
+    Release,
+    ReleaseState,
+    Session,
+    Survey,
+)
 
 View = Callable[..., HttpResponseBase]
 
@@ -36,6 +46,13 @@ def get_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
         Release.objects.visible_to(request.user).select_related("dataset__budget", "dataset__owner", "submitted_by"),
         pk=release_id,
     )
+
+
+def withdrawn_release(release_id: uuid.UUID) -> Release | None:
+    """A release that was public and was withdrawn since; whoever has cited it may learn that, and no more."""
+    release = Release.objects.filter(pk=release_id, state=ReleaseState.WITHDRAWN).first()
+    was_public = AuditEvent.objects.filter(action=AuditAction.MAKE_PUBLIC, object_id=str(release_id))
+    return release if release is not None and was_public.exists() else None
 
 
 def get_own_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from math import comb
 from typing import Any
 
@@ -15,7 +16,7 @@ from releases import planning
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.statistic import STATISTIC_WORDS
-from releases.engine.universe import Attribute, Universe, plain
+from releases.engine.universe import Attribute, AttributeKind, Universe, plain
 from releases.engine.workload import (
     MOST_FAMILIES,
     WORKLOAD_VERSION,
@@ -360,6 +361,7 @@ def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:
         name = attribute.name
         if attribute.is_numeric:
             limits = {end: posted.get(f"{end}.{name}", "").strip() for end in ("from", "to")}
+            limits["to"] = _edge_above(attribute, limits["to"])
             if any(limits.values()):
                 conditions[name] = {end: value for end, value in limits.items() if value}
         elif chosen := posted.getlist(f"in.{name}"):
@@ -367,6 +369,16 @@ def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:
     if not conditions:
         raise InvalidInput("count", "no condition", "must restrict at least one column")
     return conditions
+
+
+def _edge_above(attribute: Attribute, typed: str) -> str:
+    """What was typed as the end of a range of whole numbers. The last number of a bin, as its label says it, stands for
+    the edge behind it; not of the last bin, which holds its upper edge too."""
+    if attribute.kind is not AttributeKind.INTEGER or not typed.removeprefix("-").isdecimal() or len(typed) > 20:
+        return typed
+    behind = Decimal(typed) + 1
+    is_last_of_bin = Decimal(typed) not in attribute.edges and behind in attribute.edges[1:-1]
+    return plain(behind) if is_last_of_bin else typed
 
 
 def column_field(attribute: Attribute, posted: QueryDict) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import exact
 from releases.mistakes import in_words, separators
 from releases.models import Budget, Release, ReleaseState
-from releases.receipt import protects_text, rules_in_words
+from releases.receipt import protects_text, rules_in_words, unasked_rule
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows, says_little_of_released
 from releases.views.access import (
@@ -32,6 +32,7 @@ from releases.views.access import (
     get_own_release_for,
     get_release_for,
     signed_in,
+    withdrawn_release,
 )
 from releases.views.certificates import (
     address_of_certificate,
@@ -356,7 +357,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "key": uuid.uuid4(),
         "beliefs": planning.belief_table(epsilon),
         "is_large": epsilon >= planning.LARGE_EPSILON,
-        "rules": rules_in_words(plan.schema.universe),
+        "rules": [*rules_in_words(plan.schema.universe), *unasked_rule(plan.schema.universe, plan.workload)],
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),
@@ -385,7 +386,12 @@ def _fingerprint(plan: Plan) -> str:
 @login_not_required
 def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Result: progress while it runs, then answers, chart, receipt and downloads."""
-    release = get_release_for(request, release_id)
+    try:
+        release = get_release_for(request, release_id)
+    except Http404:
+        if (withdrawn := withdrawn_release(release_id)) is None:
+            raise
+        return render(request, "releases/withdrawn.html", {"release": withdrawn}, status=410)
     if release.status is ReleaseState.DRAFT:
         to_confirm = release.is_session or release.certifies_id or release.is_approved_draft
         return redirect("confirm" if to_confirm else "questions", release_id=release.pk)

@@ -26,7 +26,7 @@ from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
 from releases.planning import questions_text
 from releases.readme import FILES, description_of
-from releases.receipt import fuller_bins, rows_text, rules_in_words
+from releases.receipt import fuller_bins, rows_text, rules_in_words, unasked_rule
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -101,7 +101,7 @@ def result_context(
     sizes = _sizes(folder, result, universe)
     return {
         "receipt": receipt,
-        "rules": rules_in_words(universe),
+        "rules": [*rules_in_words(universe), *unasked_rule(universe, workload)],
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from releases import ledger, planning
 from releases.engine.errors import InvalidInput
+from releases.engine.filters import Policy
 from releases.engine.workload import Question, read_question
 from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.receipt import neighbours_text
@@ -50,7 +51,10 @@ def budget_text(budget: Budget) -> str:
     left = ledger.remaining(budget)
     frozen = "; frozen by a reviewer" if budget.is_frozen else ""
     frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
-    return f"epsilon {budget.epsilon}{delta} in all; epsilon {ledger.epsilon_text(left.pure_epsilon)} left{frozen}"
+    room = planning.room_text(left.pure_epsilon)
+    is_plain = budget.caps.policy is Policy.PURE
+    what = f"epsilon {room} left" if is_plain else f"room for one more release of epsilon {room}"
+    return f"epsilon {budget.epsilon}{delta} in all; {what}{frozen}"
 
 
 def workload_of(release: Release) -> Question | None:

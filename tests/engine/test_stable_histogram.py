@@ -287,7 +287,7 @@ def test_the_bound_is_said_of_any_one_value():
         "the table. Left out are texts that are not printable or longer than 200 characters and, of more than 10,000 "
         "values, the last in order."
     )
-    assert plan_of().parameters["rows a value needs, about"] == "15"
+    assert plan_of().parameters["noisy count that a value needs"] == "15"
 
 
 # What is asked

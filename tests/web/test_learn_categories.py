@@ -324,7 +324,7 @@ def test_a_release_that_finds_nothing_says_so_and_offers_nothing(learn, survey, 
     assert "Use these categories" not in words(shown)
     assert (files.folder_of(release) / "answers.csv").read_text() == '"query","of","answer"\n'
     answers = as_(alice).get(reverse("answers", args=[release.pk]))
-    assert json.loads(body(answers)) == {"answers": []}
+    assert json.loads(body(answers))["answers"] == []
     assert as_(alice).get(reverse("receipt", args=[release.pk])).status_code == 200
     assert columns_page(as_(alice), survey, release).status_code == 404
     assert "that nothing was found" in words(as_(alice).get(reverse("visibility", args=[release.pk])))

@@ -96,6 +96,18 @@ def test_running_totals_are_offered_of_numbers_and_categories_only_where_their_o
     assert queries(blank) == [{"prefix": "sex"}]
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("34", 35), ("35", 35), ("65", 65)])
+def test_a_range_of_whole_numbers_may_end_with_the_last_number_of_a_bin(ask, blank, typed, meant):
+    ask(**{"action": "count", "from.age": "25", "to.age": typed})
+    assert queries(blank) == [{"count": {"age": {"from": 25, "to": meant}}}]
+
+
+def test_the_last_bin_holds_its_edge_so_one_below_it_stands_for_nothing(ask, blank):
+    response = ask(**{"action": "count", "from.age": "25", "to.age": "64"})
+    assert "'64' must be a declared edge" in words(response)
+    assert queries(blank) is None
+
+
 def test_a_single_count_can_be_asked_for(ask, blank):
     ask(action="count", **{"from.age": "25", "to.age": "45", "in.sex": ["male"]})
     assert queries(blank) == [{"count": {"age": {"from": 25, "to": 45}, "sex": ["male"]}}]

@@ -40,7 +40,7 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
     shown = words(as_(alice).get(detail(published)))
     for rule in rules_in_words(published.dataset.universe):
         assert rule in shown
-    confirmed = "What became of values that were not declared"
+    confirmed = "What becomes of values that were not declared"
     assert confirmed in shown
 
 
@@ -56,6 +56,23 @@ def test_rules_are_told_for_every_kind_of_column():
     assert rules[1].startswith("A row whose height is missing or outside the declared range is left out")
     assert rules[2].startswith("A number of age beyond the declared range counts in the first or the last bin")
     assert rules[3] == "Any other value of town counts as other."
+
+
+def test_a_column_that_nobody_asked_about_is_said_to_leave_rows_out(make_dataset, make_draft, as_, alice):
+    """Its rule holds for every count: a boss with the table would otherwise find other numbers in it."""
+    release = make_draft(make_dataset())
+    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    rule = "Columns that are not asked about leave rows out of every count as well: age."
+    assert rule in words(as_(alice).get(reverse("confirm", args=[release.pk])))
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    release.refresh_from_db()
+    assert rule in words(as_(alice).get(detail(release)))
+    assert any(each.startswith(rule) for each in release.result["receipt"]["rules_in_words"])
+
+
+def test_where_every_column_is_asked_about_none_is_said_to_leave_rows_out_unasked(published, as_, alice):
+    assert "Columns that are not asked about" not in words(as_(alice).get(detail(published)))
 
 
 def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):

@@ -83,11 +83,26 @@ def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, a
     spent = Budget.objects.get().spent_epsilon
     page = post(as_(alice), "withdraw", public)
     assert "Withdrawn. The budget stays spent: what was learned cannot be unlearned." in words(page)
-    assert readable(as_(None), public) == {404}
+    assert readable(as_(None), public) == {404, 410}
     assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 404
     assert Budget.objects.get().spent_epsilon == spent > 0
     assert as_(alice).get(reverse("release_detail", args=[public.pk])).status_code == 200
     assert "Only a published release can be withdrawn." in words(post(as_(alice), "withdraw", public))
+
+
+def test_whoever_cites_a_withdrawn_release_learns_when_it_was_withdrawn_and_no_number(public, as_, charlie):
+    services.withdraw_release(release=public)
+    for client in (as_(None), as_(charlie)):
+        response = client.get(reverse("release_detail", args=[public.pk]))
+        assert response.status_code == 410
+        assert "This release was public and was withdrawn on" in words(response)
+        assert "at least" not in words(response)
+
+
+def test_a_withdrawn_release_that_was_never_public_is_not_there_for_others(published, as_, charlie):
+    services.withdraw_release(release=published)
+    for client in (as_(None), as_(charlie)):
+        assert client.get(reverse("release_detail", args=[published.pk])).status_code == 404
 
 
 def test_a_queued_release_can_be_cancelled_and_its_charge_comes_back(queued, as_, alice):

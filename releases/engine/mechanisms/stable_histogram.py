@@ -108,7 +108,7 @@ class StableHistogram(Mechanism):
             threshold=threshold,
             events=(ApproximateEvent(epsilon=request.budget.epsilon, delta=request.budget.delta),),
             parameters={
-                "rows a value needs, about": f"{threshold:,}",
+                "noisy count that a value needs": f"{threshold:,}",
                 "noise scale": decimal_text(scale),
                 "values given out, at most": f"{MOST_VALUES:,}",
                 "longest value": f"{LONGEST_VALUE} characters",
