@@ -337,6 +337,7 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     context = {
         "form": form,
         "population": population if others.exists() else None,
+        "alike": others.filter(columns=dataset.columns).order_by("created_at")[:5],
         "is_fixed": is_fixed,
         "fixed": protection_text(budget) if is_fixed and budget else "",
         "is_shared": budget is not None and budget.datasets.count() > 1,

@@ -90,3 +90,11 @@ def test_the_choice_is_offered_only_where_there_is_one(second, as_, alice, make_
     )
     make_dataset()
     assert "Is another table about the same people?" in words(as_(alice).get(reverse("protection", args=[second.pk])))
+
+
+def test_the_curator_is_told_which_table_has_the_same_columns(dataset, second, alice, as_, upload_file):
+    page = as_(alice).get(reverse("protection", args=[second.pk]))
+    assert f"“{dataset.title}” has the same columns as this table:" in words(page)
+    other = services.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    services.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
+    assert "the same columns as this table" not in words(as_(alice).get(reverse("protection", args=[other.pk])))
