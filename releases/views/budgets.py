@@ -8,7 +8,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import planning, services, spending
+from releases import services, spending
+from releases.beliefs import epsilon_scale
 from releases.dataset_forms import BudgetForm
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.filters import Policy
@@ -54,7 +55,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "policy_is_fixed": held.is_granted or held.requests.exists(),
         "waiting": held.requests.filter(state=RequestState.WAITING).first(),
         "said_back": _said_back(held),
-        "scale": planning.epsilon_scale(),
+        "scale": epsilon_scale(),
         **frame("budget", dataset),
     }
     return render(request, "releases/budget.html", context, status=400 if form.errors else 200)

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import planning, services
+from releases.beliefs import beliefs
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.stable_histogram import StableHistogramPlan
@@ -126,8 +127,7 @@ def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "plan": plan,
         "row": row,
         "declares": plan.schema.universe != dataset.universe,
-        "beliefs": planning.belief_table(plan.budget.epsilon),
-        "is_large": plan.budget.epsilon >= planning.LARGE_EPSILON,
+        **beliefs(plan.budget.epsilon),
     }
     if row.price is not None and dataset.budget is not None and not row.refusal:
         facts["left"] = planning.left_after(dataset.budget, row.price)

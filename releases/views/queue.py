@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import ledger, planning, services, spending
+from releases.beliefs import beliefs
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import plan_from_json
@@ -196,8 +197,7 @@ def _request_context(
         "policy": POLICY_TITLES[policy],
         "policy_meaning": POLICY_MEANING[policy],
         "most": most,
-        "beliefs": planning.belief_table(epsilon),
-        "is_large": epsilon >= planning.LARGE_EPSILON,
+        **beliefs(epsilon),
         "may_decide": organisation.lets_decide(request.user),
         "reviewers": organisation.reviewers,
         "is_two_person": organisation.is_two_person,

@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from releases import error_first, files, learned, ledger, planning, services
+from releases.beliefs import beliefs
 from releases.curves import bound_curves as drawn_curves
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
@@ -213,8 +214,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "is_weighted": any(row.margins for row in rows),
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
         **curves,
-        "beliefs": planning.belief_table(epsilon),
-        "is_large": epsilon >= planning.LARGE_EPSILON,
+        **beliefs(epsilon),
         **frame("compare", release.dataset, release),
         **_error_first(request, rows, release.dataset.budget),
     }
@@ -355,8 +355,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "problem": problem,
         "can_be_confirmed": not row.why_not,
         "key": uuid.uuid4(),
-        "beliefs": planning.belief_table(epsilon),
-        "is_large": epsilon >= planning.LARGE_EPSILON,
+        **beliefs(epsilon),
         "rules": [*rules_in_words(plan.schema.universe), *unasked_rule(plan.schema.universe, plan.workload)],
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),

@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import audit_log, files, planning, services, usefulness
+from releases.beliefs import beliefs
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
 from releases.engine.mechanisms.pmw_online import OnlinePlan, one_count
@@ -176,8 +177,7 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "plan": plan,
         "row": row,
         "why_not": row.why_not,
-        "beliefs": planning.belief_table(plan.budget.epsilon),
-        "is_large": plan.budget.epsilon >= planning.LARGE_EPSILON,
+        **beliefs(plan.budget.epsilon),
     }
     if isinstance(plan, OnlinePlan):
         useful_from = _least_rows(plan, share=Fraction(1, 2))

@@ -24,7 +24,8 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from releases import audit_log, charts, files, planning, services
+from releases import audit_log, charts, files, services
+from releases.beliefs import beliefs
 from releases.engine.errors import InvalidInput
 from releases.engine.survey_law import NUMBERS, SurveyLaw
 from releases.mistakes import in_words
@@ -141,8 +142,7 @@ def _law_context(survey: Survey) -> dict[str, Any]:
         "truth_chance": _chance(law.truth),
         "other_chance": _chance(law.other),
         "others": law.answers - 1,
-        "beliefs": planning.belief_table(epsilon),
-        "is_large": epsilon >= planning.LARGE_EPSILON,
+        **beliefs(epsilon),
         "ranges": [
             {"first": _digits(first), "last": _digits(last), "report": name}
             for name, (first, last) in zip(names, law.ranges(), strict=True)

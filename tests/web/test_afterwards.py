@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 
 from releases import charts, curves, planning, services, usefulness
+from releases.beliefs import belief_after
 from releases.charts import BoundPoint
 from releases.models import Budget, Release
 from tests.web.conftest import WORKLOAD
@@ -105,7 +106,7 @@ def test_on_average_a_belief_exceeds_that_of_epsilon_by_delta_at_most_and_the_wo
         seen = prior * p + (1 - prior) * q
         excess += seen * max(0.0, prior * p / seen - highest)
     assert excess == pytest.approx(prior * (1 - highest) * delta)
-    shown = planning.belief_after(Fraction(str(prior)), Fraction(str(epsilon)))
+    shown = belief_after(Fraction(str(prior)), Fraction(str(epsilon)))
     assert float(shown.rstrip("%")) == pytest.approx(100 * highest, rel=0.005)
 
 
