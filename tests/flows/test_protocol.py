@@ -187,10 +187,11 @@ def test_a_failure_is_logged_without_the_words_of_the_exception(stack):
 
 def test_a_message_delivered_twice_at_once_gives_one_output(stack):
     stack.run(SUBMIT.format(title=ONE))
+    round_of_a_worker = (
+        f"{EXECUTE.format(title=ONE)}\nfrom releases import notices\nnotices.send_waiting()\nprint('done')"
+    )
     both = [
-        subprocess.Popen(
-            stack.script(EXECUTE.format(title=ONE) + "\nprint('done')"), env=stack.environment, stdout=subprocess.PIPE
-        )
+        subprocess.Popen(stack.script(round_of_a_worker), env=stack.environment, stdout=subprocess.PIPE)
         for _ in range(2)
     ]
     # One of the two also sends the e-mail that says so, here to standard output.
