@@ -72,11 +72,13 @@ def is_mean(plan: Plan) -> bool:
 
 
 def says_little_of_released(receipt: Mapping[str, Any]) -> str:
-    """The same of a published release of counts, held against the number of rows that it has itself released."""
+    """The same of a published release of counts, held against the number of rows that it has itself released; one that
+    describes no table, and so has no synthetic rows, has released none."""
     bound, rows = receipt["bound"], round(receipt["total"]["estimate"])
     queries = receipt["workload"]["queries"]
     if (
         bound["says"]
+        or not receipt["synthetic_rows"]
         or bound["alpha"] < rows / 2
         or any(word in query for query in queries for word in STATISTIC_WORDS)
     ):

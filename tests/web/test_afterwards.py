@@ -232,6 +232,7 @@ def test_a_released_table_is_held_against_its_own_number_of_rows():
         return {
             "bound": {"alpha": alpha, "says": ""},
             "total": {"estimate": rows},
+            "synthetic_rows": round(rows),
             "workload": {"queries": list(queries)},
         }
 
@@ -241,6 +242,8 @@ def test_a_released_table_is_held_against_its_own_number_of_rows():
     assert "says almost nothing" in usefulness.says_little_of_released(receipt(5_000, 8_802))
     assert usefulness.says_little_of_released(receipt(500, 8_802)) == ""
     assert usefulness.says_little_of_released(receipt(9_000, 8_802, [{"median": "age"}])) == ""
+    # Single counts describe no table: no number of rows was released that they could be held against.
+    assert usefulness.says_little_of_released(receipt(40, 1) | {"synthetic_rows": 0}) == ""
 
 
 # The universe
