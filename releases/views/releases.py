@@ -341,6 +341,10 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             context = {"error": error, **frame("confirm", release.dataset, release)}
             return render(request, "releases/refused.html", context, status=409)
         except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
+            release.refresh_from_db()
+            if release.status is not ReleaseState.DRAFT:
+                # The first of two presses on the button came in between: this page is about what it submitted.
+                return redirect("release_detail", release_id=release.pk)
             problem = in_words(error)
         except ValueError:
             problem = "The form is out of date. Read it once more and confirm again."

@@ -80,6 +80,20 @@ def test_pressing_charges_once_and_queues(confirm, draft):
     assert Budget.objects.get().spent_epsilon == E12
 
 
+def test_of_two_presses_at_once_the_second_leads_to_what_the_first_submitted(confirm, draft, alice, monkeypatch):
+    name = services.name_release
+
+    def the_other_is_quicker(**given):
+        submitted = Release.objects.get(pk=draft.pk)
+        services.submit_release(release=submitted, key=uuid.uuid4(), by=alice, send=False)
+        name(**given)
+
+    monkeypatch.setattr(services, "name_release", the_other_is_quicker)
+    response = confirm()
+    assert (response.status_code, response.url) == (302, reverse("release_detail", args=[draft.pk]))
+    assert charges().count() == 1
+
+
 def test_pressing_twice_is_one_charge(confirm, draft, url, as_, alice):
     key = str(uuid.uuid4())
     confirm(key=key)
