@@ -53,7 +53,7 @@ def test_a_reader_sorts_filters_cites_and_compares(visitor, installation, tmp_pa
     reader.reads("5 of 10 answers have “female” in a label.")
     expect(page.locator('th[aria-sort="descending"]')).to_have_text("Released count")
     expect(counts).to_have_count(5)
-    page.get_by_text("How to cite").click()
+    page.get_by_text("How to cite", exact=True).click()
     expect(page.locator("#citation")).to_contain_text(f"/releases/{careful}/")
     reader.look("release sorted, filtered and cited")
 
