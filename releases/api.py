@@ -109,6 +109,7 @@ class SessionIn(Schema):
     delta: str = "0"
     beta: str = "0.05"
     options: dict[str, Any] = {}
+    columns: list[str] = []
     title: str = ""
 
 
@@ -346,6 +347,7 @@ def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn)
         delta=asked.delta,
         beta=asked.beta,
         options=asked.options,
+        columns=asked.columns,
     )
     plans = planning.compared([services.plan_of(release=release)], budget=dataset.budget)
     return Status(201, {**_release(release), "plans": [_plan(row) for row in plans]})

@@ -16,6 +16,8 @@ from releases.mistakes import in_words
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
 MOST_FORM_COLUMNS = 120
+#: More columns than this are typed by name rather than ticked.
+MOST_TICKED_COLUMNS = 120
 #: More columns than this are typed rather than chosen from a list.
 MOST_LISTED_COLUMNS = 500
 

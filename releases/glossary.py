@@ -89,8 +89,8 @@ WORDS = (
     ),
     Word(
         name="universe",
-        meaning="Every combination of values that the declared columns can hold, whether or not any row has it. Each "
-        "combination is a cell.",
+        meaning="Every combination of values that columns can hold as they are declared, whether or not any row has "
+        "it; of a release, that of the columns it asks about. Each combination is a cell.",
     ),
     Word(
         name="histogram",

@@ -21,7 +21,7 @@ from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, decimal_t
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
 from releases.engine.universe import CLAMP, DROP, Attribute, Universe
-from releases.engine.workload import Inquiry, Question, Workload
+from releases.engine.workload import Inquiry, Workload
 from releases.learned import origins
 from releases.models import Release
 
@@ -54,7 +54,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "schema": plan.schema.to_json(),
         "rules_in_words": [
             *rules_in_words(plan.schema.universe),
-            *unasked_rule(plan.schema.universe, plan.workload),
+            *other_columns_rule(plan.schema.universe, release.dataset.universe),
             *fuller_bins(plan.schema.universe.attributes),
         ],
         **learned,
@@ -191,16 +191,13 @@ def rules_in_words(universe: Universe) -> list[str]:
     return rules
 
 
-def unasked_rule(universe: Universe, question: Question) -> list[str]:
-    """That columns leave rows out which nobody asked about, as a sentence; none where there is no such column."""
-    families = question.families if isinstance(question, Workload) else (question.statistic,)
-    asked = {name for family in families for name in family.attributes}
-    names = [each.name for each in universe.attributes if each.may_drop and each.name not in asked]
-    if not names:
+def other_columns_rule(universe: Universe, declared: Universe | None) -> list[str]:
+    """That the rules of columns which are not asked about leave no row out, as a sentence; none where all are asked."""
+    if declared is None or set(declared.names) <= set(universe.names):
         return []
     return [
-        f"Columns that are not asked about leave rows out of every count as well: {', '.join(names)}. To "
-        f"count those rows, declare such a column with a category that takes the rest, or do not declare it."
+        "Declared columns that are not asked about here leave no row out, so a release about other columns may count "
+        "other rows."
     ]
 
 

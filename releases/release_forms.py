@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -11,6 +12,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.four_ways import Numbers
 from releases.engine.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.forms import (
+    MOST_TICKED_COLUMNS,
     WholeNumberField,
     missing,
     read_json,
@@ -82,7 +84,7 @@ class CompareForm(ChoiceForm):
 class SessionForm(ChoiceForm):
     """What a live session may spend, and what it is planned for."""
 
-    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "updates")
+    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "updates", "columns")
     title = forms.CharField(
         label="Title of the session",
         max_length=200,
@@ -113,6 +115,22 @@ class SessionForm(ChoiceForm):
         help_text="Left empty: the number with the best bound.",
         error_messages=whole_number("Paid updates", least=1, most=4000, example=40),
     )
+    columns = forms.MultipleChoiceField(
+        label="Columns that can be asked about",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None ticked: all of them. Fewer make the free answers closer, and only what a row has in these can "
+        "leave it out.",
+        error_messages={"invalid_choice": "Columns: %(value)s is not declared in this dataset."},
+    )
+
+    def __init__(self, *args: Any, declared: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        columns = self.fields["columns"]
+        assert isinstance(columns, forms.MultipleChoiceField)
+        if len(declared) > MOST_TICKED_COLUMNS:
+            columns.widget = forms.SelectMultiple()
+        columns.choices = [(name, name) for name in declared]
 
     @property
     def options(self) -> dict[str, int | None]:

@@ -93,13 +93,12 @@ def says_little_of_released(receipt: Mapping[str, Any]) -> str:
 
 def universe_size(cells: int) -> str:
     """What the size of a universe means for the mechanisms that hold cells; the declaration decides it, no row does."""
-    whole = (
-        f"hold all of it, and {'can' if cells <= MOST_DENSE_CELLS else 'cannot'}: at most {MOST_DENSE_CELLS:,} cells"
-    )
+    fit = "fit" if cells <= MOST_DENSE_CELLS else "do not fit, though some of them may"
     return (
-        f"Noise on the histogram, and live sessions, {whole}. Fitted tables hold the columns that are asked about "
-        f"together, up to as many cells; small databases the same, up to {MOST_CELLS:,}. Noise on each answer has no "
-        "such limit."
+        f"Noise on the histogram, and live sessions, hold every combination of the columns they are about, at most "
+        f"{MOST_DENSE_CELLS:,} cells: all of these columns together {fit}. Fitted tables hold the columns that are "
+        f"asked about together, up to as many cells; small databases the same, up to {MOST_CELLS:,}. Noise on each "
+        "answer has no such limit."
     )
 
 

@@ -7,7 +7,7 @@ clamped, dropped or sent to a declared category, by declared rule, so that the u
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
@@ -273,6 +273,10 @@ class Schema:
     def __post_init__(self) -> None:
         if self.unit.id_column in self.universe.names:
             raise InvalidInput("unit.id", self.unit.id_column, "is also declared as a column; an id has no bins")
+
+    def project(self, names: Iterable[str]) -> Schema:
+        """The schema of some of the columns alone: what other columns hold leaves no row out."""
+        return replace(self, universe=self.universe.project(names))
 
     @property
     def total_is_public(self) -> bool:

@@ -414,6 +414,26 @@ def read_question(value: object, universe: Universe) -> Question:
     return Inquiry(universe=universe, statistic=statistic)
 
 
+def attributes_asked(families: Iterable[Family], universe: Universe) -> tuple[str, ...]:
+    """The attributes some query looks at, in universe order."""
+    return tuple(sorted({name for family in families for name in family.attributes}, key=universe.axis))
+
+
+def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Question]:
+    """A schema of the columns that a question reads alone, and the question about it.
+
+    A row that the rule of another column would drop is counted then, and every mechanism, also one that holds the whole
+    universe, speaks of the same table: that of the columns asked about.
+    """
+    universe = schema.universe
+    if isinstance(question, Workload):
+        asked = attributes_asked(question.families, universe)
+    else:
+        asked = tuple(sorted(question.statistic.attributes, key=universe.axis))
+    about = schema.project(asked)
+    return about, replace(question, universe=about.universe)
+
+
 def all_marginals(universe: Universe, order: int, names: Sequence[str] | None = None) -> Workload:
     """The workload of all marginals of `order` attributes among `names` (default: all)."""
     query: dict[str, Any] = {"marginals": order}

@@ -9,7 +9,7 @@ learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
 certificates draft_certificate, plan_certificate, certifiable
 execution   execute_release, reconcile
-sessions    draft_session, change_session, ask_session, let_ask, close_session, standing
+sessions    draft_session, change_session, columns_of_session, ask_session, let_ask, close_session, standing
 surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
             make_survey_private
 organisation change_settings, verify_ledgers
@@ -70,6 +70,7 @@ from releases.services.sessions import (
     ask_session,
     change_session,
     close_session,
+    columns_of_session,
     draft_session,
     let_ask,
     plan_of_session,
@@ -110,6 +111,7 @@ __all__ = [
     "choose_mail",
     "close_session",
     "close_survey",
+    "columns_of_session",
     "compare",
     "declare_protection",
     "declare_universe",

@@ -75,8 +75,7 @@ def plan_certificate(*, of: Release, epsilon: str, delta: str = "0", beta: str =
         InvalidInput: a value breaks its rule.
         Refusal: the release cannot be certified.
     """
-    asked, schema = _question(of, what), of.dataset.schema
-    assert schema is not None
+    asked, schema = _question(of, what), _schema_of(of)
     return mechanism(MECHANISM).plan(
         schema,
         read_question(asked, schema.universe),
@@ -94,18 +93,20 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
     receipt = _counting_receipt(of)
     if of.dataset.rows_deleted_at is not None:
         raise Refusal(NO_ROWS)
-    if of.dataset.schema != Schema.from_json(receipt["schema"]):
+    planned, declared = _schema_of(of), of.dataset.schema
+    names = planned.universe.names
+    if declared is None or not set(names) <= set(declared.universe.names) or declared.project(names) != planned:
         raise Refusal("The columns were declared anew since this release, so its counts mean something else now.")
     if _rows_answer_everything(receipt):
         return CERTIFIABLE
     return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
 
 
-def refuse_changed(release: Release) -> None:
-    """Refuse a draft of a certificate whose release, or its files, are no longer what it speaks of.
+def certified_schema(release: Release) -> Schema:
+    """The schema that a draft of a certificate counts under: that of the release it speaks of.
 
     Raises:
-        Refusal: with the reason.
+        Refusal: the release, or its files, are no longer what it speaks of.
     """
     of = release.certifies
     assert of is not None
@@ -114,6 +115,7 @@ def refuse_changed(release: Release) -> None:
     for what, named in release.workload["queries"][0]["largest_error"]["released"].items():
         if _digest(of, what) != named["sha256"]:
             raise Refusal("A published file of the release was changed since. Plan the certificate anew.")
+    return _schema_of(of)
 
 
 def with_published(plan: Plan, *, of: Release) -> Plan:
@@ -155,10 +157,16 @@ def _counting_receipt(of: Release) -> dict[str, Any]:
     if of.status is not ReleaseState.PUBLISHED or of.result is None:
         raise Refusal(f"Only a published release can be certified; this one is {of.status.label}.")
     receipt: dict[str, Any] = of.result["receipt"]
-    asked: Question = read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
+    asked: Question = read_question(receipt["workload"], _schema_of(of).universe)
     if not isinstance(asked, Workload):
         raise Refusal("Only a release of counts can be certified: the error of a statistic is no number of rows.")
     return receipt
+
+
+def _schema_of(of: Release) -> Schema:
+    """The schema that a published release was counted under."""
+    assert of.result is not None
+    return Schema.from_json(of.result["receipt"]["schema"])
 
 
 def _rows_answer_everything(receipt: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.privacy import privacy_budget
 from releases.engine.statistic import Categories, Range, Statistic
 from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Inquiry
+from releases.engine.workload import Inquiry, of_columns_asked
 from releases.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
 from releases.models import Dataset, Release
 from releases.services.datasets import declare_universe
@@ -105,9 +105,9 @@ def _plan(
 ) -> Plan:
     assert dataset.budget is not None
     schema = Schema(universe=universe, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation)
-    inquiry = Inquiry(universe=universe, statistic=asked)
+    of_column, inquiry = of_columns_asked(schema, Inquiry(universe=universe, statistic=asked))
     budget = privacy_budget(epsilon=epsilon, delta=delta)
-    return mechanism(kind.mechanism).plan(schema, inquiry, budget=budget, beta=read_beta(Release().beta))
+    return mechanism(kind.mechanism).plan(of_column, inquiry, budget=budget, beta=read_beta(Release().beta))
 
 
 def _draft(

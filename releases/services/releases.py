@@ -23,7 +23,7 @@ from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.privacy import PrivacyBudget, exact, privacy_budget
-from releases.engine.workload import Inquiry, Question, read_question
+from releases.engine.workload import Inquiry, Question, of_columns_asked, read_question
 from releases.models import (
     AuditAction,
     Dataset,
@@ -408,13 +408,16 @@ def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction
         raise Refusal("Say first how much privacy budget the release may spend.")
     if release.certifies_id is not None:
         # Imported here: certificates are drafted by the verbs of this module.
-        from releases.services.certificates import refuse_changed
+        from releases.services.certificates import certified_schema
 
-        refuse_changed(release)
-    schema = _schema(release.dataset)
+        schema = certified_schema(release)
+        question = read_question(release.workload, schema.universe)
+    else:
+        declared = _schema(release.dataset)
+        schema, question = of_columns_asked(declared, read_question(release.workload, declared.universe))
     return (
         schema,
-        read_question(release.workload, schema.universe),
+        question,
         privacy_budget(epsilon=release.epsilon, delta=release.delta or "0"),
         read_beta(release.beta),
     )

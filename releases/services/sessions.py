@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,14 +86,18 @@ def draft_session(
     delta: str = "0",
     beta: str = "0.05",
     options: Mapping[str, Any] | None = None,
+    columns: Collection[str] = (),
 ) -> Release:
     """A draft of a session, ready to be confirmed and submitted like any release.
+
+    Args:
+        columns: that can be asked about; none given, all that are declared.
 
     Raises:
         InvalidInput: a value breaks its rule.
     """
     release = draft_release(dataset=dataset, by=by, title=title or "Live session")
-    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options)
+    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options, columns=columns)
     Release.objects.filter(pk=release.pk).update(is_session=True)
     release.refresh_from_db()
     return release
@@ -101,21 +105,37 @@ def draft_session(
 
 @transaction.atomic
 def change_session(
-    *, release: Release, epsilon: str, delta: str = "0", beta: str = "0.05", options: Mapping[str, Any] | None = None
+    *,
+    release: Release,
+    epsilon: str,
+    delta: str = "0",
+    beta: str = "0.05",
+    options: Mapping[str, Any] | None = None,
+    columns: Collection[str] = (),
 ) -> None:
-    """Set what a draft of a session may spend, and its options.
+    """Set what a draft of a session may spend, its options, and the columns that can be asked about.
 
     Raises:
         InvalidInput: a value breaks its rule.
         Refusal: it is no draft any more.
     """
-    # What the bound speaks of is the number of questions; the workload is one count, and merely names the universe.
+    # What the bound speaks of is the number of questions; the workload is one count, and merely names the columns.
     universe = release.dataset.universe
     if universe is None:
         raise Refusal("Declare the dataset's columns first.")
-    set_questions(release=release, workload=one_count(universe).to_json())
+    asked_about = universe.project(columns_of_session(universe, columns))
+    set_questions(release=release, workload=one_count(asked_about).to_json())
     asked = {"questions": USUAL_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
     set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=asked)
+
+
+def columns_of_session(universe: Universe, columns: Collection[str]) -> tuple[str, ...]:
+    """The columns that can be asked about, in declared order: those named, or all where none is.
+
+    Raises:
+        InvalidInput: one of them is not declared.
+    """
+    return tuple(sorted(set(columns), key=universe.axis)) or universe.names
 
 
 def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts: Counts, rng: Any) -> bool:

@@ -136,8 +136,8 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
 
 
 def _others(request: HttpRequest, release: Release) -> list[Release]:
-    """Releases that one may read, of the same table declared in the same way, with a number in common."""
-    asked = set(_asked(release))
+    """Releases that one may read, of the same rows of the same table, with a number in common."""
+    asked, schema = set(_asked(release)), _schema(release)
     same_table = Release.objects.visible_to(request.user).filter(
         dataset=release.dataset_id, state=ReleaseState.PUBLISHED
     )
@@ -145,9 +145,7 @@ def _others(request: HttpRequest, release: Release) -> list[Release]:
     return [
         each
         for each in newest
-        if _receipt(each)["schema"] == _receipt(release)["schema"]
-        and not asked.isdisjoint(_asked(each))
-        and _is_measured(each)
+        if _counts_the_same_rows(_schema(each), schema) and not asked.isdisjoint(_asked(each)) and _is_measured(each)
     ]
 
 
@@ -157,9 +155,25 @@ def _receipt(release: Release) -> dict[str, Any]:
     return receipt
 
 
+def _schema(release: Release) -> Schema:
+    return Schema.from_json(_receipt(release)["schema"])
+
+
+def _counts_the_same_rows(one: Schema, other: Schema) -> bool:
+    """Whether a count means the same in two releases, whatever is in the table: columns that both have are declared
+    alike, and a column of one alone leaves no row out. Which of a person's rows are kept depends on all columns.
+    """
+    if (one.unit, one.neighbours) != (other.unit, other.neighbours):
+        return False
+    ours, theirs = set(one.universe.attributes), set(other.universe.attributes)
+    if {each.name for each in ours & theirs} != set(one.universe.names) & set(other.universe.names):
+        return False
+    alone = ours ^ theirs
+    return not alone or (one.unit.kind == "row" and not any(each.may_drop for each in alone))
+
+
 def _question(release: Release) -> Question:
-    receipt = _receipt(release)
-    return read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
+    return read_question(_receipt(release)["workload"], _schema(release).universe)
 
 
 def _asked(release: Release) -> tuple[Asked, ...]:
@@ -189,7 +203,7 @@ def _chosen(others: list[Release], number: str) -> Release | None:
 
 
 def _pairs_context(first: Release, second: Release, *, question: str, page: str | None) -> dict[str, Any]:
-    universe = Schema.from_json(_receipt(first)["schema"]).universe
+    universe = _schema(first).universe
     ours, theirs = _asked(first), _asked(second)
     theirs_asked = set(theirs)
     common = [asked for asked in ours if asked in theirs_asked]

@@ -122,11 +122,12 @@ def _first_epsilon(budget: Budget) -> str:
 
 def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
     """What any plan costs and leaves. Public inputs only."""
+    assert dataset.universe is not None
     row = planning.compared([plan], dataset.budget)[0]
     facts: dict[str, Any] = {
         "plan": plan,
         "row": row,
-        "declares": plan.schema.universe != dataset.universe,
+        "declares": not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes),
         **beliefs(plan.budget.epsilon),
     }
     if row.price is not None and dataset.budget is not None and not row.refusal:

@@ -27,6 +27,7 @@ from releases.engine.workload import (
     Workload,
     read_count,
 )
+from releases.forms import MOST_TICKED_COLUMNS
 from releases.mistakes import in_words
 from releases.models import Release
 from releases.statistic_forms import STATISTIC_FORMS, StatisticForm
@@ -38,8 +39,6 @@ COUNTS = "counts"
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 
-#: More columns than this are typed by name rather than ticked.
-MOST_TICKED_COLUMNS = 120
 #: Bins of a column offered in a form; the rest can be asked for in JSON.
 _MOST_OFFERED_BINS = 200
 #: Questions listed with a button to remove them.

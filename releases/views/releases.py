@@ -25,7 +25,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import exact
 from releases.mistakes import in_words, separators
 from releases.models import Budget, Release, ReleaseState
-from releases.receipt import protects_text, rules_in_words, spent_text, unasked_rule
+from releases.receipt import other_columns_rule, protects_text, rules_in_words, spent_text
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows, says_little_of_released
 from releases.views.access import (
@@ -360,7 +360,10 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "can_be_confirmed": not row.why_not,
         "key": uuid.uuid4(),
         **beliefs(epsilon),
-        "rules": [*rules_in_words(plan.schema.universe), *unasked_rule(plan.schema.universe, plan.workload)],
+        "rules": [
+            *rules_in_words(plan.schema.universe),
+            *other_columns_rule(plan.schema.universe, release.dataset.universe),
+        ],
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),

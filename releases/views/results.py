@@ -26,7 +26,7 @@ from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
 from releases.planning import questions_text
 from releases.readme import FILES, description_of
-from releases.receipt import fuller_bins, rows_text, rules_in_words, unasked_rule
+from releases.receipt import fuller_bins, rows_text, rules_in_words
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -99,9 +99,10 @@ def result_context(
     is_choice = kind is not None and kind.estimate is None
     listed = matching[:MOST_LISTED]
     sizes = _sizes(folder, result, universe)
+    ends = fuller_bins(universe.attributes)
     return {
         "receipt": receipt,
-        "rules": [*rules_in_words(universe), *unasked_rule(universe, workload)],
+        "rules": [each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends],
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],

@@ -32,15 +32,16 @@ from releases.engine.online import AnswerKind, SessionOver
 from releases.engine.privacy import PrivacyBudget, privacy_budget
 from releases.engine.universe import Schema, Universe, number, plain
 from releases.engine.workload import read_count
+from releases.forms import MOST_TICKED_COLUMNS
 from releases.mistakes import in_words
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.readme import name_of
-from releases.receipt import percent, rows_text
+from releases.receipt import other_columns_rule, percent, rows_text, rules_in_words
 from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
 from releases.views.exports import csv_response
-from releases.views.questions import MOST_TICKED_COLUMNS, column_field, predicate
+from releases.views.questions import column_field, predicate
 from releases.views.wizard import budget_text, protection_text
 
 PAGE_LENGTH = 25
@@ -95,7 +96,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("columns", dataset_id=dataset.pk)
     given = request.POST if request.method == "POST" else request.GET
     first = {"epsilon": "1", "delta": "0", "beta": "0.05", "questions": USUAL_QUESTIONS, "population": 10_000}
-    form = SessionForm(given if "epsilon" in given else first)
+    form = SessionForm(given if "epsilon" in given else first, declared=dataset.schema.universe.names)
     plan, problem = None, ""
     if form.is_valid():
         try:
@@ -119,7 +120,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
 def _plan(schema: Schema, form: SessionForm) -> Plan:
     given = form.cleaned_data
     return _planned(
-        schema,
+        schema.project(services.columns_of_session(schema.universe, given["columns"])),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
@@ -140,6 +141,7 @@ def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release
         "delta": given["delta"] or "0",
         "beta": given["beta"],
         "options": form.options,
+        "columns": given["columns"],
     }
     kept = _kept_draft(request.POST.get("draft", ""), dataset)
     if kept is None:
@@ -167,7 +169,9 @@ def address_of_plan(release: Release) -> str:
         "delta": release.delta,
         "beta": release.beta,
     }
-    return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held | options)}"
+    (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
+    held |= options | {"columns": list(query["count"])}
+    return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
 
 
 def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
@@ -183,6 +187,12 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         useful_from = _least_rows(plan, share=Fraction(1, 2))
         facts |= {
             "rules": plan.rules,
+            "left_out": [
+                *rules_in_words(plan.schema.universe),
+                *other_columns_rule(plan.schema.universe, dataset.universe),
+            ],
+            "columns": plan.schema.universe.names,
+            "cells": planning.cells_text(plan.schema.universe.size),
             "sentence": session_sentence(plan),
             "free_margin": rows_text(plan.rules.public_half_width),
             "paid_margin": rows_text(plan.rules.paid_half_width),

@@ -250,12 +250,12 @@ def test_a_released_table_is_held_against_its_own_number_of_rows():
 
 
 def test_the_size_of_a_universe_is_told_by_what_can_hold_it():
-    assert "hold all of it, and can: at most 100,000,000 cells" in usefulness.universe_size(290_304)
-    assert "hold all of it, and cannot" in usefulness.universe_size(10**9)
+    assert "at most 100,000,000 cells: all of these columns together fit." in usefulness.universe_size(290_304)
+    assert "all of these columns together do not fit" in usefulness.universe_size(10**9)
     assert "up to 4,000,000" in usefulness.universe_size(1)
 
 
 @pytest.mark.django_db
 def test_the_columns_page_says_what_its_size_means(dataset, as_, alice):
     said = words(as_(alice).get(reverse("columns", args=[dataset.pk])))
-    assert "Noise on the histogram, and live sessions, hold all of it, and can" in said
+    assert "all of these columns together fit" in said

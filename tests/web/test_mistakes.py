@@ -87,7 +87,7 @@ def test_a_number_that_could_be_meant_in_two_ways_is_refused_with_how_to_write_i
 
 @pytest.mark.parametrize("typed", ["1,000", "1.000", "1 000", "1'000"])
 def test_a_whole_number_is_typed_in_digits_alone(typed):
-    form = SessionForm({"epsilon": "1", "beta": "0.05", "questions": typed, "population": "1000"})
+    form = SessionForm({"epsilon": "1", "beta": "0.05", "questions": typed, "population": "1000"}, declared=["age"])
     assert form.errors["questions"] == ["Questions: must be a whole number, such as 1000, in digits alone."]
 
 

@@ -58,23 +58,6 @@ def test_rules_are_told_for_every_kind_of_column():
     assert rules[3] == "Any other value of town counts as other."
 
 
-def test_a_column_that_nobody_asked_about_is_said_to_leave_rows_out(make_dataset, make_draft, as_, alice):
-    """Its rule holds for every count: a boss with the table would otherwise find other numbers in it."""
-    release = make_draft(make_dataset())
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    rule = "Columns that are not asked about leave rows out of every count as well: age."
-    assert rule in words(as_(alice).get(reverse("confirm", args=[release.pk])))
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
-    release.refresh_from_db()
-    assert rule in words(as_(alice).get(detail(release)))
-    assert any(each.startswith(rule) for each in release.result["receipt"]["rules_in_words"])
-
-
-def test_where_every_column_is_asked_about_none_is_said_to_leave_rows_out_unasked(published, as_, alice):
-    assert "Columns that are not asked about" not in words(as_(alice).get(detail(published)))
-
-
 def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):
     said = "age: values below 18 are counted in the first bin (18 to 24), values above 65 in the last (55 to 65)."
     asked = {family["title"]: family["number"] for family in as_(alice).get(detail(published)).context["questions"]}

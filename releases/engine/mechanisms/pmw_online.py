@@ -411,5 +411,5 @@ def _rounded(value: Fraction) -> Fraction:
 
 
 def one_count(universe: Universe) -> Workload:
-    """What a session is planned with, whose questions are not known yet: one count, which merely names the universe."""
-    return Workload(universe=universe, families=(Count(attributes=universe.names[:1], bins=((0,),)),))
+    """What a session is planned with, whose questions are not known yet: one count, which merely names the columns."""
+    return Workload(universe=universe, families=(Count(attributes=universe.names, bins=((0,),) * len(universe.names)),))

@@ -48,10 +48,9 @@ from releases.engine.privacy import decimal_text
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result
 from releases.engine.selection import exponential_mechanism
-from releases.engine.smalldb.laminar import attributes_asked
 from releases.engine.smalldb.net import BATCH, Net
 from releases.engine.universe import Universe
-from releases.engine.workload import Workload
+from releases.engine.workload import Workload, attributes_asked
 
 SEED = Option(
     name="seed",

@@ -76,11 +76,6 @@ class Forest:
         return counts
 
 
-def attributes_asked(families: Sequence[Family], universe: Universe) -> tuple[str, ...]:
-    """The attributes some query looks at, in universe order."""
-    return tuple(sorted({name for family in families for name in family.attributes}, key=universe.axis))
-
-
 def read_forest(families: Sequence[Family], universe: Universe) -> Forest | None:
     """The forest of a workload over `universe`, all of whose attributes are asked about; None where queries cross.
 

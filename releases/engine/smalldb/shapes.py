@@ -24,10 +24,10 @@ from releases.engine.smalldb.existence import Rounding
 from releases.engine.smalldb.forest import KEPT_BYTES, ForestCounter
 from releases.engine.smalldb.frontier import FrontierCounter, Step, most_work, read_steps
 from releases.engine.smalldb.general import Enumerated, Signatures, read_signatures, vectors
-from releases.engine.smalldb.laminar import Forest, Indices, attributes_asked, read_forest
+from releases.engine.smalldb.laminar import Forest, Indices, read_forest
 from releases.engine.smalldb.layers import Counted, Layers
 from releases.engine.universe import Universe
-from releases.engine.workload import Count, Family, Marginal, Prefix, Workload
+from releases.engine.workload import Count, Family, Marginal, Prefix, Workload, attributes_asked
 
 #: Cells that a forest is built over.
 MOST_CELLS = 4_000_000

@@ -24,7 +24,7 @@ from releases.engine.filters import Policy
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.privacy import exact, privacy_budget
 from releases.engine.universe import Schema
-from releases.engine.workload import read_question
+from releases.engine.workload import of_columns_asked, read_question
 from releases.management.database import ensure_database
 from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState
 from releases.readme import README, path_of
@@ -89,9 +89,10 @@ class Command(BaseCommand):
                 f"--mechanism: {options['mechanism']} certifies a published release; see manage.py certify."
             )
         chosen = read_options(options["option"], options["rows"])
+        about, asked = of_columns_asked(schema, workload)
         plan = mechanism(options["mechanism"]).plan(
-            schema,
-            workload,
+            about,
+            asked,
             budget=privacy_budget(epsilon=options["epsilon"], delta=options["delta"]),
             beta=services.read_beta(options["beta"]),
             options=chosen,
