@@ -6,13 +6,16 @@ import json
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.urls import reverse
 
 from releases import notices, services
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from tests.web.pages import inline_code
 
 CSV = b"person,age,sex\n" + b"".join(
     f"p{i},{18 + (i * 7) % 48},{'female' if i % 3 else 'male'}\n".encode() for i in range(200)
@@ -152,6 +155,42 @@ def make_queued(make_draft, alice):
 @pytest.fixture
 def queued(dataset, make_queued):
     return make_queued(dataset)
+
+
+@pytest.fixture
+def carry_out(alice):
+    """Alice, or somebody else, submits a draft, and a worker computes it unless it is to stay queued."""
+
+    def run(release, *, execute=True, by=None):
+        services.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
+        if execute:
+            assert services.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return run
+
+
+@pytest.fixture
+def make_sheet(as_, alice):
+    """A page of alice's that learns something of a column: what she types there, unless a test types something else."""
+
+    def make(page, dataset, typed):
+        url, client = reverse(page, args=[dataset.pk]), as_(alice)
+
+        def get(**data):
+            response = client.get(url, {"column": typed["column"], **data})
+            assert inline_code(response) == []
+            return response
+
+        return SimpleNamespace(get=get, post=lambda **data: client.post(url, {**typed, **data}))
+
+    return make
+
+
+def columns_page(client, dataset, learned=None):
+    """The page of the columns, with what a release has learned of one filled in."""
+    return client.get(reverse("columns", args=[dataset.pk]), {"learned": str(learned.pk)} if learned else {})
 
 
 @pytest.fixture

@@ -38,16 +38,12 @@ def page_of(release, name="certify"):
 
 
 @pytest.fixture
-def certify(alice):
+def certify(alice, carry_out):
     """A certificate of a published release, drafted, submitted and run."""
 
     def make(of, *, run=True, by=alice, **asked):
         draft = services.draft_certificate(of=of, by=by, **{**ASKED, **asked})
-        services.submit_release(release=draft, key=uuid.uuid4(), by=by, send=False)
-        if run:
-            assert services.execute_release(release_id=draft.pk)
-        draft.refresh_from_db()
-        return draft
+        return carry_out(draft, execute=run, by=by)
 
     return make
 

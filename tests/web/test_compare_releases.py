@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import uuid
 
 import pytest
 from django.urls import reverse
@@ -152,7 +151,7 @@ def test_a_question_or_page_that_is_not_there_shows_one_that_is(pair, as_, alice
 
 
 @pytest.fixture
-def publish(make_dataset, alice):
+def publish(make_dataset, alice, carry_out):
     """A published release of one statistic."""
     dataset = make_dataset(epsilon="50")
 
@@ -160,10 +159,7 @@ def publish(make_dataset, alice):
         release = services.draft_release(dataset=dataset, by=alice, title=title)
         services.set_questions(release=release, workload={"version": 1, "queries": [question]})
         services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
+        return carry_out(release)
 
     return make
 

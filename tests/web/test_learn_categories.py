@@ -20,7 +20,8 @@ from releases.engine.filters import Policy
 from releases.engine.privacy import PrivacyUnit
 from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Release
 from releases.registry import registry_entry
-from tests.web.pages import body, chosen, field_value, inline_code, words
+from tests.web.conftest import columns_page
+from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -42,41 +43,20 @@ def survey(make_dataset):
 
 
 @pytest.fixture
-def sheet(survey, as_, alice):
-    url = reverse("learn_categories", args=[survey.pk])
-    client = as_(alice)
-
-    class Sheet:
-        def get(self, **data):
-            response = client.get(url, {"column": "town", **data})
-            assert inline_code(response) == []
-            return response
-
-        def post(self, **data):
-            return client.post(url, {**TYPED, **data})
-
-    return Sheet()
+def sheet(survey, make_sheet):
+    return make_sheet("learn_categories", survey, TYPED)
 
 
 @pytest.fixture
-def learn(survey, alice):
+def learn(survey, alice, carry_out):
     """A published release of the towns that many people live in."""
 
     def run(*, execute=True, **changed):
         dataset = Dataset.objects.get(pk=survey.pk)
         release = services.learn_categories(dataset=dataset, by=alice, **{**TYPED, **changed})
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        if execute:
-            assert services.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
+        return carry_out(release, execute=execute)
 
     return run
-
-
-def columns_page(client, dataset, release=None):
-    address = reverse("columns", args=[dataset.pk])
-    return client.get(address, {"learned": str(release.pk)} if release else {})
 
 
 def town_of(dataset):
@@ -370,21 +350,14 @@ def test_declared_categories_say_by_which_release_they_were_learned_until_none_i
     assert "Categories learned by" not in words(columns_page(as_(alice), survey))
 
 
-def ask_again(alice, dataset):
-    later = services.draft_release(dataset=Dataset.objects.get(pk=dataset.pk), by=alice)
-    services.set_questions(release=later, workload={"version": 1, "queries": [{"marginal": ["town"]}]})
-    services.set_choice(release=later, epsilon="1", mechanism_name="laplace-queries")
-    services.submit_release(release=later, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=later.pk)
-    later.refresh_from_db()
-    return later
-
-
-def test_later_receipts_say_which_categories_were_learned_and_at_what_price(learn, survey, as_, alice):
+def test_later_receipts_say_which_categories_were_learned_and_at_what_price(learn, survey, as_, alice, carry_out):
     release = learn()
     assert "learned_categories" not in release.result["receipt"]
     declare_learned(as_(alice), survey, release)
-    receipt = ask_again(alice, survey).result["receipt"]
+    later = services.draft_release(dataset=Dataset.objects.get(pk=survey.pk), by=alice)
+    services.set_questions(release=later, workload={"version": 1, "queries": [{"marginal": ["town"]}]})
+    services.set_choice(release=later, epsilon="1", mechanism_name="laplace-queries")
+    receipt = carry_out(later).result["receipt"]
     source = {"column": "town", "release": str(release.pk), "epsilon": "1", "delta": "0.00000001"}
     assert receipt["learned_categories"] == [source]
     shown = words(as_(alice).get(reverse("receipt", args=[receipt["release"]])))

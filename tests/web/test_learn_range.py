@@ -18,7 +18,8 @@ from releases.engine import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.universe import Attribute, AttributeKind
 from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Release
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.conftest import columns_page
+from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -39,24 +40,12 @@ def survey(make_dataset):
 
 
 @pytest.fixture
-def sheet(survey, as_, alice):
-    url = reverse("learn_range", args=[survey.pk])
-    client = as_(alice)
-
-    class Sheet:
-        def get(self, **data):
-            response = client.get(url, {"column": "wage", **data})
-            assert inline_code(response) == []
-            return response
-
-        def post(self, **data):
-            return client.post(url, {**TYPED, **data})
-
-    return Sheet()
+def sheet(survey, make_sheet):
+    return make_sheet("learn_range", survey, TYPED)
 
 
 @pytest.fixture
-def learn(survey, alice):
+def learn(survey, alice, carry_out):
     """A published release of the range of wages."""
 
     def run(*, execute=True, **changed):
@@ -64,18 +53,9 @@ def learn(survey, alice):
         inside = services.read_beta("0.9")
         dataset = Dataset.objects.get(pk=survey.pk)
         release = services.learn_range(dataset=dataset, column="wage", inside=inside, by=alice, **given)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        if execute:
-            assert services.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
+        return carry_out(release, execute=execute)
 
     return run
-
-
-def columns_page(client, dataset, release=None):
-    address = reverse("columns", args=[dataset.pk])
-    return client.get(address, {"learned": str(release.pk)} if release else {})
 
 
 def wage_of(dataset):
@@ -306,16 +286,14 @@ def test_a_declared_range_says_by_which_release_it_was_learned_until_it_is_chang
     assert "Range learned by" not in words(columns_page(as_(alice), survey))
 
 
-def test_later_receipts_say_which_range_was_learned_and_at_what_price(learn, survey, as_, alice, make_draft):
+def test_later_receipts_say_which_range_was_learned_and_at_what_price(learn, survey, as_, alice, carry_out):
     release = learn()
     assert "learned_ranges" not in release.result["receipt"]
     declare_learned(as_(alice), survey, release)
     later = services.draft_release(dataset=Dataset.objects.get(), by=alice)
     services.set_questions(release=later, workload={"version": 1, "queries": [{"sum": ["wage"]}]})
     services.set_choice(release=later, epsilon="1", mechanism_name="laplace-numbers")
-    services.submit_release(release=later, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=later.pk)
-    later.refresh_from_db()
+    carry_out(later)
     source = [{"column": "wage", "release": str(release.pk), "epsilon": "20"}]
     assert later.result["receipt"]["learned_ranges"] == source
     shown = words(as_(alice).get(reverse("receipt", args=[later.pk])))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import uuid
 
 import pytest
 from django.urls import reverse
@@ -23,7 +22,7 @@ MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 
 
 @pytest.fixture
-def publish(make_dataset, alice):
+def publish(make_dataset, alice, carry_out):
     """A published release of one statistic at an epsilon that leaves next to no noise."""
     dataset = make_dataset(content=CONTENT, epsilon="100")
     services.declare_universe(dataset=dataset, columns=MANY)
@@ -35,10 +34,7 @@ def publish(make_dataset, alice):
         services.set_choice(
             release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism, options=options or None
         )
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
+        return carry_out(release)
 
     return make
 
