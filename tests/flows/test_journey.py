@@ -17,6 +17,33 @@ pytestmark = pytest.mark.browser
 
 SAMPLES = Path(__file__).resolve().parents[2] / "releases/samples"
 
+#: Pages on the way that the tests below look at closely, so that other journeys need not.
+SEEN_ELSEWHERE = (
+    "sign in",
+    "upload",
+    "columns",
+    "columns with a mistake",
+    "protection",
+    "budget",
+    "dataset",
+    "dataset granted",
+    "review queue",
+    "request",
+    "budget board",
+    "budget with its ledger",
+    "confirmation",
+    "progress",
+)
+
+
+def sign_both_in(visitor, window):
+    """Alice and sofia, who look at no page that the tests below look at."""
+    both = visitor(**window), visitor(**window)
+    for person, name in zip(both, ("alice", "sofia"), strict=True):
+        person.seen += SEEN_ELSEWHERE
+        person.sign_in(name, PASSWORD)
+    return both
+
 
 def people(tag, number=600):
     """A table of its own for every test, so that no two share a budget."""
@@ -83,6 +110,16 @@ def grant(sofia, title):
     sofia.follow(title)
     sofia.reads("chain, sums and prices verified")
     sofia.look("budget with its ledger")
+
+
+def to_a_budget(alice, sofia, title, path, *, declare):
+    """From a file to a granted budget; the dataset's identifier."""
+    upload(alice, title, path)
+    dataset = alice.number()
+    declare(alice)
+    protect_and_ask(alice)
+    grant(sofia, title)
+    return dataset
 
 
 def ask_questions(alice, dataset):
@@ -195,11 +232,7 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     alice.sign_in("alice", PASSWORD)
     alice.look("home")
     sofia.sign_in("sofia", PASSWORD)
-    upload(alice, title, table)
-    dataset = alice.number()
-    declare_by_form(alice)
-    protect_and_ask(alice)
-    grant(sofia, title)
+    dataset = to_a_budget(alice, sofia, title, table, declare=declare_by_form)
     ask_questions(alice, dataset)
     compare_and_choose(alice, "Laplace noise on the histogram", rows="500")
     confirm_and_wait(alice, title)

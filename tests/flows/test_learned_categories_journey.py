@@ -6,9 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
-from tests.flows.conftest import PASSWORD
-from tests.flows.test_journey import confirm_and_wait, grant, protect_and_ask, upload
-from tests.flows.test_statistic_journey import SEEN_ELSEWHERE
+from tests.flows.test_journey import confirm_and_wait, sign_both_in, to_a_budget
 
 pytestmark = pytest.mark.browser
 
@@ -79,15 +77,8 @@ def test_categories_are_learned_from_the_data_and_declared(visitor, tmp_path, re
     title = f"Towns, {tag}"
     table = tmp_path / "towns.csv"
     table.write_text(people(tag))
-    alice, sofia = visitor(**window), visitor(**window)
-    for person, name in ((alice, "alice"), (sofia, "sofia")):
-        person.seen += SEEN_ELSEWHERE
-        person.sign_in(name, PASSWORD)
-    upload(alice, title, table)
-    dataset = alice.number()
-    declare_all_but_the_towns(alice)
-    protect_and_ask(alice)
-    grant(sofia, title)
+    alice, sofia = sign_both_in(visitor, window)
+    dataset = to_a_budget(alice, sofia, title, table, declare=declare_all_but_the_towns)
     plan_the_categories(alice, dataset)
     confirm_and_wait(alice, "Towns of many")
     take_them_over(alice)

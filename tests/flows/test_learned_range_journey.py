@@ -8,9 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
-from tests.flows.conftest import PASSWORD
-from tests.flows.test_journey import confirm_and_wait, grant, protect_and_ask, upload
-from tests.flows.test_statistic_journey import SEEN_ELSEWHERE
+from tests.flows.test_journey import confirm_and_wait, sign_both_in, to_a_budget
 
 pytestmark = pytest.mark.browser
 
@@ -82,15 +80,8 @@ def test_a_range_is_learned_from_the_data_and_declared(visitor, tmp_path, reques
     title = f"A range, {tag}"
     table = tmp_path / "wages.csv"
     table.write_text(wages(tag))
-    alice, sofia = visitor(**window), visitor(**window)
-    for person, name in ((alice, "alice"), (sofia, "sofia")):
-        person.seen += SEEN_ELSEWHERE
-        person.sign_in(name, PASSWORD)
-    upload(alice, title, table)
-    dataset = alice.number()
-    declare_the_widest(alice)
-    protect_and_ask(alice)
-    grant(sofia, title)
+    alice, sofia = sign_both_in(visitor, window)
+    dataset = to_a_budget(alice, sofia, title, table, declare=declare_the_widest)
     plan_the_range(alice, dataset)
     confirm_and_wait(alice, "Wages of most")
     take_it_over(alice)

@@ -8,43 +8,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
-from tests.flows.conftest import PASSWORD
-from tests.flows.test_journey import confirm_and_wait, declare_by_form, grant, people, protect_and_ask, upload
+from tests.flows.test_journey import confirm_and_wait, declare_by_form, people, sign_both_in, to_a_budget
 
 pytestmark = pytest.mark.browser
-
-
-#: Pages on the way that other journeys look at closely.
-SEEN_ELSEWHERE = (
-    "sign in",
-    "upload",
-    "columns",
-    "columns with a mistake",
-    "protection",
-    "budget",
-    "dataset",
-    "dataset granted",
-    "review queue",
-    "request",
-    "budget board",
-    "budget with its ledger",
-    "confirmation",
-    "progress",
-)
 
 
 def begin(alice, sofia, tmp_path, title):
     """A dataset with a budget, and a draft on the page of its questions."""
     table = tmp_path / "survey.csv"
     table.write_text(people(title.replace(",", "")))
-    for person, name in ((alice, "alice"), (sofia, "sofia")):
-        person.seen += SEEN_ELSEWHERE
-        person.sign_in(name, PASSWORD)
-    upload(alice, title, table)
-    dataset = alice.number()
-    declare_by_form(alice)
-    protect_and_ask(alice)
-    grant(sofia, title)
+    dataset = to_a_budget(alice, sofia, title, table, declare=declare_by_form)
     alice.go(f"/datasets/{dataset}/", "dataset granted")
     alice.press("Plan a release")
     alice.heading("What should the release answer?")
@@ -96,7 +69,7 @@ def look_at_four_ways(alice):
 )
 def test_a_stream_of_counts_is_asked_compared_released_and_read(visitor, tmp_path, request, window):
     title = f"A statistic, {request.node.callspec.id}"
-    alice, sofia = visitor(**window), visitor(**window)
+    alice, sofia = sign_both_in(visitor, window)
     begin(alice, sofia, tmp_path, title)
     ask_a_stream(alice)
     expect(alice.page.get_by_role("button", name="Choose Above threshold")).to_be_enabled()
