@@ -22,13 +22,8 @@ ACCOUNTS = f"""
         person.save()
 """
 
-#: To be formatted with a title and a folder: a dataset of alice's with a budget, of a population of its own.
-GRANTED = """
-    from pathlib import Path
-    from releases import services
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-
+#: To be formatted with a title and a folder: a dataset of alice's that waits for a budget, of a population of its own.
+ASKED = """
     alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
     source = Path({folder!r}) / "people.csv"
     source.write_text("person,age,sex\\n" + "".join(
@@ -40,9 +35,16 @@ GRANTED = """
     ])
     services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
     asked = services.request_budget(
-        dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+        dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="The yearbook.", by=alice)
+"""
+
+#: The same with its budget.
+GRANTED = (
+    ASKED
+    + """
     services.approve_request(request=asked, by=sofia)
 """
+)
 
 
 @pytest.fixture(scope="module")

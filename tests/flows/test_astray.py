@@ -6,36 +6,26 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.flows.conftest import PASSWORD
+from tests.flows.conftest import ASKED, GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
 
-DRAFT = """
-    from pathlib import Path
-    from releases import services
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-
-    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
-    source = Path({folder!r}) / "people.csv"
-    source.write_text("person,age,sex\\n" + "".join(
-        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
-    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
-    services.declare_universe(dataset=dataset, columns=[
-        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
-        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
-    ])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
-        dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="The yearbook.", by=alice)
+WAITING = (
+    ASKED
+    + """
     answer = [str(dataset.pk), str(asked.pk)]
-    if {granted!r}:
-        services.approve_request(request=asked, by=sofia)
-        release = services.draft_release(dataset=dataset, by=alice, title={title!r})
-        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
-        services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-        answer = [str(dataset.pk), str(release.pk)]
 """
+)
+
+DRAFT = (
+    GRANTED
+    + """
+    release = services.draft_release(dataset=dataset, by=alice, title={title!r})
+    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    answer = [str(dataset.pk), str(release.pk)]
+"""
+)
 
 CHARGES = """
     from releases.models import LedgerEntry
@@ -48,9 +38,7 @@ CHARGES = """
 @pytest.fixture
 def make(installation, tmp_path):
     """A dataset of alice's: with a budget and a draft ready to be confirmed, or with a request that waits."""
-    return lambda title, granted=True: installation.run(
-        DRAFT.format(title=title, folder=str(tmp_path), granted=granted)
-    )
+    return lambda title, code=DRAFT: installation.run(code.format(title=title, folder=str(tmp_path)))
 
 
 @pytest.fixture
@@ -308,23 +296,23 @@ def test_the_whole_release_is_made_by_keyboard_alone(visitor, make, charges):
 
 
 def test_a_reviewer_needs_no_javascript(visitor, make, installation):
-    _, request = make("Plain review", granted=False)
+    _, request = make("Plain review", WAITING)
     sofia = visitor(javascript=False)
     page = sofia.page
     sofia.sign_in("sofia", PASSWORD)
-    sofia.reads("To review: a budget of epsilon 5 for Plain review")
-    sofia.page.get_by_role("link", name="To review: a budget of epsilon 5 for Plain review").click()
+    sofia.reads("To review: a budget of epsilon 30 for Plain review")
+    sofia.page.get_by_role("link", name="To review: a budget of epsilon 30 for Plain review").click()
     sofia.reads("The yearbook.")
     assert request in page.url
-    page.get_by_label("Epsilon").first.fill("9")
+    page.get_by_label("Epsilon").first.fill("90")
     sofia.press("Grant")
-    sofia.reads("must be at most the 5 that was asked for")
+    sofia.reads("must be at most the 30 that was asked for")
     page.get_by_label("Epsilon").first.fill("4")
     sofia.press("Grant")
     sofia.heading("Requests to decide")
     sofia.reads("The request was approved.")
     page.goto("/")
-    expect(page.get_by_text("To review: a budget of epsilon 5 for Plain review")).to_have_count(0)
+    expect(page.get_by_text("To review: a budget of epsilon 30 for Plain review")).to_have_count(0)
 
     page.goto("/review/budgets/")
     sofia.follow("Plain review")
@@ -341,11 +329,11 @@ def test_a_reviewer_needs_no_javascript(visitor, make, installation):
 
     alice = visitor(javascript=False)
     alice.sign_in("alice", PASSWORD)
-    alice.reads("Approved for less: a budget of epsilon 5 for Plain review")
+    alice.reads("Approved for less: a budget of epsilon 30 for Plain review")
     alice.press("Mark as read")
     expect(alice.page.get_by_role("heading", name="New for you")).to_have_count(0)
     alice.page.goto("/notices/")
-    alice.reads("You asked for epsilon 5; epsilon 4 was granted.")
+    alice.reads("You asked for epsilon 30; epsilon 4 was granted.")
     alice.press("Stop the e-mails")
     alice.reads("They stand here only.")
     alice.press("Send them by e-mail too")
