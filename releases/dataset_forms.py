@@ -27,6 +27,7 @@ from releases.forms import (
     MOST_FORM_COLUMNS,
     MOST_LISTED_COLUMNS,
     POLICY_TITLES,
+    DecimalTextField,
     WholeNumberField,
     check_amounts,
     missing,
@@ -297,21 +298,17 @@ class ProtectionForm(forms.Form):
 
 
 class BudgetForm(forms.Form):
-    epsilon = forms.CharField(
+    epsilon = DecimalTextField(
         label="Epsilon, in all",
-        max_length=40,
         initial="3",
         help_text="The privacy loss limit: the smallest that leaves the statistics useful.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 3"),
     )
-    delta = forms.CharField(
+    delta = DecimalTextField(
         label="Delta, in all",
-        max_length=40,
         initial="0.000001",
         required=False,
         help_text="The chance of a larger loss. Keep it far below one in the number of people; 0 with the pure rule.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
     policy = forms.ChoiceField(
         label="How releases add up",

@@ -35,6 +35,15 @@ class WholeNumberField(forms.IntegerField):
     re_decimal = re.compile(r"(?!)")
 
 
+class DecimalTextField(forms.CharField):
+    """A number with a point, kept as it was typed: only that can be read exactly, and quoted where it is wrong."""
+
+    widget = forms.TextInput(attrs={"inputmode": "decimal"})
+
+    def __init__(self, *, max_length: int = 40, **kwargs: Any) -> None:
+        super().__init__(max_length=max_length, **kwargs)
+
+
 def whole_number(what: str, *, least: int, most: int, example: int) -> dict[str, str]:
     """The messages of a field for a whole number."""
     return {

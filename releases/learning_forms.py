@@ -11,7 +11,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.stable_histogram import LONGEST_VALUE
 from releases.engine.privacy import exact, privacy_budget
 from releases.engine.universe import MOST_DECIMALS, Attribute, AttributeKind, number
-from releases.forms import WholeNumberField, missing, whole_number
+from releases.forms import DecimalTextField, WholeNumberField, missing, whole_number
 from releases.mistakes import in_words
 
 
@@ -30,11 +30,9 @@ class LearnForm(forms.Form):
     beside: ClassVar[Mapping[str, str]] = {}
 
     column = forms.CharField(widget=forms.HiddenInput)
-    epsilon = forms.CharField(
+    epsilon = DecimalTextField(
         label="Epsilon",
-        max_length=40,
         help_text="The privacy that it may spend.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 0.5"),
     )
 
@@ -70,17 +68,15 @@ class LearnRangeForm(LearnForm):
     beside: ClassVar[Mapping[str, str]] = {"edges": "highest"}
     field_order = ("column", "lowest", "highest", "decimals", "inside", "epsilon")
 
-    lowest = forms.CharField(
+    lowest = DecimalTextField(
         label="Certainly nothing is below",
         max_length=60,
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("lowest: nothing was typed; must be a number, such as 0"),
     )
-    highest = forms.CharField(
+    highest = DecimalTextField(
         label="Certainly nothing is above",
         max_length=60,
         help_text="From common sense, never from the rows. Ten times too wide costs little.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("highest: nothing was typed; must be a number, such as 10000000"),
     )
     decimals = WholeNumberField(
@@ -90,11 +86,10 @@ class LearnRangeForm(LearnForm):
         help_text="How exactly the ends are told. Round amounts need none.",
         error_messages=whole_number("decimals", least=0, most=MOST_DECIMALS, example=2),
     )
-    inside = forms.CharField(
+    inside = DecimalTextField(
         label="Percent of rows inside",
         max_length=20,
         help_text="98 leaves one row in a hundred below and one above.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("inside: nothing was typed; must be a percentage, such as 98"),
     )
 
@@ -139,11 +134,9 @@ class LearnCategoriesForm(LearnForm):
             "max_length": f"other: must have at most {LONGEST_VALUE} characters",
         },
     )
-    delta = forms.CharField(
+    delta = DecimalTextField(
         label="Delta",
-        max_length=40,
         help_text="How likely it may be that what one unit alone has is named. Far below one in the number of rows.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("delta: nothing was typed; must be a decimal number above 0, such as 0.000001"),
     )
 

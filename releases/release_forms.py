@@ -13,6 +13,7 @@ from releases.engine.four_ways import Numbers
 from releases.engine.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.forms import (
     MOST_TICKED_COLUMNS,
+    DecimalTextField,
     WholeNumberField,
     missing,
     read_json,
@@ -24,20 +25,12 @@ from releases.mistakes import in_words
 class ChoiceForm(forms.Form):
     """What the release may spend and how sure its bound should be."""
 
-    epsilon = forms.CharField(
+    epsilon = DecimalTextField(
         label="Epsilon",
-        max_length=40,
         help_text="The privacy this release may spend.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 1"),
     )
-    delta = forms.CharField(
-        label="Delta",
-        max_length=40,
-        required=False,
-        help_text="Above 0 it admits Gaussian noise.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-    )
+    delta = DecimalTextField(label="Delta", required=False, help_text="Above 0 it admits Gaussian noise.")
     beta = forms.ChoiceField(
         label="Confidence",
         help_text="How surely every answer is within its bound.",

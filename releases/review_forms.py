@@ -12,29 +12,16 @@ from django.utils import timezone
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.privacy import LARGEST_EPSILON, exact
-from releases.forms import WholeNumberField, check_amounts, missing
+from releases.forms import DecimalTextField, WholeNumberField, check_amounts, missing
 from releases.mistakes import in_words
 from releases.models import AuditAction, Organisation
-
-_DECIMAL = {"inputmode": "decimal"}
 
 
 class DecisionForm(forms.Form):
     """A reviewer's decision; amounts left empty are those asked for."""
 
-    epsilon = forms.CharField(
-        label="Epsilon to grant",
-        max_length=40,
-        required=False,
-        help_text="At most what was asked for.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-    )
-    delta = forms.CharField(
-        label="Delta to grant",
-        max_length=40,
-        required=False,
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
-    )
+    epsilon = DecimalTextField(label="Epsilon to grant", required=False, help_text="At most what was asked for.")
+    delta = DecimalTextField(label="Delta to grant", required=False)
     note = forms.CharField(
         label="Note to the curator",
         widget=forms.Textarea(attrs={"rows": 3}),
@@ -55,12 +42,10 @@ class DecisionForm(forms.Form):
 class ReleaseDecisionForm(forms.Form):
     """A reviewer's decision on a release; an epsilon left empty is the one asked for."""
 
-    epsilon = forms.CharField(
+    epsilon = DecimalTextField(
         label="Epsilon to approve",
-        max_length=40,
         required=False,
         help_text="With less than was asked for, it goes back to its curator to be confirmed at that epsilon.",
-        widget=forms.TextInput(attrs=_DECIMAL),
     )
     note = forms.CharField(
         label="Note to the curator",
@@ -122,18 +107,14 @@ class OrganisationForm(forms.Form):
             "max_value": "Largest upload: must be at most 1,048,576 MB.",
         },
     )
-    default_epsilon = forms.CharField(
+    default_epsilon = DecimalTextField(
         label="Epsilon suggested for a budget",
         required=False,
-        max_length=40,
-        widget=forms.TextInput(attrs=_DECIMAL),
         help_text="Curators may ask for another. Empty for the site's own suggestion.",
     )
-    review_above = forms.CharField(
+    review_above = DecimalTextField(
         label="Review releases above epsilon",
         required=False,
-        max_length=40,
-        widget=forms.TextInput(attrs=_DECIMAL),
         help_text="A release that costs more waits for a reviewer before it is charged. 0 for all of them, empty for "
         "none.",
     )

@@ -23,7 +23,7 @@ from releases.engine.statistic import (
 )
 from releases.engine.universe import Universe
 from releases.engine.workload import Count, read_count
-from releases.forms import MOST_FORM_COLUMNS, MOST_LISTED_COLUMNS, missing, read_json
+from releases.forms import MOST_FORM_COLUMNS, MOST_LISTED_COLUMNS, DecimalTextField, missing, read_json
 from releases.mistakes import in_words
 
 
@@ -204,13 +204,11 @@ class QuantileForm(RankForm):
     kind = "quantile"
     title = "Median or quantile"
     says = "The value that a share of the rows have or are below."
-    at = forms.CharField(
+    at = DecimalTextField(
         label="Share of the rows",
         required=False,
-        max_length=40,
         initial="0.5",
         help_text="0.5 for the median, 0.9 for the value that nine in ten are at or below.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
 
     def typed_of(self, statistic: Statistic) -> dict[str, Any]:
@@ -225,13 +223,11 @@ class RangeForm(RankForm):
     kind = "range"
     title = "Range that holds most rows"
     says = "Two values with a share of the rows from one to the other, and as many of the rest below as above."
-    inside = forms.CharField(
+    inside = DecimalTextField(
         label="Share inside",
         required=False,
-        max_length=40,
         initial="0.98",
         help_text="0.98 leaves one row in a hundred below and one above.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
     )
 
     def typed_of(self, statistic: Statistic) -> dict[str, Any]:

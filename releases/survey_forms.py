@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from releases.engine.privacy import decimal_text
 from releases.engine.survey_law import FEWEST_ANSWERS, LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON
-from releases.forms import missing
+from releases.forms import DecimalTextField, missing
 
 
 class SurveyForm(forms.Form):
@@ -35,12 +35,10 @@ class SurveyForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 5}),
         error_messages=missing("Answers: nothing was typed. Write each one on a line of its own."),
     )
-    epsilon = forms.CharField(
-        max_length=40,
+    epsilon = DecimalTextField(
         label="Epsilon of each respondent",
         help_text=f"From {decimal_text(LEAST_EPSILON)} to {decimal_text(MOST_EPSILON)}. The smaller, the less one "
         "report says about the person who sent it.",
-        widget=forms.TextInput(attrs={"inputmode": "decimal"}),
         error_messages=missing("Epsilon: nothing was typed; must be a decimal number, such as 1."),
     )
     group = forms.ModelChoiceField(
