@@ -15,17 +15,31 @@ from django.utils.functional import cached_property
 from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.engine.universe import Schema, Universe
+from releases.ledger_models import EntryKind, LedgerEntry
 from releases.notice_models import MailChoice, Notice
-from releases.review_models import AuditAction, AuditEvent, BudgetAlert, Organisation
+from releases.review_models import (
+    AuditAction,
+    AuditEvent,
+    BudgetAlert,
+    BudgetRequest,
+    Organisation,
+    ReleaseRequest,
+    RequestState,
+)
 from releases.survey_models import Survey, SurveyState, SurveyTally
 
 __all__ = [
     "AuditAction",
     "AuditEvent",
     "BudgetAlert",
+    "BudgetRequest",
+    "EntryKind",
+    "LedgerEntry",
     "MailChoice",
     "Notice",
     "Organisation",
+    "ReleaseRequest",
+    "RequestState",
     "Survey",
     "SurveyState",
     "SurveyTally",
@@ -204,69 +218,6 @@ class Dataset(models.Model):
         return Schema(universe=self.universe, unit=self.budget.privacy_unit, neighbours=self.budget.relation)
 
 
-class RequestState(models.TextChoices):
-    WAITING = "waiting", "awaiting review"
-    APPROVED = "approved", "approved"
-    DENIED = "denied", "denied"
-    ASKED_BACK = "asked back", "asked back"
-    TAKEN_BACK = "taken back", "taken back"
-
-
-class Request(models.Model):
-    """What a curator asks a reviewer, and what was made of it."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    epsilon = models.CharField(max_length=40)
-    delta = models.CharField(max_length=40, default="0")
-    reason = models.TextField(blank=True)
-    state = models.CharField(max_length=12, choices=RequestState, default=RequestState.WAITING)
-    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    requested_at = models.DateTimeField(auto_now_add=True)
-    #: The first of two reviewers, and the amounts that the second may not exceed, where the two-person rule is on.
-    first_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    first_at = models.DateTimeField(null=True)
-    first_epsilon = models.CharField(max_length=40, blank=True)
-    first_delta = models.CharField(max_length=40, blank=True)
-    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
-    decided_at = models.DateTimeField(null=True)
-    granted_epsilon = models.CharField(max_length=40, blank=True)
-    granted_delta = models.CharField(max_length=40, blank=True)
-    note = models.TextField(blank=True)
-
-    class Meta:
-        abstract = True
-
-
-class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
-    def for_review(self) -> BudgetRequestQuerySet:
-        return (
-            self.filter(state=RequestState.WAITING)
-            .select_related("budget", "requested_by", "first_by")
-            .order_by("requested_at")
-        )
-
-    def for_history(self) -> BudgetRequestQuerySet:
-        return (
-            self.exclude(state=RequestState.WAITING)
-            .select_related("budget", "requested_by", "first_by", "decided_by")
-            .order_by("-decided_at")
-        )
-
-
-class BudgetRequest(Request):
-    """A curator's request for a budget, or for a larger one."""
-
-    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="requests")
-
-    objects = BudgetRequestQuerySet.as_manager()
-
-    class Meta:
-        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="budgets_to_decide")]
-
-    def __str__(self) -> str:
-        return f"epsilon {self.epsilon} for {self.budget}"
-
-
 class ReleaseState(models.TextChoices):
     """The life of a release. People see the same word and the sentence beside it."""
 
@@ -432,45 +383,6 @@ class Release(models.Model):
         return review is not None and review.state == RequestState.APPROVED and review.granted_epsilon == self.epsilon
 
 
-class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
-    def for_review(self) -> ReleaseRequestQuerySet:
-        return (
-            self.filter(state=RequestState.WAITING)
-            .select_related("release__dataset", "requested_by", "first_by")
-            .defer("release__plan", "release__result", "release__workload")
-            .order_by("requested_at")
-        )
-
-    def for_history(self) -> ReleaseRequestQuerySet:
-        return (
-            self.exclude(state=RequestState.WAITING)
-            .select_related("release__dataset", "requested_by", "first_by", "decided_by")
-            .defer("release__plan", "release__result", "release__workload")
-            .order_by("-decided_at")
-        )
-
-
-class ReleaseRequest(Request):
-    """A release that costs more than the organisation lets pass unseen, and what a reviewer made of it."""
-
-    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="reviews")
-    #: Of the submission that asked; the charge after the approval has it.
-    key = models.UUIDField(unique=True)
-    #: Digest of the one plan that was approved; any other has to be reviewed anew.
-    approved_plan = models.CharField(max_length=64, blank=True)
-
-    objects = ReleaseRequestQuerySet.as_manager()
-
-    class Meta:
-        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="releases_to_decide")]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["release"], condition=Q(state="waiting"), name="one_review_at_a_time")
-        ]
-
-    def __str__(self) -> str:
-        return f"review of {self.release}"
-
-
 class Audience(models.TextChoices):
     """Who may ask in a session."""
 
@@ -540,85 +452,6 @@ class SessionAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"answer {self.sequence} of {self.session}"
-
-
-class EntryKind(models.TextChoices):
-    """What a ledger entry records."""
-
-    GRANT = "grant", "budget granted"
-    CHARGE = "charge", "release charged"
-    RETURN = "return", "charge given back"
-    RESTORE = "restore", "restored backup made good"
-
-
-class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
-    def for_ledger_page(self) -> LedgerEntryQuerySet:
-        return (
-            self.select_related("budget", "release", "actor")
-            .defer("release__plan", "release__result", "release__workload", "release__options")
-            .order_by("-made_at", "-sequence")
-        )
-
-
-class LedgerEntry(models.Model):
-    """One line of the ledger. Triggers refuse to change or delete it; each line holds the hash of the one before.
-
-    Amounts are added to the budget's spent columns; a RETURN has the opposite amounts of the charge it answers.
-    """
-
-    id = models.BigAutoField(primary_key=True)
-    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, related_name="entries")
-    sequence = models.PositiveIntegerField()
-    kind = models.CharField(max_length=10, choices=EntryKind)
-    #: The same key twice is the same charge: the second is answered with the first.
-    key = models.UUIDField(unique=True)
-    release = models.ForeignKey(Release, on_delete=models.PROTECT, null=True, related_name="entries")
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    #: What was or will be run, in full, so that it can be priced again: events, delta, neighbours; caps for a grant.
-    detail = models.JSONField()
-    epsilon = models.BigIntegerField(default=0)
-    delta = models.BigIntegerField(default=0)
-    rho = models.BigIntegerField(default=0)
-    rho_delta = models.BigIntegerField(default=0)
-    made_at = models.DateTimeField()
-    previous = models.CharField(max_length=64, blank=True)
-    hash = models.CharField(max_length=64)
-
-    objects = LedgerEntryQuerySet.as_manager()
-
-    class Meta:
-        indexes: ClassVar = [
-            models.Index(fields=["-made_at", "-sequence"], name="entries_by_time"),
-            models.Index(fields=["kind", "release"], name="entries_by_kind"),
-        ]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["budget", "sequence"], name="one_entry_a_number"),
-            models.UniqueConstraint(fields=["release"], condition=Q(kind="charge"), name="one_charge_a_release"),
-            models.UniqueConstraint(fields=["release"], condition=Q(kind="return"), name="one_return_a_release"),
-            models.CheckConstraint(
-                name="a_charge_adds",
-                condition=~Q(kind="charge")
-                | Q(epsilon__gte=0, delta__gte=0, rho__gte=0, rho_delta__gte=0) & (Q(epsilon__gt=0) | Q(rho__gt=0)),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()} no. {self.sequence} of {self.budget}"
-
-    def content(self) -> dict[str, Any]:
-        """Everything the hash covers."""
-        return {
-            "budget": str(self.budget_id),
-            "sequence": self.sequence,
-            "kind": str(self.kind),
-            "key": str(self.key),
-            "release": str(self.release_id) if self.release_id else None,
-            "actor": self.actor_id,
-            "detail": self.detail,
-            "amounts": [self.epsilon, self.delta, self.rho, self.rho_delta],
-            "made_at": self.made_at.isoformat(),
-            "previous": self.previous,
-        }
 
 
 class ApiToken(models.Model):

@@ -1,13 +1,119 @@
-"""What is stored for reviewers: alerts, the organisation's settings, the audit log. Imported through `models`."""
+"""What is stored for reviewers: requests, alerts, the organisation's settings, the audit log.
+
+Imported through `models`.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db import models
 from django.db.models import Q
+
+
+class RequestState(models.TextChoices):
+    WAITING = "waiting", "awaiting review"
+    APPROVED = "approved", "approved"
+    DENIED = "denied", "denied"
+    ASKED_BACK = "asked back", "asked back"
+    TAKEN_BACK = "taken back", "taken back"
+
+
+class Request(models.Model):
+    """What a curator asks a reviewer, and what was made of it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    epsilon = models.CharField(max_length=40)
+    delta = models.CharField(max_length=40, default="0")
+    reason = models.TextField(blank=True)
+    state = models.CharField(max_length=12, choices=RequestState, default=RequestState.WAITING)
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+    #: The first of two reviewers, and the amounts that the second may not exceed, where the two-person rule is on.
+    first_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    first_at = models.DateTimeField(null=True)
+    first_epsilon = models.CharField(max_length=40, blank=True)
+    first_delta = models.CharField(max_length=40, blank=True)
+    decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
+    decided_at = models.DateTimeField(null=True)
+    granted_epsilon = models.CharField(max_length=40, blank=True)
+    granted_delta = models.CharField(max_length=40, blank=True)
+    note = models.TextField(blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
+    def for_review(self) -> BudgetRequestQuerySet:
+        return (
+            self.filter(state=RequestState.WAITING)
+            .select_related("budget", "requested_by", "first_by")
+            .order_by("requested_at")
+        )
+
+    def for_history(self) -> BudgetRequestQuerySet:
+        return (
+            self.exclude(state=RequestState.WAITING)
+            .select_related("budget", "requested_by", "first_by", "decided_by")
+            .order_by("-decided_at")
+        )
+
+
+class BudgetRequest(Request):
+    """A curator's request for a budget, or for a larger one."""
+
+    budget = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, related_name="requests")
+
+    objects = BudgetRequestQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="budgets_to_decide")]
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon} for {self.budget}"
+
+
+class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
+    def for_review(self) -> ReleaseRequestQuerySet:
+        return (
+            self.filter(state=RequestState.WAITING)
+            .select_related("release__dataset", "requested_by", "first_by")
+            .defer("release__plan", "release__result", "release__workload")
+            .order_by("requested_at")
+        )
+
+    def for_history(self) -> ReleaseRequestQuerySet:
+        return (
+            self.exclude(state=RequestState.WAITING)
+            .select_related("release__dataset", "requested_by", "first_by", "decided_by")
+            .defer("release__plan", "release__result", "release__workload")
+            .order_by("-decided_at")
+        )
+
+
+class ReleaseRequest(Request):
+    """A release that costs more than the organisation lets pass unseen, and what a reviewer made of it."""
+
+    release = models.ForeignKey("releases.Release", on_delete=models.PROTECT, related_name="reviews")
+    #: Of the submission that asked; the charge after the approval has it.
+    key = models.UUIDField(unique=True)
+    #: Digest of the one plan that was approved; any other has to be reviewed anew.
+    approved_plan = models.CharField(max_length=64, blank=True)
+
+    objects = ReleaseRequestQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["state", "requested_at"], name="releases_to_decide")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["release"], condition=Q(state="waiting"), name="one_review_at_a_time")
+        ]
+
+    def __str__(self) -> str:
+        return f"review of {self.release}"
 
 
 class BudgetAlert(models.Model):

@@ -1,0 +1,88 @@
+"""What is stored of the ledger. Imported through `models`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class EntryKind(models.TextChoices):
+    """What a ledger entry records."""
+
+    GRANT = "grant", "budget granted"
+    CHARGE = "charge", "release charged"
+    RETURN = "return", "charge given back"
+    RESTORE = "restore", "restored backup made good"
+
+
+class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
+    def for_ledger_page(self) -> LedgerEntryQuerySet:
+        return (
+            self.select_related("budget", "release", "actor")
+            .defer("release__plan", "release__result", "release__workload", "release__options")
+            .order_by("-made_at", "-sequence")
+        )
+
+
+class LedgerEntry(models.Model):
+    """One line of the ledger. Triggers refuse to change or delete it; each line holds the hash of the one before.
+
+    Amounts are added to the budget's spent columns; a RETURN has the opposite amounts of the charge it answers.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    budget = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, related_name="entries")
+    sequence = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, choices=EntryKind)
+    #: The same key twice is the same charge: the second is answered with the first.
+    key = models.UUIDField(unique=True)
+    release = models.ForeignKey("releases.Release", on_delete=models.PROTECT, null=True, related_name="entries")
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    #: What was or will be run, in full, so that it can be priced again: events, delta, neighbours; caps for a grant.
+    detail = models.JSONField()
+    epsilon = models.BigIntegerField(default=0)
+    delta = models.BigIntegerField(default=0)
+    rho = models.BigIntegerField(default=0)
+    rho_delta = models.BigIntegerField(default=0)
+    made_at = models.DateTimeField()
+    previous = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+
+    objects = LedgerEntryQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [
+            models.Index(fields=["-made_at", "-sequence"], name="entries_by_time"),
+            models.Index(fields=["kind", "release"], name="entries_by_kind"),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["budget", "sequence"], name="one_entry_a_number"),
+            models.UniqueConstraint(fields=["release"], condition=Q(kind="charge"), name="one_charge_a_release"),
+            models.UniqueConstraint(fields=["release"], condition=Q(kind="return"), name="one_return_a_release"),
+            models.CheckConstraint(
+                name="a_charge_adds",
+                condition=~Q(kind="charge")
+                | Q(epsilon__gte=0, delta__gte=0, rho__gte=0, rho_delta__gte=0) & (Q(epsilon__gt=0) | Q(rho__gt=0)),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} no. {self.sequence} of {self.budget}"
+
+    def content(self) -> dict[str, Any]:
+        """Everything the hash covers."""
+        return {
+            "budget": str(self.budget_id),
+            "sequence": self.sequence,
+            "kind": str(self.kind),
+            "key": str(self.key),
+            "release": str(self.release_id) if self.release_id else None,
+            "actor": self.actor_id,
+            "detail": self.detail,
+            "amounts": [self.epsilon, self.delta, self.rho, self.rho_delta],
+            "made_at": self.made_at.isoformat(),
+            "previous": self.previous,
+        }
