@@ -1,7 +1,7 @@
 """SmallDB draws exactly the law it claims, is as private as it says, and its bounds are true.
 
 Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
-What the draw is made of is tested in `test_smalldb_counting`.
+What the draw is made of is tested in `test_smalldb_counting`, `test_smalldb_layers` and `test_smalldb_shapes`.
 """
 
 from __future__ import annotations

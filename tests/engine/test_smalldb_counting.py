@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations_with_replacement, product
 from math import comb, factorial
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.randomness import StreamRandomness
-from releases.engine.smalldb import layers
 from releases.engine.smalldb.databases import (
     Databases,
     all_candidates,
@@ -31,33 +30,23 @@ from releases.engine.smalldb.databases import (
     whole_ways,
 )
 from releases.engine.smalldb.forest import ForestCounter
-from releases.engine.smalldb.frontier import FrontierCounter, read_steps
-from releases.engine.smalldb.general import Signatures, read_signatures
 from releases.engine.smalldb.laminar import read_forest
 from releases.engine.smalldb.shapes import Forests, Layered
 from tests.engine.goodness import FALSE_ALARM, Words, p_value
 from tests.engine.small_databases import (
     CASES,
     CASES_AND_DATABASES,
-    CHAIN,
-    NESTED,
-    PARTITION,
     A,
     Everything,
     asked,
-    columns_of,
     flat,
     kinds_of,
     matrix,
-    outcome,
-    predicate,
     setting,
     shape_for,
-    span,
     tables_of,
 )
 
-databases_of_any_kind = st.sampled_from(list(Databases))
 LAYERED = [
     (name, databases)
     for name, databases in CASES_AND_DATABASES
@@ -72,7 +61,7 @@ def a_table(draw, universe, *, most=12):
 # How many candidates there are
 
 
-@given(databases_of_any_kind, st.integers(1, 10**12), st.integers(1, 300))
+@given(st.sampled_from(Databases), st.integers(1, 10**12), st.integers(1, 300))
 @settings(max_examples=40, deadline=None)
 def test_a_stored_weight_is_never_too_low_and_hardly_too_high(databases, cells, most):
     f, e = weight_table(databases, cells=cells, most=most)
@@ -373,244 +362,3 @@ def test_a_word_that_does_not_decide_is_followed_by_as_many_as_it_takes():
         given = Words([*words, 0])
         assert counter.draw(10, given).tolist() == expected
         assert given.left.size == 0
-
-
-# Layers
-
-
-@given(st.fractions(min_value=0, max_value=5000), st.integers(20, 200))
-@settings(max_examples=60, deadline=None)
-def test_a_decay_is_enclosed_as_closely_as_it_says(exponent, bits):
-    low, high, shift = layers.decay(exponent, bits=bits)
-    assert (high - low) << bits <= low
-    with mpmath.workprec(8 * bits + 16000):
-        true = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * mpmath.mpf(2) ** shift
-        assert low <= true <= high
-
-
-class _Listed:
-    """A `Counted` of candidates that are listed with their weights and errors; B is `slack` times F, rounded up."""
-
-    def __init__(self, weights, errors, slack=Fraction(1)) -> None:
-        self.weights, self.errors, self.slack = weights, errors, slack
-
-    def everything(self):
-        return sum(self.weights), 0
-
-    def draw_any(self, rng):
-        return self._any_of(range(len(self.weights)), sum(self.weights), rng)
-
-    def within(self, level):
-        inside = sum(weight for weight, error in zip(self.weights, self.errors, strict=True) if error <= level)
-        return -int(-(inside * self.slack) // 1), 0
-
-    def draw(self, level, rng):
-        inside = [index for index, error in enumerate(self.errors) if error <= level]
-        return self._any_of(inside, self.within(level)[0], rng)
-
-    def error(self, candidate):
-        return self.errors[candidate]
-
-    def _any_of(self, inside, bound, rng):
-        point = layers.random_below(bound, rng)
-        for index in inside:
-            point -= self.weights[index]
-            if point < 0:
-                return index
-        return None
-
-
-WEIGHTS, ERRORS = [5, 1, 30, 40, 100, 7], [0, 3, 11, 4, 40, 4]
-
-
-@pytest.mark.parametrize("far", [0, 5, 60, 10**9])
-@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 2000), Fraction(3, 4)])
-def test_a_draw_by_layers_has_its_law_wherever_the_layers_are_cut(far, rate):
-    """Chi-square of 1200 draws; a right draw fails with probability 1e-6."""
-    listed = _Listed(WEIGHTS, ERRORS, slack=Fraction(5, 4))
-    drawn = layers.Layers(listed, rate=rate, far=far)
-    rng = StreamRandomness(b"layers")
-    observed = np.bincount([drawn.draw(rng) for _ in range(1200)], minlength=len(WEIGHTS))
-    exponents = -float(rate) * np.array(ERRORS, dtype=float)
-    law = np.array(WEIGHTS) * np.exp(exponents - exponents.max())
-    assert p_value(observed, law) > FALSE_ALARM
-    if rate == Fraction(1, 3):
-        assert p_value(observed, law * np.exp(exponents / 2)) < FALSE_ALARM
-        assert p_value(observed, law / np.array([1, 1, 1, 2, 1, 1])) < FALSE_ALARM
-
-
-def test_a_guess_of_the_last_level_that_is_far_too_near_is_mended():
-    """One candidate fits at level 10^6, a thousand million others at ten times that: no patience would find it."""
-    listed = _Listed([1, 10**9], [10**6, 10**7])
-    asked_for = []
-    drawn = layers.Layers(listed, rate=Fraction(1, 1000), far=0, pause=lambda: asked_for.append(1))
-    assert drawn.draw(StreamRandomness(b"near")) == 0
-    assert len(asked_for) < 200
-
-
-@given(st.integers(0, 80), st.fractions(min_value=Fraction(1, 10**6), max_value=4), st.integers(10, 90))
-@settings(max_examples=40, deadline=None)
-def test_the_masses_of_the_blocks_are_enclosed_at_every_precision(far, rate, precision):
-    drawn = layers.Layers(_Listed(WEIGHTS, ERRORS), rate=rate, far=far)
-    sums = drawn._sum_masses(precision)
-    with mpmath.workprec(600):
-        q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
-        masses = [
-            block.bound[0] * (q**block.first - (0 if block.last is None else q ** (block.last + 1)))
-            for block in drawn.blocks
-        ]
-        total = sum(masses)
-        low, high = sums.total
-        assert low <= high
-        running = mpmath.mpf(0)
-        for index, mass in enumerate(masses):
-            running += mass
-            # Whatever the unit, every running sum lies between the shares that its ends enclose.
-            assert mpmath.mpf(sums.below[index]) / high <= running / total * (1 + mpmath.mpf(2) ** -500)
-            assert running / total <= mpmath.mpf(sums.above[index]) / low * (1 + mpmath.mpf(2) ** -500)
-    assert [block.first for block in drawn.blocks] == sorted({block.first for block in drawn.blocks})
-    assert drawn.blocks[-1].last is None
-
-
-@pytest.mark.parametrize("length", [None, 3, 40])
-@pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(3, 2)])
-def test_a_level_in_a_block_falls_off_exponentially(length, rate):
-    """Chi-square of 2000 draws; a right sampler fails with probability 1e-6."""
-    rng = StreamRandomness(b"level")
-    reach = length or 400
-    observed = np.bincount([layers._level_in(length, rate, rng) for _ in range(2000)], minlength=reach)
-    law = np.exp(-float(rate) * np.arange(reach))
-    assert observed.size == reach
-    assert p_value(observed, law) > FALSE_ALARM
-    assert p_value(observed, law**3) < FALSE_ALARM
-
-
-# Shapes
-
-
-@st.composite
-def workloads(draw):
-    """A few families over three bins by two, or six bins."""
-    sizes = draw(st.sampled_from([(3, 2), (6,), (2, 2, 2)]))
-    names = "abc"[: len(sizes)]
-    marginals = [{"marginal": list(chosen)} for k in (1, 2, 3) for chosen in combinations(names, k)]
-    prefixes = [{"prefix": name} for name in names]
-
-    def spans(name, size):
-        start = st.integers(0, size - 1)
-        return start.flatmap(lambda first: st.integers(first + 1, size).map(lambda stop: {name: (first, stop)}))
-
-    one = st.one_of(*(spans(name, size) for name, size in zip(names, sizes, strict=True)))
-    counts = st.lists(one, min_size=1, max_size=2).map(
-        lambda parts: predicate(**{name: span for part in parts for name, span in part.items()})
-    )
-    family = st.one_of(st.sampled_from(marginals + prefixes), counts, counts)
-    return asked(sizes, draw(st.lists(family, min_size=1, max_size=4)))
-
-
-def _cross(one, other):
-    return bool((one & other).any() and (one & ~other).any() and (other & ~one).any())
-
-
-@given(workloads())
-@settings(max_examples=100, deadline=None)
-def test_a_workload_is_a_forest_exactly_where_no_two_of_its_sets_cross(workload):
-    names = sorted({name for family in workload.families for name in family.attributes})
-    universe = workload.universe.project(tuple(names))
-    sets = matrix(workload.families, universe).astype(bool)
-    crossing = any(_cross(one, other) for one, other in combinations(sets, 2))
-    forest = read_forest(workload.families, universe)
-    assert (forest is None) == crossing
-    signatures = read_signatures(workload.families, universe)
-    distinct = {tuple(row) for row in sets.tolist()}
-    alike = [tuple(column) for column in sets.T.tolist()]
-    for found in (forest, signatures):
-        if found is None:
-            continue
-        # Cells are of one kind exactly where the same queries count them.
-        assert len(set(zip(alike, found.kind_of_cell.tolist(), strict=True))) == len(set(alike)) == found.kinds
-        assert np.bincount(found.kind_of_cell).tolist() == found.cells_of_kind.tolist()
-    assert {tuple(row) for row in signatures.incidence[:, signatures.kind_of_cell].tolist()} == distinct
-    assert len(signatures.incidence) == len(distinct)
-    if forest is not None:
-        assert forest.answers == len(distinct)
-
-
-@given(workloads(), databases_of_any_kind, st.data())
-@settings(max_examples=30, deadline=None)
-def test_following_open_questions_counts_any_workload(workload, databases, data):
-    names = tuple(sorted({name for family in workload.families for name in family.attributes}))
-    universe = workload.universe.project(names)
-    signatures = read_signatures(workload.families, universe)
-    assume(signatures.incidence.size)
-    counts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=signatures.kinds, max_size=signatures.kinds)))
-    rows, size = max(1, int(counts.sum())), 3
-    counter = FrontierCounter(
-        signatures,
-        steps=read_steps(signatures.incidence),
-        databases=databases,
-        outside=2,
-        size=size,
-        rows=rows,
-        counts=counts,
-    )
-    cells = [2 * each for each in signatures.cells_of_kind.tolist()]
-    goal = size * (signatures.incidence.astype(int) @ counts)
-    constant = factorial(size) if databases is Databases.SEQUENCES else 1
-    weights = {}
-    for vector in product(range(size + 1), repeat=signatures.kinds):
-        if sum(vector) == size:
-            error = int(np.abs(rows * (signatures.incidence.astype(int) @ np.array(vector)) - goal).max())
-            assert counter.error(np.array(vector)) == error
-            weight = constant * np.prod([ways(databases, cells=w, count=y) for w, y in zip(cells, vector, strict=True)])
-            weights[error] = weights.get(error, 0) + weight
-    for level in weights:
-        within = sum(weight for error, weight in weights.items() if error <= level)
-        assert counter.within(level) == (within, 0)
-        assert counter.within(level - 1) == (within - weights[level], 0)
-        assert counter.error(counter.draw(level, StreamRandomness(b"open"))) <= level
-
-
-@pytest.mark.parametrize(
-    ("title", "sizes", "queries"),
-    [
-        (CHAIN, (50, 3), [{"prefix": "a"}]),
-        (CHAIN, (50,), [{"prefix": "a"}, span("a", 0, 20)]),
-        (PARTITION, (5, 4), [{"marginal": ["a", "b"]}]),
-        (PARTITION, (9,), [span("a", 1, 3), span("a", 5, 9)]),
-        (NESTED, (5, 4), [{"marginal": ["a", "b"]}, {"marginal": ["b"]}]),
-        (NESTED, (9,), [span("a", 1, 6), span("a", 2, 4)]),
-        (NESTED, (9,), [{"prefix": "a"}, span("a", 2, 3)]),
-    ],
-)
-def test_nested_workloads_are_recognised(title, sizes, queries):
-    from releases.engine.smalldb.shapes import shape_of
-
-    assert shape_of(asked(sizes, queries), Databases.MULTISETS).title == title
-
-
-def test_kinds_are_found_without_looking_at_every_question_in_every_cell():
-    """Twenty predicates on 64,000 cells tell few kinds apart."""
-    names = [column["name"] for column in columns_of((40, 40, 40))]
-    queries = [span(names[i % 3], i, i + 15) for i in range(20)]
-    workload = asked((40, 40, 40), queries)
-    signatures = read_signatures(workload.families, workload.universe)
-    assert isinstance(signatures, Signatures)
-    assert signatures.cells_of_kind.sum() == 40**3
-    assert signatures.kinds == len({tuple(column) for column in signatures.incidence.T.tolist()})
-
-
-@pytest.mark.parametrize(("name", "databases"), CASES_AND_DATABASES)
-def test_every_case_has_the_shape_it_is_tried_for(name, databases):
-    case, shape = CASES[name], shape_for(CASES[name], databases)
-    assert shape.title == case.title
-    everything = Everything.of(case, databases)
-    distinct = [len({tuple(row) for row in rows.tolist()}) for rows in everything.queries]
-    assert shape.answers == sum(distinct)
-    drawn = shape.draw(
-        kinds_of(shape, tables_of(case.workload, shape, [1] * case.workload.universe.size)),
-        setting(case.size, rows=case.workload.universe.size),
-        StreamRandomness(b"shape"),
-        lambda: None,
-    )
-    assert outcome(shape, drawn) in everything.outcomes
