@@ -226,7 +226,8 @@ class ReleaseState(models.TextChoices):
     QUEUED = "queued", "queued"
     RUNNING = "running", "running"
     OPEN = "open", "open session"
-    PUBLISHED = "published", "published"
+    #: Not yet public: that is a decision of its own, so people see another word.
+    PUBLISHED = "published", "finished"
     FAILED = "failed", "failed"
     CANCELLED = "cancelled", "cancelled"
     WITHDRAWN = "withdrawn", "withdrawn"

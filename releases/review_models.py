@@ -204,7 +204,7 @@ class AuditAction(models.TextChoices):
     ASK_BACK = "ask back", "asked back"
     SUBMIT = "submit", "charged and queued"
     CANCEL = "cancel", "cancelled"
-    PUBLISH = "publish", "published"
+    PUBLISH = "publish", "finished"
     OPEN = "open", "opened the session"
     FAIL = "fail", "gave up on"
     MAKE_PUBLIC = "make public", "made public"

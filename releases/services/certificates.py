@@ -155,7 +155,7 @@ def _counting_receipt(of: Release) -> dict[str, Any]:
     if of.certifies_id is not None:
         raise Refusal("It is a certificate itself: its own sentence says how much its noise can have added.")
     if of.status is not ReleaseState.PUBLISHED or of.result is None:
-        raise Refusal(f"Only a published release can be certified; this one is {of.status.label}.")
+        raise Refusal(f"Only a finished release can be certified; this one is {of.status.label}.")
     receipt: dict[str, Any] = of.result["receipt"]
     asked: Question = read_question(receipt["workload"], _schema_of(of).universe)
     if not isinstance(asked, Workload):

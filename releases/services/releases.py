@@ -363,7 +363,7 @@ def make_public(*, release: Release, by: User | None = None) -> None:
         Refusal: it is not published.
     """
     if Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED).update(is_public=True) != 1:
-        raise Refusal("Only a published release can be made public.")
+        raise Refusal("Only a finished release can be made public.")
     audit_log.record(AuditAction.MAKE_PUBLIC, actor=by, on=release)
 
 
@@ -385,7 +385,7 @@ def withdraw_release(*, release: Release, by: User | None = None) -> None:
         state=ReleaseState.WITHDRAWN, is_public=False, withdrawn_at=timezone.now()
     )
     if moved != 1:
-        raise Refusal("Only a published release can be withdrawn.")
+        raise Refusal("Only a finished release can be withdrawn.")
     audit_log.record(AuditAction.WITHDRAW, actor=by, on=release)
 
 

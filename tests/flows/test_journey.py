@@ -171,7 +171,7 @@ def confirm_and_wait(alice, title):
     alice.heading(title)
     alice.look("progress")
     alice.wait_for_result()
-    alice.reads("published")
+    alice.reads("finished")
 
 
 def check_files(alice, folder, *, synthetic_rows=None):

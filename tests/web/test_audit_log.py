@@ -163,7 +163,7 @@ def test_postgresql_refuses_too(postgres_database, tmp_path):
 def test_the_page_lists_the_newest_first(as_, sofia, published):
     page = as_(sofia).get("/review/log/")
     text = words(page)
-    assert text.index("published Release 1 release by a worker") < text.index("charged and queued Release 1")
+    assert text.index("finished Release 1 release by a worker") < text.index("charged and queued Release 1")
     assert text.index("charged and queued Release 1") < text.index("uploaded a table Survey dataset")
     assert inline_code(page) == []
 

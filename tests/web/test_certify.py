@@ -376,7 +376,7 @@ def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(publis
     services.withdraw_release(release=published, by=alice)
     answer = as_(alice).get(page_of(draft, "confirm"), follow=True)
     assert answer.redirect_chain[-1][0] == page_of(published, "release_detail")
-    assert "Only a published release can be certified; this one is withdrawn." in words(answer)
+    assert "Only a finished release can be certified; this one is withdrawn." in words(answer)
 
 
 def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason(
@@ -396,7 +396,7 @@ def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason
         (median, "the error of a statistic is no number of rows"),
         (live, "A live session cannot be certified"),
         (certify(published), "It is a certificate itself"),
-        (draft, "Only a published release can be certified; this one is draft."),
+        (draft, "Only a finished release can be certified; this one is draft."),
     ):
         of = Release.objects.get(pk=of.pk)
         with pytest.raises(services.Refusal, match=reason):

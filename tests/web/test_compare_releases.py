@@ -111,7 +111,7 @@ def test_only_releases_with_a_question_in_common_are_offered(pair, as_, alice):
     page = words(beside(as_(alice), one))
     assert "Two, " in page
     assert "Another question" not in page
-    assert "There is no other published release" in words(beside(as_(alice), other))
+    assert "There is no other finished release" in words(beside(as_(alice), other))
     assert beside(as_(alice), one, other=other.pk).status_code == 404
 
 
@@ -121,14 +121,14 @@ def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_of
     one.dataset.refresh_from_db()
     later = make_queued(one.dataset)
     assert services.execute_release(release_id=later.pk)
-    assert "There is no other published release" in words(beside(as_(alice), later))
+    assert "There is no other finished release" in words(beside(as_(alice), later))
 
 
 def test_strangers_see_public_releases_side_by_side_and_no_others(pair, as_, alice, client, charlie):
     one, two = pair
     services.make_public(release=one)
     client.logout()
-    assert "There is no other published release" in words(beside(client, one))
+    assert "There is no other finished release" in words(beside(client, one))
     assert beside(client, one, other=two.pk).status_code == 404
     assert beside(client, two).status_code == 404
     services.make_public(release=two)
@@ -182,7 +182,7 @@ def test_two_releases_of_the_same_statistic_stand_side_by_side_with_their_digits
 def test_a_statistic_is_compared_with_the_same_statistic_only(publish, as_, alice):
     mean = publish("The mean", {"mean": ["age"]}, "laplace-numbers")
     total = publish("The sum", {"sum": ["age"]}, "laplace-numbers")
-    assert "There is no other published release" in words(beside(as_(alice), mean))
+    assert "There is no other finished release" in words(beside(as_(alice), mean))
     assert beside(as_(alice), mean, other=total.pk).status_code == 404
 
 

@@ -446,7 +446,7 @@ def test_closing_publishes_what_was_answered_and_ends_the_asking(session, as_, a
     assert 'class="steps"' not in body(closed)
     after = words(closed)
     assert "It was closed." in after
-    assert "published as a release" in after
+    assert "kept as a release" in after
     assert "Ask how many rows" not in after
     assert ask(as_(bob), session, {"in.sex": "male"}).status_code == 409
     assert SessionAnswer.objects.count() == 1

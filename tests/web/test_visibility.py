@@ -68,7 +68,7 @@ def test_a_public_page_shows_readers_no_controls(public, as_, charlie):
 def test_what_is_not_published_cannot_be_made_public(draft, queued, as_, alice, state):
     release = {"draft": draft, "queued": queued}[state]
     page = post(as_(alice), "visibility", release, public="yes")
-    assert "Only a published release can be made public." in words(page)
+    assert "Only a finished release can be made public." in words(page)
     assert not Release.objects.filter(is_public=True).exists()
 
 
@@ -87,7 +87,7 @@ def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, a
     assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 404
     assert Budget.objects.get().spent_epsilon == spent > 0
     assert as_(alice).get(reverse("release_detail", args=[public.pk])).status_code == 200
-    assert "Only a published release can be withdrawn." in words(post(as_(alice), "withdraw", public))
+    assert "Only a finished release can be withdrawn." in words(post(as_(alice), "withdraw", public))
 
 
 def test_whoever_cites_a_withdrawn_release_learns_when_it_was_withdrawn_and_no_number(public, as_, charlie):
