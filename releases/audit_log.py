@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Longer notes of people are cut: the whole text stands on the object itself.
 _MOST_DETAIL = 1000
-#: Actions of nobody in particular say whose doing they were.
-COMMAND_LINE = "on the command line"
 BY_A_WORKER = "by a worker"
 
 

@@ -233,7 +233,7 @@ class AuditEvent(models.Model):
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(auto_now_add=True, db_index=True)
     action = models.CharField(max_length=20, choices=AuditAction, db_index=True)
-    #: Nobody: a visitor who has not signed in, the command line, or a worker; `detail` says which.
+    #: Nobody: a visitor who has not signed in, the command line, or a worker; `who` says which.
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     kind = models.CharField("object", max_length=20, blank=True)
     object_id = models.CharField(max_length=40, blank=True, db_index=True)
@@ -245,3 +245,12 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor or 'nobody'} {self.get_action_display()} {self.name}".rstrip()
+
+    @property
+    def who(self) -> str:
+        """Who did it, or what."""
+        if self.actor is not None:
+            return str(self.actor)
+        if self.action in (AuditAction.PUBLISH, AuditAction.OPEN, AuditAction.FAIL):
+            return "a worker"
+        return "the command line" if self.action == AuditAction.VERIFY else "not signed in"

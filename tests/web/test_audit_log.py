@@ -90,6 +90,15 @@ def test_a_download_by_a_visitor_has_no_name(client, public):
     assert said(action="download") == [("–", "download", "Release 1", "receipt.json")]
 
 
+def test_the_page_tells_a_visitor_from_a_worker_and_from_the_command_line(client, public, as_, sofia):
+    client.get(reverse("download", args=[public.pk, "receipt.json"]))
+    services.verify_ledgers(by=None)
+    text = words(as_(sofia).get("/review/log/"))
+    assert "the command line verified the ledger" in text
+    assert "not signed in downloaded Release 1 release receipt.json" in text
+    assert "a worker finished Release 1 release" in text
+
+
 def test_a_download_that_is_refused_is_none(as_, charlie, published):
     assert as_(charlie).get(reverse("download", args=[published.pk, "receipt.json"])).status_code == 404
     assert said(action="download") == []
@@ -163,7 +172,7 @@ def test_postgresql_refuses_too(postgres_database, tmp_path):
 def test_the_page_lists_the_newest_first(as_, sofia, published):
     page = as_(sofia).get("/review/log/")
     text = words(page)
-    assert text.index("finished Release 1 release by a worker") < text.index("charged and queued Release 1")
+    assert text.index("a worker finished Release 1 release") < text.index("charged and queued Release 1")
     assert text.index("charged and queued Release 1") < text.index("uploaded a table Survey dataset")
     assert inline_code(page) == []
 
