@@ -20,6 +20,7 @@ from django.http.response import HttpResponseBase
 from ninja import Body, File, Form, NinjaAPI, Schema, Status
 from ninja.errors import ValidationError
 from ninja.files import UploadedFile
+from ninja.parser import Parser
 from ninja.security import HttpBearer, django_auth
 
 from releases import ledger, planning, services
@@ -55,7 +56,17 @@ class TokenAuth(HttpBearer):
         return owner
 
 
+class TextParser(Parser):
+    """Reads JSON without null characters, which no text has and PostgreSQL refuses to keep."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        if b"\\u0000" in request.body:
+            raise ValueError("a null character")
+        return super().parse_body(request)
+
+
 api = NinjaAPI(
+    parser=TextParser(),
     title="dpweb",
     version="1",
     auth=[TokenAuth(), django_auth],
@@ -65,6 +76,10 @@ api = NinjaAPI(
 
 
 # What comes in
+
+
+class TitleIn(Schema):
+    title: str
 
 
 class BudgetIn(Schema):
@@ -142,6 +157,27 @@ def upload_dataset(request: HttpRequest, title: Form[str], table: File[UploadedF
 @api.get("/datasets/{uuid:dataset_id}")
 def show_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
     return _dataset(get_dataset_for(request, dataset_id))
+
+
+@api.put("/datasets/{uuid:dataset_id}/title")
+def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID, named: TitleIn) -> Any:
+    """Call a dataset something else."""
+    services.rename_dataset(dataset=get_dataset_for(request, dataset_id), title=named.title, by=_person(request))
+    return _dataset(get_dataset_for(request, dataset_id))
+
+
+@api.delete("/datasets/{uuid:dataset_id}", response={204: None})
+def discard_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
+    """Forget a table that nothing was charged for, with its drafts and its file."""
+    services.discard_dataset(dataset=get_dataset_for(request, dataset_id), by=_person(request))
+    return Status(204, None)
+
+
+@api.delete("/datasets/{uuid:dataset_id}/rows", response={204: None})
+def delete_rows(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
+    """Delete a table's file for good; its releases, its charges and its fingerprint stay."""
+    services.delete_rows(dataset=get_dataset_for(request, dataset_id), by=_person(request))
+    return Status(204, None)
 
 
 @api.put("/datasets/{uuid:dataset_id}/schema")
@@ -524,7 +560,7 @@ def _refused(request: HttpRequest, error: Any) -> HttpResponse:
     return api.create_response(request, {"message": str(error)}, status=409)
 
 
-for _kind in (services.Refusal, ledger.LedgerRefusal, EngineError, UnreadableTable):
+for _kind in (services.Refusal, services.Kept, ledger.LedgerRefusal, EngineError, UnreadableTable):
     api.add_exception_handler(_kind, _refused)
 
 

@@ -31,6 +31,7 @@ class Kept(Exception):
     """What was to be deleted has to stay. The text says why."""
 
 
+LONGEST_TITLE = 200
 #: What makes a spreadsheet take a cell for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@")
 #: Receipts name the universe's size in full, and numbers of more than 4,300 digits are refused by Python and by most
@@ -49,8 +50,7 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
     """
     from releases.engine.ingest import ingest
 
-    if not title.strip():
-        raise InvalidInput("title", title, "must say what the table is")
+    title = read_title(title, what="the table is")
     number = uuid.uuid4()
     folder = Path(settings.TABLES_DIR)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
         )
         dataset = Dataset.objects.create(
             id=number,
-            title=title.strip(),
+            title=title,
             owner=owner,
             group=group,
             digest=ingested.digest,
@@ -75,6 +75,22 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
         )
         audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)
         return dataset
+
+
+def read_title(title: str, *, what: str) -> str:
+    """What something is called, without the spaces around it.
+
+    Raises:
+        InvalidInput: it is empty, longer than a list has room for, or holds what cannot be seen.
+    """
+    read = title.strip()
+    if not read:
+        raise InvalidInput("title", title, f"must say what {what}")
+    if len(read) > LONGEST_TITLE:
+        raise InvalidInput("title", f"{len(read):,} characters", f"must be at most {LONGEST_TITLE} characters long")
+    if not read.isprintable():
+        raise InvalidInput("title", title, "must be one line of printable text")
+    return read
 
 
 def table_path(dataset: Dataset) -> str:
@@ -207,11 +223,9 @@ def rename_dataset(*, dataset: Dataset, title: str, by: User | None = None) -> N
     """Call a dataset something else. A population of this table alone that was named after it goes along.
 
     Raises:
-        InvalidInput: the title is empty.
+        InvalidInput: the title breaks its rule.
     """
-    title, before = title.strip(), dataset.title
-    if not title:
-        raise InvalidInput("title", title, "must say what the table is")
+    title, before = read_title(title, what="the table is"), dataset.title
     if title == before:
         return
     audit_log.record(AuditAction.RENAME, actor=by, on=dataset, detail=f"it is called {title} now")

@@ -34,6 +34,7 @@ from releases.models import (
     ReleaseState,
     RequestState,
 )
+from releases.services.datasets import read_title
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -54,7 +55,11 @@ class Refusal(Exception):
 def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
     """Begin a release. Nothing is spent and no data are touched until it is submitted."""
     number = dataset.releases.count() + 1
-    return Release.objects.create(dataset=dataset, submitted_by=by, title=title.strip() or f"Release {number}")
+    return Release.objects.create(
+        dataset=dataset,
+        submitted_by=by,
+        title=_read_title(title) if title.strip() else f"Release {number}",
+    )
 
 
 @transaction.atomic
@@ -111,12 +116,10 @@ def name_release(*, release: Release, title: str) -> None:
     """Say what a draft is called wherever it is listed.
 
     Raises:
-        InvalidInput: the title is empty.
+        InvalidInput: the title breaks its rule.
         Refusal: the release is no draft.
     """
-    if not title.strip():
-        raise InvalidInput("title", title, "must say what the release holds")
-    _change_draft(release, title=title.strip())
+    _change_draft(release, title=_read_title(title))
 
 
 def set_questions(*, release: Release, workload: Mapping[str, Any] | None) -> Question | None:
@@ -174,7 +177,7 @@ def set_choice(
         beta=beta.strip(),
         mechanism=mechanism_name,
         options=kept,
-        title=title.strip() or release.title,
+        title=_read_title(title) if title.strip() else release.title,
     )
 
 
@@ -425,6 +428,10 @@ def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction
 
 def _options_of(release: Release, name: str) -> dict[str, Any]:
     return dict((release.options or {}).get(name, {}))
+
+
+def _read_title(title: str) -> str:
+    return read_title(title, what="the release holds")
 
 
 def _read_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
+from django.core.exceptions import BadRequest, RequestDataTooBig, TooManyFieldsSent
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -22,4 +22,5 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, TooManyFieldsSent):
         reason = f"The form has more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} fields."
         return render(request, "400.html", {"reason": reason}, status=400)
-    return render(request, "400.html", status=400)
+    reason = str(exception) if isinstance(exception, BadRequest) else ""
+    return render(request, "400.html", {"reason": reason}, status=400)

@@ -1,4 +1,4 @@
-"""Tests of the ledger, of neighbouring tables and of surveys that run in one process, again on PostgreSQL."""
+"""Tests of the ledger, of neighbouring tables, of surveys and of strange input, again on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.parametrize(
-    "module", ["tests/privacy/test_ledger_machine.py", "tests/web/test_neighbours.py", "tests/web/test_surveys.py"]
+    "module",
+    [
+        "tests/privacy/test_ledger_machine.py",
+        "tests/web/test_api.py",
+        "tests/web/test_errors.py",
+        "tests/web/test_neighbours.py",
+        "tests/web/test_surveys.py",
+    ],
 )
 def test_what_holds_on_the_embedded_database_holds_on_postgresql(module, postgres_database):
     done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -13,6 +14,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Organisation, Release
+from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import words
 
@@ -231,6 +233,52 @@ def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, 
     assert program.send("post", f"{session}/close", {}).json()["state"] == "published"
 
 
+def test_a_session_is_about_the_columns_it_names(program, dataset):
+    drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["sex"]}).json()
+    assert services.plan_of(release=Release.objects.get(pk=drafted["id"])).schema.universe.names == ("sex",)
+    refused = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["town"]})
+    assert (refused.status_code, refused.json()["value"]) == (400, "town")
+
+
+def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_dataset, make_queued):
+    dataset = make_dataset()
+    path = f"/datasets/{dataset.pk}"
+    assert program.send("put", f"{path}/title", {"title": "Panel"}).json()["title"] == "Panel"
+    make_queued(dataset)
+    kept = program.send("delete", path, {})
+    assert (kept.status_code, "Privacy was charged for it" in kept.json()["message"]) == (409, True)
+    assert program.send("delete", f"{path}/rows", {}).status_code == 409
+    assert services.execute_release(release_id=dataset.releases.get().pk)
+    assert program.send("delete", f"{path}/rows", {}).status_code == 204
+    assert not Path(table_path(dataset)).exists()
+    second = program.upload(CSV + b"another,30,male\n").json()["id"]
+    assert program.send("delete", f"/datasets/{second}", {}).status_code == 204
+    assert program.get(f"/datasets/{second}").status_code == 404
+
+
+@pytest.mark.parametrize("title", ["", "  ", "x" * 201, "two\nlines"])
+def test_a_title_that_no_list_has_room_for_is_refused(program, dataset, title):
+    """Not left to the database: one of them would keep it, and another fail."""
+    refused = program.send("put", f"/datasets/{dataset.pk}/title", {"title": title})
+    assert (refused.status_code, refused.json()["field"]) == (400, "title")
+    if title.strip():
+        body = {"workload": WORKLOAD, "epsilon": "1", "title": title}
+        assert program.send("post", f"/datasets/{dataset.pk}/releases", body).json()["field"] == "title"
+        assert program.upload(title=title).status_code == 400
+
+
+def test_a_number_longer_than_there_is_room_for_is_refused(program, dataset):
+    body = {"workload": WORKLOAD, "epsilon": "1." + "0" * 50}
+    refused = program.send("post", f"/datasets/{dataset.pk}/releases", body)
+    assert (refused.status_code, refused.json()["rule"]) == (400, "must have at most 40 characters")
+
+
+def test_text_with_a_null_character_is_refused_and_no_fault(program, dataset):
+    asked = {"epsilon": "2", "reason": "a\0b"}
+    refused = program.send("post", f"/datasets/{dataset.pk}/budget-requests", asked)
+    assert (refused.status_code, refused.json()) == (400, {"detail": "Cannot parse request body"})
+
+
 def test_requests_are_listed_with_what_was_decided_and_populations_joined(program, dataset):
     asked = program.get(f"/datasets/{dataset.pk}/budget-requests").json()
     assert [(each["state"], each["granted_epsilon"]) for each in asked] == [("approved", "2")]
@@ -250,6 +298,9 @@ def test_a_stranger_changes_nothing_by_program(client, charlie, dataset, draft, 
         ("post", f"/releases/{draft.pk}/withdraw", {}),
         ("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1"}),
         ("put", f"/datasets/{dataset.pk}/population", {"other": str(dataset.pk)}),
+        ("put", f"/datasets/{dataset.pk}/title", {"title": "Mine"}),
+        ("delete", f"/datasets/{dataset.pk}", {}),
+        ("delete", f"/datasets/{dataset.pk}/rows", {}),
     ):
         assert stranger.send(method, path, sent).status_code == 404, path
     assert stranger.get(f"/datasets/{dataset.pk}/budget-requests").status_code == 404

@@ -135,4 +135,6 @@ def test_text_of_nonsense_gives_a_message_and_no_fault(as_, alice, draft, datase
     for url, data in attempts:
         assert client.post(url, data).status_code in (302, 400, 409), (url, data)
     for url in ("/catalogue/?q=", reverse("compare", args=[draft.pk]) + "?error="):
-        assert client.get(url + text.replace("\x00", "%00")).status_code == 200
+        shown = client.get(url + text.replace("\x00", "%00"))
+        assert shown.status_code == (400 if "\x00" in text else 200)
+        assert ("The address holds a null character" in words(shown)) is ("\x00" in text)
