@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from django.db.models import Case, When
+
 from releases import notices
 from releases.models import Budget, BudgetAlert, Dataset, Organisation
 
@@ -36,12 +38,14 @@ def raise_alerts(budget: Budget) -> None:
 
 def _tell(alert: BudgetAlert) -> None:
     budget = alert.budget
-    spent = "The budget is spent" if alert.percent == 100 else f"{alert.percent}% of the budget is spent"
-    dataset = Dataset.objects.filter(budget=budget, owner=budget.owner).order_by("created_at").only("pk").first()
+    spent = "The budget is spent" if alert.percent == 100 else f"At least {alert.percent}% of the budget is spent"
+    # Of several tables of the population, the one it is named after.
+    named = Case(When(title=budget.name, then=0), default=1)
+    dataset = Dataset.objects.filter(budget=budget, owner=budget.owner).order_by(named, "created_at").only("pk").first()
     organisation = Organisation.current()
     title = f"{spent}: {budget.name}"
     text = (
-        f"{title}, epsilon {alert.epsilon} in all.\n\n"
+        f"{title}. {float(100 * budget.share_used):.1f}% of epsilon {alert.epsilon} in all.\n\n"
         "Spent budget never comes back. A reviewer can grant more, or freeze what is left."
     )
     # Each is led to a page of theirs: who reviews and owns it too, to the owner's.

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -34,9 +34,11 @@ from releases.engine.universe import Universe
 from releases.engine.workload import Inquiry, MarginalSource, Question, Workload
 from releases.models import Release
 from releases.readme import description_of
-from releases.receipt import receipt_of
+from releases.receipt import receipt_of, synthetic_beside
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
+#: Values counted to set synthetic rows beside the answers: some seconds.
+_MOST_COUNTED = 200_000_000
 #: Decimals of an estimate; intervals are rounded outwards.
 _DECIMALS = 2
 _OWN_COLUMNS = ("query", "estimate", "lower", "upper")
@@ -46,11 +48,16 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     """Write all files of a release, safely on disc when this returns, and describe them for the release's row."""
     folder.mkdir(parents=True)
     receipt = receipt_of(release, made, at=timezone.now())
+    answers = answers_table(made.plan.workload, made.result)
+    synthetic = None if made.records is None else synthetic_table(made.plan.schema.universe, made.records)
+    if synthetic is not None:
+        receipt |= _beside(receipt, made.plan.workload, answers, synthetic)
     described = description_of(receipt)
-    _write_table(folder, ANSWERS, answers_table(made.plan.workload, made.result), described)
-    if made.records is not None:
+    _write_table(folder, ANSWERS, answers, described)
+    if synthetic is not None:
         described |= {"sentence_is_about": "the answers of the same release, not these rows"}
-        _write_table(folder, SYNTHETIC, synthetic_table(made.plan.schema.universe, made.records), described)
+        described |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
+        _write_table(folder, SYNTHETIC, synthetic, described)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
     sizes = {}
     for path in sorted(folder.iterdir()):
@@ -144,12 +151,36 @@ def read_answers(folder: Path) -> pa.Table:
     return pa.parquet.read_table(folder / f"{ANSWERS}.parquet")
 
 
+def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
+    """How many of a release's counts the synthetic rows have outside of the interval, and by how much they miss the
+    released count at most. Made from what is released alone. Nothing where that would take too long."""
+    if not isinstance(workload, Workload) or synthetic.num_rows * len(workload.marginals) > _MOST_COUNTED:
+        return {}
+    if any(not set(names) <= set(synthetic.column_names) for names in workload.marginals):
+        return {}
+    counted = workload.answer(_marginals(synthetic.column, workload.universe))
+    # So many rows as were wished for stand for the whole table; otherwise they are as many as it has.
+    wished = receipt["mechanism"]["options"].get("rows")
+    scale = receipt["total"]["estimate"] / synthetic.num_rows if wished and synthetic.num_rows else 1.0
+    rows = np.rint(np.concatenate(counted) * scale)
+    estimate, lower, upper = (answers.column(name).to_numpy() for name in ("estimate", "lower", "upper"))
+    return {
+        "synthetic_beside": {
+            "outside": int(((rows < lower) | (rows > upper)).sum()),
+            "largest_difference": float(np.abs(rows - estimate).max()),
+        }
+    }
+
+
 def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
     """The counts of published synthetic rows over any attributes; each column is read once."""
+    return _marginals(lambda name: pa.parquet.read_table(path, columns=[name]).column(name), universe)
 
+
+def _marginals(column_of: Callable[[str], pa.ChunkedArray], universe: Universe) -> MarginalSource:
     @cache
     def bins(name: str) -> Any:
-        attribute, column = universe[name], pa.parquet.read_table(path, columns=[name]).column(name)
+        attribute, column = universe[name], column_of(name)
         if attribute.is_numeric:
             edges = np.array([float(edge) for edge in attribute.edges])
             found = np.searchsorted(edges, column.to_numpy(), side="right") - 1

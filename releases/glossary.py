@@ -133,8 +133,8 @@ WORDS = (
     ),
     Word(
         name="synthetic rows",
-        meaning="Made-up rows with the table’s columns. Asked the questions of the release they give about its "
-        "answers. None of them is a row of the table.",
+        meaning="Made-up rows with the columns asked about. Asked the questions of the release they give about its "
+        "answers; each release says how far off they are. None of them is a row of the table.",
         forms=("synthetic data", "synthetic records"),
     ),
     Word(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
+from django.db.models import Case, When
 from django.utils import timezone
 
 from releases.models import (
@@ -199,7 +200,8 @@ def _review_path(request: AnyRequest) -> str:
 def _asker_s_path(request: AnyRequest) -> str:
     if isinstance(request, ReleaseRequest):
         return f"/releases/{request.release_id}/"
-    # Of several tables of the population, one that the person may open.
-    own = Dataset.objects.visible_to(request.requested_by).filter(budget=request.budget_id).order_by("created_at")
-    dataset = own.only("pk").first()
+    # Of several tables of the population, one that the person may open: the one it is named after, if there is.
+    named = Case(When(title=request.budget.name, then=0), default=1)
+    own = Dataset.objects.visible_to(request.requested_by).filter(budget=request.budget_id)
+    dataset = own.order_by(named, "created_at").only("pk").first()
     return f"/datasets/{dataset.pk}/" if dataset is not None else "/datasets/"

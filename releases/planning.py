@@ -21,7 +21,7 @@ from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
 from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.statistic import Mean, Quantile, SecondMoments, Sum
 from releases.engine.universe import Schema
-from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question
+from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question, universe_asked
 from releases.files import readable_size
 from releases.models import Budget
 from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text
@@ -120,7 +120,7 @@ class ComparedPlan:
         assumed = usefulness.assumed_rows(self.plan, None)
         if self.bound.proof is Proof.ASSUMED and assumed:
             least = "at least" if self.plan.options.get("expected_rows") else "about"
-            return f"proved if the table has {least} {assumed:,} rows"
+            return f"proved if {least} {assumed:,} rows are counted"
         return self.bound.proof.value
 
     @property
@@ -201,9 +201,15 @@ class ComparedPlan:
 
     @property
     def cost_in_full(self) -> str:
-        """Every form of the cost, rounded up; the receipt has all digits. Empty where it says no more than `cost`."""
+        """Every form of the cost, rounded up; `charge` has all digits. Empty where it says no more than `cost`."""
         said = "" if self.price is None else sensible(self.price.in_words())
         return "" if said == self.cost else said
+
+    @property
+    def charge(self) -> str:
+        """What is booked, to the last digit. Empty where `cost` is that already."""
+        exactly = "" if self.price is None else self.price.in_words()
+        return "" if exactly == self.cost else exactly
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -514,6 +520,15 @@ def questions_text(workload: Question) -> str:
     weights = sorted({family.weight for family in workload.families})
     importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if workload.is_weighted else ""
     return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}{importance}"
+
+
+def universe_text(workload: Question) -> str:
+    """What the questions are about, in a few words: ``about 2 columns, a universe of 20 cells``."""
+    universe = universe_asked(workload)
+    return (
+        f"about {_counted(len(universe.names), 'column')}, a universe of {cells_text(universe.size)} "
+        f"cell{'' if universe.size == 1 else 's'}"
+    )
 
 
 def _counted(number: int, what: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.text import slugify
 
-from releases.receipt import percent, protects_text, spent, spent_text
+from releases.receipt import percent, protects_text, spent, spent_text, synthetic_beside
 
 README = "README.txt"
 #: What each file holds, by the beginning of its name.
@@ -91,6 +91,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
             f"This bound is {bound['proof']}. {of_answers}It speaks of the rows that were counted: rows that "
             f"the rules below left out are not in the true counts that it means, however many they are.",
         ],
+        **({"Synthetic rows": [said]} if (said := synthetic_beside(receipt)) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],
         # Receipts of old do not say it themselves; the dictionary does for all.

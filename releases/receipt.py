@@ -54,7 +54,6 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "schema": plan.schema.to_json(),
         "rules_in_words": [
             *rules_in_words(plan.schema.universe),
-            *other_columns_rule(plan.schema.universe, release.dataset.universe),
             *fuller_bins(plan.schema.universe.attributes),
         ],
         **learned,
@@ -87,6 +86,23 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
 def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:
     """What of the declaration a receipt says was learned from the data: of what, and by which release."""
     return [{"what": what, **each} for what, name in LEARNED.items() for each in receipt.get(name, ())]
+
+
+def synthetic_beside(receipt: Mapping[str, Any]) -> str:
+    """How far a release's synthetic rows are from its own answers; empty where that was not worked out."""
+    beside = receipt.get("synthetic_beside")
+    if beside is None:
+        return ""
+    most, number, outside = rows_text(beside["largest_difference"]), receipt["answers"], beside["outside"]
+    if not outside:
+        return (
+            f"Asked the same questions, the synthetic rows differ from the released counts by at most {most}, and none "
+            f"of their counts is outside its interval."
+        )
+    return (
+        f"Asked the same questions, the synthetic rows are outside the interval for {outside:,} of {number:,} counts, "
+        f"and differ from a released count by up to {most}. Take the released counts for numbers."
+    )
 
 
 def answers_of(plan: Plan, result: Result) -> int:
@@ -127,7 +143,10 @@ def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
 
 def spent_text(receipt: Mapping[str, Any]) -> str:
     """The price in the one form in which it is said first."""
-    return ", ".join(f"{name} {amount}" for name, amount in spent(receipt).items() if (name, amount) != ("delta", "0"))
+    said = spent(receipt)
+    # In an order of ours: a database may keep objects in another than they were written in.
+    named = [(name, said[name]) for name in ("epsilon", "rho", "delta") if name in said]
+    return ", ".join(f"{name} {amount}" for name, amount in named if (name, amount) != ("delta", "0"))
 
 
 def spent(receipt: Mapping[str, Any]) -> dict[str, str]:
@@ -176,7 +195,7 @@ def rules_in_words(universe: Universe) -> list[str]:
     if dropping:
         rules.append(
             f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
-            f"every count. Capitals and spelling matter."
+            f"every count. Spaces around it do not matter; capitals and spelling do."
         )
     if strict:
         rules.append(
@@ -188,17 +207,12 @@ def rules_in_words(universe: Universe) -> list[str]:
             f"without a number there is left out of every count."
         )
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
+    if universe.may_drop:
+        rules.append(
+            "These rules hold for every count here, also for one of a single column; no other column leaves a row out. "
+            "So a release about other columns may count other rows."
+        )
     return rules
-
-
-def other_columns_rule(universe: Universe, declared: Universe | None) -> list[str]:
-    """That the rules of columns which are not asked about leave no row out, as a sentence; none where all are asked."""
-    if declared is None or set(declared.names) <= set(universe.names):
-        return []
-    return [
-        "Declared columns that are not asked about here leave no row out, so a release about other columns may count "
-        "other rows."
-    ]
 
 
 def fuller_bins(attributes: Iterable[Attribute]) -> list[str]:

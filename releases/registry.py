@@ -75,10 +75,11 @@ def _basic(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variant(receipt: Mapping[str, Any]) -> dict[str, Any]:
     names = [column["name"] for column in receipt["schema"]["columns"]]
+    domain = f"Rows as they are declared in the columns {', '.join(names)}: {receipt['universe_size']:,} cells."
     is_public = receipt["neighbours"] == NeighbouringRelation.REPLACE.value
     return {
         "variant_name": _name_and_parameters(receipt)[0],
-        "data_domain": f"Rows with the declared columns {', '.join(names)}: {receipt['universe_size']:,} cells in all.",
+        "data_domain": domain,
         "unprotected_quantities": ("The number of rows. " if is_public else "None. ") + _declared_or_learned(receipt),
     }
 
@@ -107,7 +108,8 @@ def _name_and_parameters(receipt: Mapping[str, Any]) -> tuple[str, dict[str, flo
 def _privacy_loss(receipt: Mapping[str, Any]) -> dict[str, Any]:
     unit = PrivacyUnit.from_json(receipt["unit"])
     added = "added or removed" if receipt["neighbours"] == NeighbouringRelation.ADD_REMOVE.value else "replaced"
-    details = [f"{form.capitalize()} DP: {_stated(stated)}." for form, stated in receipt["cost"].items()]
+    forms = sorted(receipt["cost"].items(), key=_strictest)
+    details = [f"{form.capitalize()} DP: {_stated(stated)}." for form, stated in forms]
     return {
         "privacy_unit": "Row-level" if unit.id_column is None else "Person-level",
         "privacy_unit_details": f"Protects {unit.in_words()}; adjacent datasets differ by one that is {added}.",
@@ -117,8 +119,13 @@ def _privacy_loss(receipt: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _strictest(form: tuple[str, Mapping[str, str]]) -> int:
+    return ("pure", "approximate", "concentrated").index(form[0])
+
+
 def _stated(amounts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+    # In an order of ours: a database may keep objects in another than they were written in.
+    return ", ".join(f"{name} {amounts[name]}" for name in ("epsilon", "rho", "delta") if name in amounts)
 
 
 def _model(is_session: bool) -> dict[str, Any]:

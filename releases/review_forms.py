@@ -26,7 +26,7 @@ class DecisionForm(forms.Form):
         label="Note to the curator",
         widget=forms.Textarea(attrs={"rows": 3}),
         required=False,
-        help_text="Needed to deny.",
+        help_text="Needed to deny and to ask back.",
     )
 
     def __init__(self, *args: Any, policy: Policy, **kwargs: Any) -> None:

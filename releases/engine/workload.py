@@ -419,19 +419,22 @@ def attributes_asked(families: Iterable[Family], universe: Universe) -> tuple[st
     return tuple(sorted({name for family in families for name in family.attributes}, key=universe.axis))
 
 
+def universe_asked(question: Question) -> Universe:
+    """The universe of the columns that a question reads."""
+    universe = question.universe
+    if isinstance(question, Workload):
+        return universe.project(attributes_asked(question.families, universe))
+    return universe.project(sorted(question.statistic.attributes, key=universe.axis))
+
+
 def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Question]:
     """A schema of the columns that a question reads alone, and the question about it.
 
     A row that the rule of another column would drop is counted then, and every mechanism, also one that holds the whole
     universe, speaks of the same table: that of the columns asked about.
     """
-    universe = schema.universe
-    if isinstance(question, Workload):
-        asked = attributes_asked(question.families, universe)
-    else:
-        asked = tuple(sorted(question.statistic.attributes, key=universe.axis))
-    about = schema.project(asked)
-    return about, replace(question, universe=about.universe)
+    universe = universe_asked(question)
+    return schema.project(universe.names), replace(question, universe=universe)
 
 
 def all_marginals(universe: Universe, order: int, names: Sequence[str] | None = None) -> Workload:

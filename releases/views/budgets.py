@@ -44,7 +44,10 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             field = getattr(error, "field", None)
             form.add_error(field if field in form.fields else None, in_words(error))
         else:
-            messages.success(request, "The request waits for a reviewer. Nothing can be released before.")
+            until = (
+                f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
+            )
+            messages.success(request, f"The request waits for a reviewer. {until}")
             return redirect("dataset_detail", dataset_id=dataset.pk)
     context = {
         "budget": held,

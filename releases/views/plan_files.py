@@ -22,6 +22,9 @@ from releases.views.access import get_own_release_for, signed_in
 def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """What a draft or a release asks, may spend and is run by, to load into another draft."""
     release = get_own_release_for(request, release_id)
+    if release.is_session or release.certifies_id is not None:
+        # Neither is planned from a file: a session by its address, a certificate on the page of its release.
+        return redirect("release_detail", release_id=release.pk)
     held = PlanFile(
         workload=release.workload,
         epsilon=release.epsilon,

@@ -31,6 +31,7 @@ from releases.models import (
     ReleaseState,
     RequestState,
 )
+from releases.receipt import rules_in_words
 from releases.review_forms import DecisionForm, ReleaseDecisionForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words
@@ -173,7 +174,8 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
         "row": row,
         "questions": planning.questions_text(plan.workload),
         "attributes": plan.schema.universe.attributes,
-        "cells": planning.cells_text(plan.schema.universe.size),
+        "about": planning.universe_text(plan.workload),
+        "rules": rules_in_words(plan.schema.universe),
         "would_leave": spending.after(budget, row.price) if waits and row.price else None,
         "more": max(0, planning.releases_left(budget, row.price)[0] - 1) if waits and row.price else None,
         **session_words(asked.release, plan),
@@ -234,4 +236,11 @@ def _decide(
 def _said(asked: BudgetRequest | ReleaseRequest) -> str:
     if asked.state == "waiting":
         return "Approved by you; a second reviewer has to approve it too."
+    if isinstance(asked, ReleaseRequest) and asked.state == RequestState.APPROVED:
+        granted = exact(asked.granted_epsilon or asked.epsilon, field="epsilon")
+        if granted < exact(asked.epsilon, field="epsilon"):
+            return (
+                f"Approved for epsilon {asked.granted_epsilon} instead of {asked.epsilon}; it waits for "
+                f"{asked.requested_by} to confirm it at that."
+            )
     return f"The request was {asked.get_state_display()}."

@@ -25,7 +25,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import exact
 from releases.mistakes import in_words, separators
 from releases.models import Budget, Release, ReleaseState
-from releases.receipt import other_columns_rule, protects_text, rules_in_words, spent_text
+from releases.receipt import protects_text, rules_in_words, spent_text
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows, says_little_of_released
 from releases.views.access import (
@@ -57,6 +57,8 @@ from releases.views.ways import numbers_in_address
 from releases.views.wizard import frame, workload_of
 
 PAGE_LENGTH = 50
+#: Earlier releases that are looked through for the same questions under the same declaration.
+_MOST_ALIKE = 20
 
 
 def release_list(request: HttpRequest) -> HttpResponse:
@@ -360,10 +362,8 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "can_be_confirmed": not row.why_not,
         "key": uuid.uuid4(),
         **beliefs(epsilon),
-        "rules": [
-            *rules_in_words(plan.schema.universe),
-            *other_columns_rule(plan.schema.universe, release.dataset.universe),
-        ],
+        "rules": rules_in_words(plan.schema.universe),
+        "answered_before": _answered_before(request, release, plan),
         "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),
@@ -382,6 +382,16 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             "address_of_plan": address_of_certificate(release),
         }
     return render(request, page, context, status=400 if form.errors else refused)
+
+
+def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Release | None:
+    """The newest finished release that one may read and that has answered the very same questions."""
+    alike = Release.objects.visible_to(request.user).filter(
+        dataset=release.dataset_id, state=ReleaseState.PUBLISHED, workload=release.workload, is_session=False
+    )
+    schema = plan.schema.to_json()
+    newest = alike.defer("plan").order_by("-published_at")[:_MOST_ALIKE]
+    return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
 
 
 def _fingerprint(plan: Plan) -> str:
@@ -510,7 +520,7 @@ def _made_public(release: Release) -> dict[str, str]:
     seen.append(few.get(answers, f"all {answers:,} answers with error bounds"))
     if rows:
         seen.append(f"{rows:,} synthetic rows")
-    seen.append("the receipt, with the declared columns and their categories and bins, the mechanism and its price")
+    seen.append("the receipt, with the columns asked about and their categories and bins, the mechanism and its price")
     if release.certifies_id is not None:
         seen.append("which release it certifies, and what was asked there")
     return {

@@ -26,7 +26,7 @@ from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
 from releases.planning import questions_text
 from releases.readme import FILES, description_of
-from releases.receipt import fuller_bins, rows_text, rules_in_words
+from releases.receipt import fuller_bins, rows_text, rules_in_words, synthetic_beside
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -60,6 +60,13 @@ class Answer:
     upper: float | None = None
     synthetic: float | None = None
     chosen: str = ""
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the synthetic rows have a count that the released interval excludes."""
+        if self.synthetic is None or self.lower is None or self.upper is None:
+            return False
+        return not self.lower <= round(self.synthetic) <= self.upper
 
     def to_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"label": ", ".join(self.labels)}
@@ -102,6 +109,7 @@ def result_context(
     ends = fuller_bins(universe.attributes)
     return {
         "receipt": receipt,
+        "beside": synthetic_beside(receipt),
         "rules": [each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends],
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,

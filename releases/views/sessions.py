@@ -36,7 +36,7 @@ from releases.forms import MOST_TICKED_COLUMNS
 from releases.mistakes import in_words
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.readme import name_of
-from releases.receipt import other_columns_rule, percent, rows_text, rules_in_words
+from releases.receipt import percent, rows_text, rules_in_words
 from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
@@ -187,10 +187,7 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         useful_from = _least_rows(plan, share=Fraction(1, 2))
         facts |= {
             "rules": plan.rules,
-            "left_out": [
-                *rules_in_words(plan.schema.universe),
-                *other_columns_rule(plan.schema.universe, dataset.universe),
-            ],
+            "left_out": rules_in_words(plan.schema.universe),
             "columns": plan.schema.universe.names,
             "cells": planning.cells_text(plan.schema.universe.size),
             "sentence": session_sentence(plan),
@@ -275,6 +272,8 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     # What was typed; or the question whose answer is shown, to ask another like it.
     fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
     context |= {
+        "left_out": rules_in_words(universe),
+        "columns": universe.names,
         "ask_form": form,
         "is_ticked": len(universe.names) <= MOST_TICKED_COLUMNS,
         "column_fields": [column_field(each, fields) for each in universe.attributes[:MOST_TICKED_COLUMNS]],

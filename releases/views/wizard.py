@@ -100,16 +100,15 @@ def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[
 def _summary(step: str, dataset: Dataset, release: Release | None) -> list[tuple[str, str]]:
     """The choices made before this step."""
     lines = []
+    position = STEPS.index(step)
     universe = dataset.universe
     columns = ""
     if universe is not None:
         declared = len(universe.names)
-        columns = (
-            f": {declared:,} column{'' if declared == 1 else 's'} declared, universe of "
-            f"{planning.cells_text(universe.size)} cells"
-        )
+        columns = f": {declared:,} column{'' if declared == 1 else 's'} declared"
+        # A release has the universe of the columns it asks about.
+        columns += "" if position > 3 else f", universe of {planning.cells_text(universe.size)} cells"
     lines.append(("Data", f"{dataset.title}{columns}"))
-    position = STEPS.index(step)
     if dataset.budget is not None and position > 1:
         lines.append(("Protection", protection_text(dataset.budget)))
     if dataset.budget is not None and position > 2:
@@ -120,5 +119,5 @@ def _summary(step: str, dataset: Dataset, release: Release | None) -> list[tuple
         except InvalidInput:
             workload = None
         if workload is not None:
-            lines.append(("Questions", planning.questions_text(workload)))
+            lines.append(("Questions", f"{planning.questions_text(workload)}; {planning.universe_text(workload)}"))
     return lines

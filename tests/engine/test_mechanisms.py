@@ -15,7 +15,7 @@ from releases.engine.calibration import analytic_gaussian_sigma
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.histogram import Histogram
 from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json
-from releases.engine.privacy import ApproxDP, PureDP
+from releases.engine.privacy import ApproxDP, PureDP, privacy_budget
 from releases.engine.randomness import StreamRandomness
 from releases.engine.result import Result
 from releases.engine.run import run_release
@@ -91,6 +91,17 @@ def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, neig
     assert price.epsilon is not None
     assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
     assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
+
+
+@pytest.mark.parametrize("epsilon", ["0.000000000001", "0.0000001", "0.0001", "100"])
+@pytest.mark.parametrize("delta", ["0", "0.000000000000000001", "0.0000001", "0.9"])
+def test_the_smallest_and_the_largest_budgets_are_planned_or_refused_in_a_sentence(name, epsilon, delta):
+    """Whatever may be typed: a mechanism that raised would take the whole comparison with it."""
+    plan = planned(name, budget=privacy_budget(epsilon=epsilon, delta=delta))
+    if plan.infeasible:
+        assert plan.infeasible.endswith(".")
+    else:
+        assert accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
 
 
 @pytest.mark.parametrize(("name", "neighbours", "budget"), FEASIBLE)

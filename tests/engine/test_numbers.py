@@ -328,7 +328,7 @@ def test_what_is_foretold_of_a_mean_holds_for_tables_at_least_as_large(name, bud
     plan = planned(name, query, neighbours=neighbours, beta=Fraction(1, 5), expected_rows=400)
     assert plan.bound is None
     assert plan.expectation.proof is Proof.ASSUMED
-    assert plan.expectation.says.startswith("if the table has at least 400 rows, the mean of age is within ")
+    assert plan.expectation.says.startswith("if at least 400 rows are counted, the mean of age is within ")
     rows, rng = rows_of(plan.schema.universe, 400), StreamRandomness(b"foretold")
     truths = [rows.columns[each].mean() for each in query["mean"]]
     misses = 0

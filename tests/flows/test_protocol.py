@@ -197,7 +197,7 @@ def test_a_message_delivered_twice_at_once_gives_one_output(stack):
     # One of the two also sends the e-mail that says so, here to standard output.
     said = [process.communicate(timeout=120)[0] for process in both]
     assert all(each.endswith(b"done\n") for each in said)
-    assert b"".join(said).count(b"Subject: Published: ") == 1
+    assert b"".join(said).count(b"Subject: Finished: ") == 1
     assert outcome_of_one(stack) == ("published", 1, 1)
     folders = stack.run(
         "from django.conf import settings\n"

@@ -119,8 +119,8 @@ def test_a_mean_has_no_bound_before_until_somebody_says_about_how_many_rows(ask,
     assert "before, if you type about how many rows" in page(release, "compare")
     sent = {"epsilon": "1", "delta": "0", "beta": "0.05", "population": "200"}
     said = words(as_(alice).post(reverse("compare", args=[release.pk]), sent, follow=True))
-    assert "if the table has at least 200 rows, the mean of age is within" in said
-    assert "proved if the table has at least 200 rows" in said
+    assert "if at least 200 rows are counted, the mean of age is within" in said
+    assert "proved if at least 200 rows are counted" in said
 
 
 @pytest.mark.django_db
@@ -157,8 +157,19 @@ def test_long_decimals_are_rounded_up_to_six_digits(text, said):
 @pytest.mark.django_db
 def test_no_page_before_the_release_shows_rho_with_twelve_digits(ask, page):
     release = ask(delta="0.0000001", mechanism_name="gaussian-queries")
-    for step in ("compare", "confirm"):
-        assert not re.search(r"\d\.\d{11,}", page(release, step))
+    assert not re.search(r"\d\.\d{11,}", page(release, "compare"))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"epsilon": "0.12345678912"}, "epsilon 0.123457 exactly: epsilon 0.12345678912; or rho 0.00"),
+        ({"epsilon": "0.5"}, "Charged to the budget epsilon 0.5 exactly: epsilon 0.5; or rho 0.1"),
+    ],
+)
+def test_confirm_says_what_is_booked_to_the_last_digit(ask, page, choice, said):
+    assert said in page(ask(**choice, mechanism_name="laplace-queries"), "confirm")
 
 
 @pytest.mark.django_db

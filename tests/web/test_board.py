@@ -365,8 +365,8 @@ def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend,
         said.append(len(mail.outbox))
     for reader in ("alice@example.org", "grantor@example.org", "privacy@example.org"):
         assert [message.subject for message in mail.outbox if message.to == [reader]] == [
-            "50% of the budget is spent: Survey",
-            "80% of the budget is spent: Survey",
+            "At least 50% of the budget is spent: Survey",
+            "At least 80% of the budget is spent: Survey",
             "The budget is spent: Survey",
         ]
     assert said == [0, 3, 3, 3, 6, 9]
@@ -376,7 +376,7 @@ def test_one_large_release_sends_one_e_mail(dataset, spend, told):
     with told():
         spend(dataset, "1.7")
     to_alice = [message.subject for message in mail.outbox if message.to == ["alice@example.org"]]
-    assert to_alice == ["80% of the budget is spent: Survey"]
+    assert to_alice == ["At least 80% of the budget is spent: Survey"]
     assert sorted(BudgetAlert.objects.values_list("percent", flat=True)) == [50, 80]
 
 
@@ -405,7 +405,7 @@ def test_a_name_cannot_add_lines_to_an_e_mail_s_head(dataset, spend, told):
     Budget.objects.update(name="Survey\nBcc: all@example.org")
     with told():
         spend(dataset, "1")
-    assert mail.outbox[0].subject == "50% of the budget is spent: Survey Bcc: all@example.org"
+    assert mail.outbox[0].subject == "At least 50% of the budget is spent: Survey Bcc: all@example.org"
 
 
 def test_reviewers_hear_of_a_budget_that_runs_out_on_their_page_and_by_e_mail_if_they_want(dataset, spend, told, as_):
@@ -417,7 +417,7 @@ def test_reviewers_hear_of_a_budget_that_runs_out_on_their_page_and_by_e_mail_if
     assert to == ["alice@example.org", "grantor@example.org", "tess@example.org"]
     for reviewer in (tess, tom):
         page = as_(reviewer).get("/notices/")
-        assert "50% of the budget is spent: Survey" in words(page)
+        assert "At least 50% of the budget is spent: Survey" in words(page)
         assert reverse("budget_detail", args=[dataset.budget.pk]) in body(page)
 
 

@@ -397,3 +397,42 @@ def test_labels_and_shape_of_the_files_do_not_depend_on_the_rows(alice, sofia, u
         rows = read_csv(as_(alice).get(file_url(release, "answers.csv")))
         listed.append([(row["query"], row["age"], row["sex"]) for row in rows])
     assert listed[0] == listed[1]
+
+
+# Synthetic rows beside the answers
+
+
+def counted(rows, columns):
+    """The same count of synthetic rows, worked out by hand: ages by their bins."""
+    edges = [18, 25, 35, 45, 55, 65]
+
+    def label(name, value):
+        if name != "age":
+            return value
+        position = max(index for index, edge in enumerate(edges[:-1]) if int(value) >= edge)
+        return f"{edges[position]} to {edges[position + 1] - (position < 4)}"
+
+    return sum(all(label(name, row[name]) == wanted for name, wanted in columns.items()) for row in rows)
+
+
+@pytest.mark.parametrize("epsilon", ["2", "0.05"])
+def test_a_release_says_how_far_its_synthetic_rows_are_from_its_own_answers(
+    make_dataset, make_queued, as_, alice, epsilon
+):
+    release = make_queued(make_dataset(epsilon="5"), mechanism="laplace-histogram", epsilon=epsilon)
+    assert services.execute_release(release_id=release.pk)
+    release.refresh_from_db()
+    client = as_(alice)
+    answers, rows = (read_csv(client.get(file_url(release, f"{name}.csv"))) for name in ("answers", "synthetic"))
+    outside, largest = 0, 0.0
+    for each in answers:
+        found = counted(rows, {name: each[name] for name in ("age", "sex") if each[name]})
+        outside += not float(each["lower"]) <= found <= float(each["upper"])
+        largest = max(largest, abs(found - float(each["estimate"])))
+    beside = release.result["receipt"]["synthetic_beside"]
+    assert (beside["outside"], beside["largest_difference"]) == (outside, pytest.approx(largest))
+    said = "differ from the released counts by at most" if not outside else f"for {outside} of {len(answers)} counts"
+    assert said in words(client.get(full_page(release)))
+    archive = zipped(client.get(file_url(release, ARCHIVE)))
+    (readme,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("README.txt"))
+    assert said in " ".join(readme.split())

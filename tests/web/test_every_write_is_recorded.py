@@ -40,6 +40,7 @@ UNRECORDED = {
     "plan_categories": "reads only",
     "plan_certificate": "reads only",
     "certifiable": "reads only",
+    "columns_of_session": "reads only",
     "bound_sentence": "reads only",
     "plan_of": "reads only",
     "plan_of_session": "reads only",

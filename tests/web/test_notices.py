@@ -150,7 +150,7 @@ def test_a_published_release_is_told_to_who_submitted_it(queued, alice, worker_r
     with worker_round():
         assert services.execute_release(release_id=queued.pk)
     assert mail.outbox[-1].to == [alice.email]
-    assert mail.outbox[-1].subject == "Published: Release 1"
+    assert mail.outbox[-1].subject == "Finished: Release 1"
     assert reverse("release_detail", args=[queued.pk]) in mail.outbox[-1].body
 
 
@@ -204,7 +204,7 @@ def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, al
     monkeypatch.undo()
     assert notices.send_waiting() == 2
     assert notices.send_waiting() == 0
-    assert sent()[0] == ([alice.email], "50% of the budget is spent: Survey")
+    assert sent()[0] == ([alice.email], "At least 50% of the budget is spent: Survey")
 
 
 def test_no_page_waits_for_the_mail_server_and_a_worker_s_round_writes_to_it(
@@ -257,7 +257,7 @@ def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
     Release.objects.update(title="Tables\nBcc: all@example.org")
     with worker_round():
         assert services.execute_release(release_id=queued.pk)
-    assert mail.outbox[-1].subject == "Published: Tables Bcc: all@example.org"
+    assert mail.outbox[-1].subject == "Finished: Tables Bcc: all@example.org"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_bins_hold_no_more_than_their_labels_where_values_outside_are_dropped():
     ]
     universe = Schema.from_json({"version": 1, "columns": columns}).universe
     assert fuller_bins(universe.attributes) == []
-    assert rules_in_words(universe)[-1] == "Any other value of town counts as clamp."
+    assert rules_in_words(universe)[-2] == "Any other value of town counts as clamp."
 
 
 def test_a_draft_s_page_is_its_questions(draft, as_, alice):

@@ -224,7 +224,7 @@ def test_an_answer_says_whether_it_was_free_or_paid(session, as_, alice, kind):
     ask(client, session)
     SessionAnswer.objects.update(kind=kind.value, sign=0 if kind is AnswerKind.PUBLIC else 1)
     page = words(client.get(page_of(session), {"answer": "1"}))
-    assert ("no update was used" in page) is (kind is AnswerKind.PUBLIC)
+    assert ("No update was used" in page) is (kind is AnswerKind.PUBLIC)
     assert ("one paid update was used" in page) is (kind is AnswerKind.PAID)
     rules = services.plan_of_session(session).rules
     assert f"{rules.updates - (kind is AnswerKind.PAID)} of {rules.updates}" in page

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from releases.engine.accuracy import Bound, check_beta
-from releases.engine.errors import EngineError, Infeasible, InvalidInput
+from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.events import Event
 from releases.engine.histogram import MOST_DENSE_CELLS, Counts
 from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
@@ -230,7 +230,10 @@ class Mechanism(ABC):
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
-        plan = self._plan(request)
+        try:
+            plan = self._plan(request)
+        except Unpriceable as error:
+            return infeasible(request, f"Its noise cannot be priced at so small a budget: {error}")
         if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
             return plan
         return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})

@@ -44,7 +44,7 @@ def plan_noisy_histogram(request: Request, noise: Noise, *, formula: str, source
         parameters={
             **noise.parameters,
             "cells": f"{universe.size:,}",
-            "answers": "as the noise left them, at times below 0: the bound is theirs",
+            "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
             "synthetic rows": "from the nearest counts of 0 or more with the same total, in whole rows; "
             "no bound is proved for them",
         },

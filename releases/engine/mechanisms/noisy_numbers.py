@@ -47,7 +47,7 @@ _DESCRIBED = 12
 
 EXPECTED_ROWS = Option(
     name="expected_rows",
-    help="How many rows the table has at least, if you may say so; only used to foretell the error of a mean.",
+    help="How many rows are counted at least, if you may say so; only used to foretell the error of a mean.",
     lowest=1,
     highest=10**9,
 )
@@ -238,5 +238,5 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
         proof=Proof.ASSUMED,
         formula=r"\alpha_j = \frac{a_j + \frac{U_j - L_j}{2}\, b}{n - b}",
         source=source,
-        says=f"if the table has at least {int(rows):,} rows, {within(labels, widths, clamped=form.columns)}",
+        says=f"if at least {int(rows):,} rows are counted, {within(labels, widths, clamped=form.columns)}",
     )

@@ -68,7 +68,7 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         events=(noise.weighted_event if workload.is_weighted else noise.event,),
         parameters={
             **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
-            "answers": "as the noise left them, at times below 0: the bound is theirs",
+            "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
             **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
         },
         bound=Bound(

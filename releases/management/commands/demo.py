@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import sys
 import time
 import uuid
@@ -62,9 +64,13 @@ class Command(BaseCommand):
             settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
             settings.EMAIL_FILE_PATH = log_folder / "mail"
         children: list[Child] = []
+        # Whoever ends this command ends what it started.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            children.append(start_worker(log_folder=log_folder))
-            children.append(start_site(address, log_folder=log_folder))
+            # E-mails name addresses in full.
+            environment = {"SITE_ADDRESS": os.environ.get("SITE_ADDRESS", f"http://{address}")}
+            children.append(start_worker(log_folder=log_folder, environment=environment))
+            children.append(start_site(address, log_folder=log_folder, environment=environment))
             passwords = self._make_accounts()
             releases = self._submit(User.objects.get(username="curator"), User.objects.get(username="reviewer"))
             self._wait(releases, children[0])
@@ -174,3 +180,4 @@ class Command(BaseCommand):
         self.stdout.write(f"\nThe site is at http://{address}/ (Ctrl-C stops it). Sign in as")
         for name, password in passwords.items():
             self.stdout.write(f"  {name:10} {password}")
+        self.stdout.write(f"E-mails are not sent; they stand in {settings.DATA_DIR / 'log'}: site.log and worker.log.")
