@@ -30,7 +30,7 @@ from releases.engine import accountant, filters
 from releases.engine.errors import EngineError
 from releases.engine.events import Event, event_from_json
 from releases.engine.privacy import decimal_text
-from releases.models import Budget, EntryKind, LedgerEntry, Release
+from releases.models import Budget, EntryKind, LedgerEntry, Organisation, Release, share_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -77,6 +77,28 @@ class NotGranted(LedgerRefusal):
 
 class Frozen(LedgerRefusal):
     """A reviewer has frozen the budget."""
+
+
+class PersonLimit(LedgerRefusal):
+    """One person would spend more of the budget than the organisation lets one person spend.
+
+    Attributes:
+        spent: by this person so far, as a share of the budget from 0 to 1.
+        takes: the release, beyond that.
+        most: what one person may spend.
+    """
+
+    def __init__(self, *, spent: Fraction, takes: Fraction, most: Fraction, who: str = "You have") -> None:
+        self.spent, self.takes, self.most = spent, takes, most
+        super().__init__(
+            f"{who} spent {share_text(spent)} of this budget and this release takes {share_text(takes)} more; one "
+            f"person may spend at most {limit_text(most)}. Somebody else of the group can submit it, or staff can "
+            f"change the limit."
+        )
+
+    def of(self, person: User) -> PersonLimit:
+        """The same, said to somebody else."""
+        return PersonLimit(spent=self.spent, takes=self.takes, most=self.most, who=f"{person} has")
 
 
 class LedgerWentBack(LedgerRefusal):
@@ -127,10 +149,11 @@ def charge(*, release: Release, events: Sequence[Event], delta: Fraction, key: u
         events: what will be run; the accountant prices them.
         delta: at which the release states its approximate form; 0 for a pure one.
         key: chosen by the caller once for this charge.
-        actor: who submits.
+        actor: who submits; also where a reviewer approves it. The limit for one person is on their charges.
 
     Raises:
         InsufficientBudget: it does not fit; carries requested and remaining.
+        PersonLimit: it fits, and is more than one person may spend.
         NotGranted, Frozen, LedgerWentBack: nothing can be charged now.
         Unpriceable: an event has no proven price.
     """
@@ -171,6 +194,9 @@ def charge(*, release: Release, events: Sequence[Event], delta: Fraction, key: u
             remaining=filters.remaining(budget.totals, budget.caps),
             shortfalls=filters.shortfalls(budget.totals, price, budget.caps),
         )
+    # The update above holds the budget's row, so nobody charges it in between; a refusal undoes the update.
+    if (refusal := over_the_limit(release=release, budget=budget, price=price, person=actor)) is not None:
+        raise refusal
     return entry
 
 
@@ -229,6 +255,37 @@ def remember(budget: Budget) -> None:
 
 def remaining(budget: Budget) -> filters.Remaining:
     return filters.remaining(budget.totals, budget.caps)
+
+
+def over_the_limit(*, release: Release, budget: Budget, price: accountant.Price, person: User) -> PersonLimit | None:
+    """Why a release is more than one person may spend; None where it is not, or where there is no limit.
+
+    Everything that this person was charged counts, but for what was given back; the release counts once, whether or
+    not it is booked already.
+    """
+    most = Organisation.current().most_share_per_person
+    if most is None:
+        return None
+    caps = budget.caps
+    own = _charged_to(person, budget, but=release)
+    spent = share_of(own, caps)
+    with_it = share_of(own.plus(filters.amounts(price, policy=caps.policy)), caps)
+    return PersonLimit(spent=spent, takes=with_it - spent, most=most) if with_it > most else None
+
+
+def share_of_person(budget: Budget, person: User) -> Fraction:
+    """How much of a granted budget one person's charges use up, from 0 to 1; one query."""
+    return share_of(_charged_to(person, budget), budget.caps)
+
+
+def share_text(share: Fraction) -> str:
+    """A share in per cent, rounded up: what is shown of two shares that are too much adds up to too much."""
+    return f"{decimal_text(100 * share, places=2)}%"
+
+
+def limit_text(most: Fraction) -> str:
+    """The limit for one person, as it was set."""
+    return f"{decimal_text(100 * most)}%"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -384,6 +441,16 @@ def _sums(budget: Budget) -> filters.Totals:
         for entry in entries
         if entry.kind in (EntryKind.CHARGE, EntryKind.RESTORE) and entry.sequence not in returned
     )
+
+
+def _charged_to(person: User, budget: Budget, *, but: Release | None = None) -> filters.Totals:
+    """The sums of one person's charges that stand."""
+    columns = filters.Totals().columns()
+    charges = budget.entries.charges_that_stand().filter(actor=person)
+    if but is not None:
+        charges = charges.exclude(release=but)
+    amounts = charges.values_list("epsilon", "delta", "rho", "rho_delta")
+    return filters.Totals.of(filters.Totals(**dict(zip(columns, each, strict=True))) for each in amounts)
 
 
 def _is_behind(budget: Budget, mark: marks.Mark) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 
 class EntryKind(models.TextChoices):
@@ -25,6 +25,11 @@ class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
             .defer("release__plan", "release__result", "release__workload", "release__options")
             .order_by("-made_at", "-sequence")
         )
+
+    def charges_that_stand(self) -> LedgerEntryQuerySet:
+        """Charges that were not given back."""
+        returned = LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN)
+        return self.filter(~Exists(returned), kind=EntryKind.CHARGE)
 
 
 class LedgerEntry(models.Model):

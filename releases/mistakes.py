@@ -27,6 +27,7 @@ _PLACES = {
     "alert_addresses": "Who hears of requests",
     "default_epsilon": "Epsilon suggested for a budget",
     "is_two_person": "Two reviewers must approve",
+    "most_per_person": "Most that one person may spend",
     "review_above": "Review releases above epsilon",
     "upload_cap": "Largest upload",
 }

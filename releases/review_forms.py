@@ -118,6 +118,11 @@ class OrganisationForm(forms.Form):
         help_text="A release that costs more waits for a reviewer before it is charged. 0 for all of them, empty for "
         "none.",
     )
+    most_per_person = DecimalTextField(
+        label="Most of one budget that one person may spend, in per cent",
+        required=False,
+        help_text="All charges of what somebody submitted count, but for those given back. Empty for no limit.",
+    )
     is_two_person = forms.BooleanField(
         label="Two reviewers must approve, neither of them the person who asked", required=False
     )
@@ -142,6 +147,7 @@ class OrganisationForm(forms.Form):
             "upload_cap": max(1, organisation.upload_cap_bytes // 2**20),
             "default_epsilon": organisation.default_epsilon,
             "review_above": organisation.review_above,
+            "most_per_person": organisation.most_per_person,
             "is_two_person": organisation.is_two_person,
             "reviewers": organisation.reviewers,
             "alert_addresses": organisation.alert_addresses,

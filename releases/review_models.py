@@ -6,12 +6,15 @@ Imported through `models`.
 from __future__ import annotations
 
 import uuid
+from fractions import Fraction
 from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
 from django.db import models
 from django.db.models import Q
+
+from releases.engine.privacy import exact
 
 
 class RequestState(models.TextChoices):
@@ -143,6 +146,8 @@ class Organisation(models.Model):
     default_epsilon = models.CharField(max_length=40, blank=True)
     #: A release that costs more needs a review first; empty where none does.
     review_above = models.CharField(max_length=40, blank=True)
+    #: Of one budget, in per cent; empty where one person may spend all of it.
+    most_per_person = models.CharField(max_length=40, blank=True)
     is_two_person = models.BooleanField(default=False)
     reviewers = models.ForeignKey(Group, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     alert_addresses = models.TextField(blank=True, help_text="one a line")
@@ -162,6 +167,11 @@ class Organisation(models.Model):
             is_two_person=settings.TWO_PERSON_RULE,
             alert_addresses="\n".join(settings.ALERT_ADDRESSES),
         )
+
+    @property
+    def most_share_per_person(self) -> Fraction | None:
+        """The most of one budget that one person may spend, from 0 to 1; None where there is no limit."""
+        return exact(self.most_per_person, field="most_per_person") / 100 if self.most_per_person else None
 
     @property
     def addresses(self) -> list[str]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 
 from releases.charts import StepPoint
 from releases.engine import filters, planning
@@ -179,12 +179,6 @@ def _amounts(entry: LedgerEntry) -> Totals:
 # --- charges that stand ---------------------------------------------------------------------------------------------
 
 
-def standing_charges() -> QuerySet[LedgerEntry]:
-    """Charges that were not given back."""
-    returned = LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN)
-    return LedgerEntry.objects.filter(~Exists(returned), kind=EntryKind.CHARGE)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Use:
     """What one person, or one mechanism, was charged. Epsilons of different populations add up to no promise."""
@@ -248,7 +242,10 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
     Each begins with what was used when it was granted, which is nothing, or when the dates begin.
     """
     entries = (
-        (standing_charges() | LedgerEntry.objects.filter(kind__in=(EntryKind.RESTORE, EntryKind.GRANT)))
+        (
+            LedgerEntry.objects.charges_that_stand()
+            | LedgerEntry.objects.filter(kind__in=(EntryKind.RESTORE, EntryKind.GRANT))
+        )
         .filter(budget__in=budgets)
         .defer("detail")
         .order_by("budget", "sequence")
@@ -347,7 +344,7 @@ def known_tighter(budget: Budget) -> list[Tighter] | None:
 def work_out(budgets: Iterable[Budget]) -> None:
     """Compose what was charged to each budget, and keep it. Two queries for all of them."""
     wanted = {budget.pk: budget for budget in budgets if known_tighter(budget) is None}
-    charges = standing_charges().filter(budget__in=wanted)
+    charges = LedgerEntry.objects.charges_that_stand().filter(budget__in=wanted)
     numbers = dict(charges.order_by().values_list("budget").annotate(Count("pk")))
     few = [pk for pk in wanted if numbers.get(pk, 0) <= _MOST_EVENTS]
     events: dict[UUID, list[Event]] = {}

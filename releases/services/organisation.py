@@ -34,6 +34,7 @@ def change_settings(
     upload_cap_bytes: int,
     default_epsilon: str,
     review_above: str,
+    most_per_person: str,
     is_two_person: bool,
     reviewers: Group | None,
     alert_addresses: str,
@@ -47,6 +48,7 @@ def change_settings(
         raise InvalidInput("upload_cap", upload_cap_bytes // 2**20, "must be from 1 to 1,048,576 MB")
     _check_epsilon("default_epsilon", default_epsilon)
     _check_epsilon("review_above", review_above, zero_too=True)
+    _check_per_cent("most_per_person", most_per_person)
     if reviewers is not None and not reviewers.user_set.filter(is_active=True).exists():
         raise InvalidInput("reviewers", reviewers.name, "must have a member, or nobody could decide anything")
     if is_two_person and _number_of_reviewers(reviewers) < 2:
@@ -57,6 +59,7 @@ def change_settings(
         "upload_cap_bytes": upload_cap_bytes,
         "default_epsilon": default_epsilon.strip(),
         "review_above": review_above.strip(),
+        "most_per_person": most_per_person.strip(),
         "is_two_person": is_two_person,
         "reviewers": reviewers,
         "alert_addresses": "\n".join(addresses),
@@ -112,6 +115,7 @@ _NAMES = {
     "upload_cap_bytes": "upload cap",
     "default_epsilon": "epsilon suggested for a budget",
     "review_above": "review of releases above epsilon",
+    "most_per_person": "most of one budget that one person may spend",
     "is_two_person": "two-person rule",
     "reviewers": "who may review",
     "alert_addresses": "alert addresses",
@@ -121,6 +125,8 @@ _NAMES = {
 def _said(name: str, value: Any) -> str:
     if name == "upload_cap_bytes":
         return f"{value / 2**20:,.0f} MB"
+    if name == "most_per_person":
+        return f"{value}%" if value else "no limit"
     if name == "is_two_person":
         return "on" if value else "off"
     if name == "reviewers":
@@ -136,6 +142,12 @@ def _check_epsilon(field: str, text: str, *, zero_too: bool = False) -> None:
     if not 0 <= value <= LARGEST_EPSILON or (value == 0 and not zero_too):
         rule = "at least 0" if zero_too else "above 0"
         raise InvalidInput(field, text, f"must be {rule} and at most {LARGEST_EPSILON}, or empty")
+
+
+def _check_per_cent(field: str, text: str) -> None:
+    """Empty, or a share that lets people spend at all."""
+    if text.strip() and not 0 < exact(text, field=field) <= 100:
+        raise InvalidInput(field, text, "must be above 0 and at most 100, or empty")
 
 
 def _number_of_reviewers(reviewers: Group | None) -> int:

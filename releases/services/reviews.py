@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from releases import ledger
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.privacy import exact
@@ -41,9 +42,13 @@ def approve_release(
     release = request.release
     if exact(granted, field="epsilon") == exact(request.epsilon, field="epsilon"):
         plan = plan_from_json(release.plan or {})
-        charge_and_queue(
-            release=release, plan=plan, key=request.key, by=request.requested_by, since=ReleaseState.REVIEW
-        )
+        try:
+            charge_and_queue(
+                release=release, plan=plan, key=request.key, by=request.requested_by, since=ReleaseState.REVIEW
+            )
+        except ledger.PersonLimit as refusal:
+            # The limit is on who submitted it, and it is the reviewer who reads this.
+            raise refusal.of(request.requested_by) from None
         if send:
             enqueue(release.pk)
         return request

@@ -100,7 +100,7 @@ def _board_lines(budgets: QuerySet[Budget]) -> Iterator[list[Any]]:
 
 def _charges(wanted: dict[str, Any]) -> QuerySet[LedgerEntry]:
     """The charges that the filters choose."""
-    charges = spending.standing_charges()
+    charges = LedgerEntry.objects.charges_that_stand()
     if wanted.get("since"):
         charges = charges.filter(made_at__gte=wanted["since"])
     if wanted.get("until"):
@@ -166,7 +166,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
             return render(request, "releases/_tighter.html", figures)
     else:
         figures = {}
-    people, mechanisms = spending.uses(spending.standing_charges().filter(budget=budget))
+    people, mechanisms = spending.uses(LedgerEntry.objects.charges_that_stand().filter(budget=budget))
     entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
     context = {

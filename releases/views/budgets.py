@@ -5,10 +5,11 @@ from __future__ import annotations
 import uuid
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from releases import services, spending
+from releases import ledger, services, spending
 from releases.beliefs import epsilon_scale
 from releases.dataset_forms import BudgetForm
 from releases.engine.errors import InvalidInput, Unpriceable
@@ -27,7 +28,8 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("protection", dataset_id=dataset.pk)
     held = dataset.budget
     policy = Policy(held.policy)
-    suggested = held.epsilon or Organisation.current().default_epsilon or "3"
+    organisation = Organisation.current()
+    suggested = held.epsilon or organisation.default_epsilon or "3"
     form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": suggested})
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
@@ -52,6 +54,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     context = {
         "budget": held,
         "row": spending.standings([held])[0] if held.is_granted else None,
+        "limit": _limit(held, organisation, signed_in(request)),
         "form": form,
         "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
         # Amounts that were asked for under one rule do not add up with those of another.
@@ -62,6 +65,15 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         **frame("budget", dataset),
     }
     return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+
+
+def _limit(budget: Budget, organisation: Organisation, person: User) -> str:
+    """How much one person may spend, and how much this one has; empty where there is no limit."""
+    most = organisation.most_share_per_person
+    if most is None or not budget.is_granted:
+        return ""
+    own = ledger.share_text(ledger.share_of_person(budget, person))
+    return f"One person may spend at most {ledger.limit_text(most)} of it; you have spent {own}."
 
 
 def _said_back(budget: Budget) -> BudgetRequest | None:

@@ -29,6 +29,7 @@ def organisation(request: HttpRequest) -> HttpResponse:
                 upload_cap_bytes=given["upload_cap"] * 2**20,
                 default_epsilon=given["default_epsilon"],
                 review_above=given["review_above"],
+                most_per_person=given["most_per_person"],
                 is_two_person=given["is_two_person"],
                 reviewers=given["reviewers"],
                 alert_addresses=given["alert_addresses"],

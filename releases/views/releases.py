@@ -10,6 +10,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -326,7 +327,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
     row = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))[0]
-    problem = row.why_not
+    problem = barred = row.why_not or _over_the_limit(release, row, signed_in(request))
     form = TitleForm(request.POST or None, initial={"title": release.title})
     if request.method == "POST" and form.is_valid():
         try:
@@ -359,12 +360,12 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "fingerprint": _fingerprint(plan),
         "row": row,
         "problem": problem,
-        "can_be_confirmed": not row.why_not,
+        "can_be_confirmed": not barred,
         "key": uuid.uuid4(),
         **beliefs(epsilon),
         "rules": rules_in_words(plan.schema.universe),
         "answered_before": _answered_before(request, release, plan),
-        "needs_review": not row.why_not and services.needs_review(release=release, plan=plan),
+        "needs_review": not barred and services.needs_review(release=release, plan=plan),
         "reason": request.POST.get("reason", ""),
         **frame("confirm", release.dataset, release),
     }
@@ -392,6 +393,15 @@ def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Rele
     schema = plan.schema.to_json()
     newest = alike.defer("plan").order_by("-published_at")[:_MOST_ALIKE]
     return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
+
+
+def _over_the_limit(release: Release, row: planning.ComparedPlan, person: User) -> str:
+    """Why the limit for one person keeps this one from a release that fits; empty where it does not."""
+    budget = release.dataset.budget
+    if budget is None or row.price is None:
+        return ""
+    refusal = ledger.over_the_limit(release=release, budget=budget, price=row.price, person=person)
+    return str(refusal or "")
 
 
 def _fingerprint(plan: Plan) -> str:

@@ -23,7 +23,7 @@ for _ in range({tries}):
         ledger.charge(release=release, events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
                       key=uuid.uuid4(), actor=dataset.owner)
         granted += 1
-    except ledger.InsufficientBudget:
+    except ledger.LedgerRefusal:
         refused += 1
 print(granted, refused)
 """
@@ -63,6 +63,36 @@ def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error
         """
     )
     assert answer == [10**12, 10, []]
+
+
+def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("sex\nf\nm\n")
+    stack.run(
+        f"""
+        from releases.models import Organisation
+        Organisation.objects.create(upload_cap_bytes=2**30, most_per_person="30")
+        budgeted('1', {COLUMNS!r}, {str(table)!r})
+        """
+    )
+    command = stack.script(RACER.format(tries=4))
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * 4
+    assert sum(int(output.split()[0]) for output, _ in outcomes) == 3
+    answer = stack.run(
+        """
+        from releases import ledger
+        budget = Budget.objects.get()
+        answer = [budget.spent_epsilon, [fault.what for fault in ledger.verify(budget)]]
+        """
+    )
+    assert answer == [3 * 10**11, []]
 
 
 def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from releases import ledger, services, spending
 from releases.engine.filters import CLOSED, Caps, Policy, Totals
-from releases.models import AuditEvent, Budget, BudgetAlert, Notice, Organisation, share_of
+from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice, Organisation, share_of
 from releases.services.notices import choose_mail
 from tests.web.conftest import person
 from tests.web.pages import body, inline_code, words
@@ -65,7 +65,7 @@ def test_a_charge_given_back_is_used_no_longer(dataset, spend, alice):
     services.cancel_release(release=spend(dataset, "1"), by=alice)
     row = spending.standings([Budget.objects.get()])[0]
     assert (row.used, row.strict) == (0.0, "nothing")
-    assert spending.uses(spending.standing_charges()) == ([], [])
+    assert spending.uses(LedgerEntry.objects.charges_that_stand()) == ([], [])
 
 
 amounts = st.integers(min_value=0, max_value=3 * 10**12) | st.just(CLOSED)
@@ -238,7 +238,7 @@ def test_use_is_told_by_person_and_by_mechanism(dataset, spend, make_draft, alic
     spend(dataset, "0.25", by=bob)
     histogram = make_draft(dataset, epsilon="0.125", mechanism="laplace-histogram")
     services.submit_release(release=histogram, key=uuid.uuid4(), by=alice, send=False)
-    people, mechanisms = spending.uses(spending.standing_charges())
+    people, mechanisms = spending.uses(LedgerEntry.objects.charges_that_stand())
     assert [(use.name, use.releases, use.epsilon) for use in people] == [
         ("alice", 2, "0.625"),
         ("bob", 1, "0.25"),

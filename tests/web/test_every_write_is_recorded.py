@@ -267,6 +267,7 @@ class Scenes:
             upload_cap_bytes=2**20,
             default_epsilon="",
             review_above="3",
+            most_per_person="",
             is_two_person=False,
             reviewers=None,
             alert_addresses="",

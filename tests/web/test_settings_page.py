@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
@@ -17,7 +19,13 @@ from tests.web.pages import field_value, inline_code, words
 pytestmark = pytest.mark.django_db
 
 URL = "/review/organisation/"
-FILLED = {"upload_cap": "64", "default_epsilon": "1.5", "review_above": "2", "alert_addresses": "a@example.org"}
+FILLED = {
+    "upload_cap": "64",
+    "default_epsilon": "1.5",
+    "review_above": "2",
+    "most_per_person": "50",
+    "alert_addresses": "a@example.org",
+}
 
 
 @pytest.fixture
@@ -43,6 +51,7 @@ def test_what_is_saved_holds_from_then_on(save, settings):
     settings.UPLOAD_CAP_BYTES, settings.REVIEW_ABOVE_EPSILON = 1, "9"
     current = Organisation.current()
     assert (current.upload_cap_bytes, current.review_above, current.default_epsilon) == (64 * 2**20, "2", "1.5")
+    assert current.most_share_per_person == Fraction(1, 2)
     assert current.addresses == ["a@example.org"]
 
 
@@ -54,6 +63,7 @@ def test_every_change_is_an_event_with_old_and_new(save, sofia, as_):
         "upload cap: 1,024 MB to 64 MB",
         "epsilon suggested for a budget: none to 1.5",
         "review of releases above epsilon: none to 2",
+        "most of one budget that one person may spend: no limit to 50%",
         "alert addresses: none to a@example.org",
         "review of releases above epsilon: 2 to 3",
     ]
@@ -71,6 +81,9 @@ def test_every_change_is_an_event_with_old_and_new(save, sofia, as_):
         ({"default_epsilon": "ten"}, "Epsilon suggested for a budget: 'ten' must be"),
         ({"review_above": "-1"}, "Review releases above epsilon: '-1' must be at least 0 and at most 100, or empty"),
         ({"review_above": "101"}, "Review releases above epsilon: '101' must be at least 0 and at most 100, or empty"),
+        ({"most_per_person": "0"}, "Most that one person may spend: '0' must be above 0 and at most 100, or empty"),
+        ({"most_per_person": "101"}, "Most that one person may spend: '101' must be above 0 and at most 100, or empty"),
+        ({"most_per_person": "half"}, "Most that one person may spend: 'half' must be a decimal number"),
         ({"alert_addresses": "a@example.org nobody"}, "Who hears of requests: 'nobody' must be an e-mail address"),
         ({"reviewers": "999"}, "Select a valid choice"),
         ({"is_two_person": "on"}, "Two reviewers must approve: 'on' needs at least two people who may review"),
@@ -113,6 +126,7 @@ def test_there_is_one_row(save):
 
 def test_a_service_call_breaks_no_rule_either(sofia):
     values = {"default_epsilon": "", "review_above": "", "is_two_person": False, "reviewers": None}
+    values |= {"most_per_person": ""}
     with pytest.raises(InvalidInput, match="upload_cap"):
         services.change_settings(by=sofia, upload_cap_bytes=2**20 - 1, alert_addresses="", **values)
 

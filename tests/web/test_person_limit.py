@@ -1,0 +1,165 @@
+"""The most of one budget that one person may spend: exact, by who submitted, refused with both numbers."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+
+import pytest
+from django.urls import reverse
+
+from releases import ledger, services
+from releases.engine.events import PureEvent
+from releases.engine.filters import Policy
+from releases.models import Budget, EntryKind, LedgerEntry, Organisation
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+REFUSED = (
+    "You have spent 40% of this budget and this release takes 20% more; one person may spend at most 50%. "
+    "Somebody else of the group can submit it, or staff can change the limit."
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_messages(monkeypatch):
+    for module in ("releases.services.releases", "releases.services.reviews"):
+        monkeypatch.setattr(f"{module}.enqueue", lambda release_id: None)
+
+
+@pytest.fixture
+def organisation(db):
+    return Organisation.objects.create(upload_cap_bytes=2**30, most_per_person="50")
+
+
+@pytest.fixture
+def dataset(make_dataset):
+    return make_dataset(epsilon="1", delta="0", policy=Policy.PURE)
+
+
+@pytest.fixture
+def submit(dataset, make_draft):
+    def by(person, epsilon):
+        release = make_draft(dataset, epsilon=epsilon)
+        services.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
+        return release
+
+    return by
+
+
+def charged():
+    return LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count()
+
+
+def test_what_is_too_much_for_one_is_refused_with_both_numbers_and_not_charged(organisation, submit, alice):
+    submit(alice, "0.4")
+    before = Budget.objects.values().get()
+    with pytest.raises(ledger.PersonLimit) as refusal:
+        submit(alice, "0.2")
+    assert str(refusal.value) == REFUSED
+    shares = (refusal.value.spent, refusal.value.takes, refusal.value.most)
+    assert shares == (Fraction(2, 5), Fraction(1, 5), Fraction(1, 2))
+    assert Budget.objects.values().get() == before
+    assert charged() == 1
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_another_of_the_group_has_a_limit_of_their_own(organisation, submit, alice, bob):
+    submit(alice, "0.4")
+    submit(bob, "0.5")
+    with pytest.raises(ledger.InsufficientBudget):
+        submit(alice, "0.2")
+    submit(alice, "0.1")
+    assert Budget.objects.get().spent_epsilon == 10**12
+
+
+def test_one_may_spend_exactly_the_limit_and_not_a_unit_more(organisation, dataset, alice):
+    def spend(epsilon):
+        ledger.charge(
+            release=services.draft_release(dataset=dataset, by=alice),
+            events=[PureEvent(epsilon=Fraction(epsilon))],
+            delta=Fraction(0),
+            key=uuid.uuid4(),
+            actor=alice,
+        )
+
+    for _ in range(5):
+        spend("0.1")
+    with pytest.raises(ledger.PersonLimit, match=r"spent 50% of this budget and this release takes 0\.01% more"):
+        spend("0.000000000001")
+
+
+def test_what_one_spent_of_another_budget_does_not_count(organisation, submit, make_dataset, make_draft, alice):
+    other = make_dataset(epsilon="1", content=b"person,age,sex\np1,30,male\np2,40,female\n")
+    services.submit_release(release=make_draft(other, epsilon="0.4"), key=uuid.uuid4(), by=alice, send=False)
+    submit(alice, "0.4")
+
+
+def test_a_charge_that_is_given_back_gives_room_again(organisation, submit, alice):
+    first = submit(alice, "0.4")
+    services.cancel_release(release=first, by=alice)
+    submit(alice, "0.5")
+
+
+def test_without_the_setting_one_person_may_spend_all(submit, alice):
+    submit(alice, "0.4")
+    submit(alice, "0.6")
+
+
+def test_the_same_submission_twice_is_one_charge_also_at_the_limit(organisation, dataset, make_draft, alice):
+    release, key = make_draft(dataset, epsilon="0.5"), uuid.uuid4()
+    first = services.submit_release(release=release, key=key, by=alice, send=False)
+    assert services.submit_release(release=release, key=key, by=alice, send=False) == first
+
+
+def test_a_reviewed_release_counts_for_who_submitted_it_and_not_for_the_reviewer(
+    organisation, submit, alice, bob, sofia
+):
+    Organisation.objects.update(review_above="0.3")
+    first = submit(alice, "0.4")
+    services.approve_release(request=first.reviews.get(), by=sofia, send=False)
+    assert LedgerEntry.objects.get(kind=EntryKind.CHARGE).actor == alice
+    submit(alice, "0.1")
+    with pytest.raises(ledger.PersonLimit, match="You have spent 50%"):
+        submit(alice, "0.2")
+    others = submit(bob, "0.4")
+    services.approve_release(request=others.reviews.get(), by=sofia, send=False)
+    assert charged() == 3
+
+
+def test_a_reviewer_reads_whose_limit_it_is_and_nothing_is_decided(organisation, submit, as_, alice, sofia):
+    submit(alice, "0.2")
+    Organisation.objects.update(review_above="0.3")
+    asked = submit(alice, "0.4").reviews.get()
+    response = as_(sofia).post(
+        reverse("release_request", args=[asked.pk]), {"decision": "approve", "epsilon": "", "note": ""}
+    )
+    assert response.status_code == 400
+    assert "alice has spent 20% of this budget and this release takes 40% more" in words(response)
+    asked.refresh_from_db()
+    assert (asked.state, asked.release.state, charged()) == ("waiting", "awaiting review", 1)
+
+
+def test_the_confirmation_bars_the_button_and_says_why(organisation, dataset, submit, make_draft, as_, alice, bob):
+    url = reverse("confirm", args=[make_draft(dataset, epsilon="0.2").pk])
+    page = as_(alice).get(url)
+    assert "disabled" not in body(page)
+    submit(alice, "0.4")
+    barred = as_(alice).get(url)
+    assert REFUSED in words(barred)
+    assert 'disabled aria-describedby="why-not"' in body(barred)
+    pressed = as_(alice).post(url, {name: field_value(page, name) for name in ("key", "plan", "title")})
+    assert pressed.status_code == 409
+    assert REFUSED in words(pressed)
+    assert charged() == 1
+    assert "disabled" not in body(as_(bob).get(url))
+
+
+def test_the_budget_page_says_the_limit_and_how_much_of_it_is_used(organisation, dataset, submit, as_, alice, bob):
+    url = reverse("budget", args=[dataset.pk])
+    submit(alice, "0.4")
+    assert "One person may spend at most 50% of it; you have spent 40%." in words(as_(alice).get(url))
+    assert "One person may spend at most 50% of it; you have spent 0%." in words(as_(bob).get(url))
+    Organisation.objects.update(most_per_person="")
+    assert "One person may spend" not in words(as_(alice).get(url))
