@@ -502,7 +502,7 @@ def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
         "title": release.title,
         "dataset": str(release.dataset_id),
         "state": release.state,
-        "meaning": release.status.meaning,
+        "meaning": release.meaning,
         "step": release.step,
         "share_done": release.share_done,
         "mechanism": release.mechanism,

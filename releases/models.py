@@ -301,6 +301,10 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             review_epsilon=Subquery(last.values("granted_epsilon")[:1]),
         )
 
+    def not_frozen(self) -> ReleaseQuerySet:
+        """Without those whose budget is frozen. No join: a claim compares and sets the release's own row."""
+        return self.exclude(dataset__in=Dataset.objects.filter(budget__is_frozen=True))
+
     def for_certified(self, release: Release, person: Person) -> ReleaseQuerySet:
         """The published certificates of a release that a person may read, each with its line in the ledger."""
         readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)
@@ -372,6 +376,20 @@ class Release(models.Model):
     @property
     def status(self) -> ReleaseState:
         return ReleaseState(self.state)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no worker begins it because a reviewer has frozen its budget."""
+        budget = self.dataset.budget if self.status is ReleaseState.QUEUED else None
+        return budget is not None and budget.is_frozen
+
+    @property
+    def meaning(self) -> str:
+        """What its state means, and why it goes no further where it is held."""
+        if not self.is_held:
+            return self.status.meaning
+        kept = "The charge can no longer be given back." if self.attempts else "It can still be cancelled."
+        return f"A reviewer has frozen the budget; it waits. {kept}"
 
     @property
     def last_review(self) -> ReleaseRequest | None:

@@ -100,7 +100,10 @@ def ask_back_request(*, request: BudgetRequest, by: User, note: str) -> BudgetRe
 
 @transaction.atomic
 def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> None:
-    """Stop all further charges to a budget."""
+    """Stop all that has not begun: further charges, queued releases, and new questions in open sessions.
+
+    What is running already ends, for its data may have been touched. A queued release keeps its charge and waits.
+    """
     if Budget.objects.filter(pk=budget.pk, is_frozen=False).update(is_frozen=True, frozen_reason=reason.strip()):
         audit_log.record(AuditAction.FREEZE, actor=by, on=budget, detail=reason)
 

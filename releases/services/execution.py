@@ -2,10 +2,12 @@
 
 The row is the truth and a task message only a hint, so a message may come twice, late or never:
 
-    claim      queued (or lapsed) -> running, by one filtered update that sets a fresh token and a lease
+    claim      queued (or lapsed) -> running, by one filtered update that sets a fresh token and a lease; not while
+               the budget is frozen
     heartbeat  extends the lease while the token is still ours
     publish    running with our token -> published, result and status in the same update
-    reconcile  a lapsed lease goes back to the queue; after three attempts the release has failed and the charge stays
+    reconcile  a lapsed lease goes back to the queue; after three attempts the release has failed and the charge stays;
+               what waited for its budget to be unfrozen is sent again
 
 A second attempt runs under the first charge: nothing of the first was visible.
 """
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
 from releases import audit_log, ledger, notices
@@ -87,8 +89,8 @@ def reconcile() -> int:
     lapsed = Release.objects.filter(state=ReleaseState.RUNNING, lease_until__lt=now).values_list("pk", "run_token")
     for release_id, token in lapsed:
         moved += _fail(release_id, token, lapsed_before=now)
-    waiting = Release.objects.filter(state=ReleaseState.QUEUED, lease_until__lt=now).values_list("pk", flat=True)
-    for release_id in waiting:
+    waiting = Release.objects.filter(state=ReleaseState.QUEUED, lease_until__lt=now).not_frozen()
+    for release_id in waiting.values_list("pk", flat=True):
         again = now + timedelta(seconds=2 * settings.LEASE_SECONDS)
         with transaction.atomic():
             hinted = Release.objects.filter(pk=release_id, state=ReleaseState.QUEUED, lease_until__lt=now)
@@ -101,9 +103,10 @@ def reconcile() -> int:
 def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
     """Take a queued release; None if there is nothing to take."""
     token, now = uuid.uuid4(), timezone.now()
-    claimed = Release.objects.filter(
-        Q(state=ReleaseState.QUEUED), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS
-    ).update(
+    claimable = Release.objects.filter(
+        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS
+    ).not_frozen()
+    claimed = claimable.update(
         state=ReleaseState.RUNNING,
         run_token=token,
         started_at=now,

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from releases.engine.histogram import Counts
 
 MECHANISM = "pmw-online"
+#: Said of an open session, and to whoever asks something new in it, while its budget is frozen.
+FROZEN = "A reviewer has frozen the budget, so no new questions are answered until it is unfrozen."
 #: Questions that a session is planned for where nobody says how many.
 USUAL_QUESTIONS = 1_000
 
@@ -166,7 +168,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     Raises:
         InvalidInput: the question breaks a rule of the format.
         SessionOver: no further answer would have a proved bound.
-        Refusal: the session is closed.
+        Refusal: the session is closed; or its budget is frozen, and the question was not asked before.
     """
     from releases.engine.randomness import OperatingSystemRandomness
     from releases.engine.tables import TableCounts, open_table
@@ -178,6 +180,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         raise Refusal(f"The session is {release.status.label}; no more questions can be asked.")
     plan = plan_of_session(locked)
     asked = read_count(dict(query), plan.schema.universe)
+    if _is_frozen(release) and not locked.answers.filter(key=key_of(asked, plan.schema.universe)).exists():
+        raise Refusal(FROZEN)
     live = replay(locked, plan)
 
     def truth(question: Count) -> int:
@@ -218,6 +222,8 @@ def standing(session: Session, plan: OnlinePlan) -> Standing:
         over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
     elif asked >= rules.questions:
         over = "All the questions that its bound speaks of were asked."
+    elif _is_frozen(session.release):
+        over = FROZEN
     return Standing(
         updates=rules.updates,
         questions=rules.questions,
@@ -296,6 +302,10 @@ def _publish(session: Session, outcome: dict[str, Any], *, answers: int, folder:
         raise Refusal("The session is not open.")
     Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
     audit_log.record(AuditAction.PUBLISH, actor=by, on=session.release, detail="the session was closed")
+
+
+def _is_frozen(release: Release) -> bool:
+    return release.dataset.budget is not None and release.dataset.budget.is_frozen
 
 
 def plan_of_session(session: Session) -> OnlinePlan:

@@ -114,7 +114,7 @@ class Ledger(RuleBasedStateMachine):
         if release is None:
             return
         token = execution._claim(release.pk)
-        claimable = release.state == ReleaseState.QUEUED and release.attempts < 3
+        claimable = release.state == ReleaseState.QUEUED and release.attempts < 3 and not self.budget().is_frozen
         assert (token is not None) == claimable
         if token is not None:
             self.tokens.setdefault(release.pk, []).append(token)

@@ -328,7 +328,7 @@ def test_freezing_needs_a_reason_and_keeps_it(dataset, draft, as_, sofia, alice)
     assert "Reason: nothing was typed" in words(refused)
     assert not Budget.objects.get().is_frozen
     as_(sofia).post(url, {"action": "freeze", "reason": "A complaint."})
-    assert "Frozen: no release can be charged. “A complaint.”" in words(as_(sofia).get(url))
+    assert "Frozen: no release can be charged. “A complaint.” Queued releases wait" in words(as_(sofia).get(url))
     with pytest.raises(ledger.Frozen):
         services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     as_(sofia).post(url, {"action": "unfreeze", "reason": "Settled."})

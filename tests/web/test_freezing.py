@@ -1,0 +1,167 @@
+"""Freezing a budget stops what has not begun: queued releases wait, open sessions answer nothing new."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import services
+from releases.engine import run as engine_run
+from releases.models import Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
+from releases.services import execution
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch):
+    """The releases that a worker was told of."""
+    told = []
+    for module in ("releases.services.releases", "releases.services.execution"):
+        monkeypatch.setattr(f"{module}.enqueue", told.append)
+    return told
+
+
+@pytest.fixture
+def session(make_dataset, alice):
+    """An open session in which how many women there are was asked."""
+    options = {"population": 200, "questions": 50}
+    release = services.draft_session(
+        dataset=make_dataset(epsilon="20"), by=alice, title="Ask away", epsilon="5", options=options
+    )
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    session = Session.objects.get()
+    services.ask_session(session=session, query=WOMEN, by=alice)
+    return session
+
+
+def freeze():
+    services.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
+
+
+def unfreeze():
+    services.unfreeze_budget(budget=Budget.objects.get())
+
+
+def kinds():
+    return list(LedgerEntry.objects.exclude(kind=EntryKind.GRANT).values_list("kind", flat=True))
+
+
+def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, monkeypatch):
+    freeze()
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    assert not services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert (queued.state, queued.attempts, kinds()) == (ReleaseState.QUEUED, 0, [EntryKind.CHARGE])
+
+
+def test_it_is_sent_again_and_runs_once_the_budget_is_unfrozen(queued, sent):
+    freeze()
+    Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert services.reconcile() == 0
+    unfreeze()
+    assert services.reconcile() == 1
+    assert sent == [queued.pk]
+    assert services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert (queued.state, kinds()) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
+
+
+def test_a_release_of_another_budget_runs_all_the_same(queued, make_dataset, make_queued):
+    other = make_queued(make_dataset(content=b"person,age,sex\np1,30,male\np2,40,female\n"))
+    services.freeze_budget(budget=queued.dataset.budget)
+    assert services.execute_release(release_id=other.pk)
+
+
+def test_what_runs_already_ends(queued, monkeypatch):
+    run_release = engine_run.run_release
+
+    def frozen_meanwhile(*args, **kwargs):
+        freeze()
+        return run_release(*args, **kwargs)
+
+    monkeypatch.setattr(engine_run, "run_release", frozen_meanwhile)
+    assert services.execute_release(release_id=queued.pk)
+    assert Budget.objects.get().is_frozen
+
+
+def test_a_claim_compares_and_sets_its_own_row_alone(queued, django_assert_num_queries):
+    with django_assert_num_queries(1) as asked:
+        assert execution._claim(queued.pk)
+    # In a subquery the state would be that of the statement's beginning, and two workers could claim one release.
+    outer = asked[0]["sql"].split("IN (SELECT")[0]
+    assert '"releases_release"."state" = ' in outer
+
+
+def test_one_that_waits_can_still_be_cancelled(queued, alice):
+    freeze()
+    services.cancel_release(release=queued, by=alice)
+    assert Budget.objects.get().spent_epsilon == 0
+
+
+def test_its_page_and_its_programs_say_that_it_waits(queued, as_, alice):
+    url = reverse("release_detail", args=[queued.pk])
+    assert "frozen" not in words(as_(alice).get(url))
+    freeze()
+    shown = words(as_(alice).get(url))
+    assert "A reviewer has frozen the budget; it waits. It can still be cancelled." in shown
+    assert "Waiting until the budget is unfrozen" in shown
+    assert "Cancel and get the charge back" in shown
+    Release.objects.update(attempts=1)
+    shown = words(as_(alice).get(reverse("release_status", args=[queued.pk])))
+    assert "A reviewer has frozen the budget; it waits. The charge can no longer be given back." in shown
+
+
+def test_an_open_session_answers_nothing_new_and_touches_no_data(session, alice, monkeypatch):
+    freeze()
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    with pytest.raises(services.Refusal, match="A reviewer has frozen the budget"):
+        services.ask_session(session=session, query=MEN, by=alice)
+    assert SessionAnswer.objects.count() == 1
+    again = services.ask_session(session=session, query={"age": {"from": 18, "to": 65}} | WOMEN, by=alice)
+    assert again.exchange.kind.value == "asked before"
+
+
+def test_an_unfrozen_session_answers_again(session, alice):
+    freeze()
+    unfreeze()
+    services.ask_session(session=session, query=MEN, by=alice)
+    assert SessionAnswer.objects.count() == 2
+
+
+def test_the_session_s_page_says_why_and_keeps_what_was_answered(session, as_, alice):
+    url = reverse("session", args=[session.pk])
+    freeze()
+    page = as_(alice).get(url)
+    assert "This session answers no new questions. A reviewer has frozen the budget" in words(page)
+    assert "Ask how many rows" not in words(page)
+    assert "Asked so far No. Rows with" in words(page)
+    refused = as_(alice).post(url, {"in.sex": ["male"]})
+    assert refused.status_code == 409
+    assert "A reviewer has frozen the budget" in words(refused)
+    unfreeze()
+    assert "Ask how many rows" in words(as_(alice).get(url))
+
+
+def test_a_frozen_session_can_be_closed(session):
+    freeze()
+    assert services.close_session(session=session).status is ReleaseState.PUBLISHED
+
+
+def test_the_button_says_exactly_what_freezing_does(dataset, as_, sofia):
+    url = reverse("budget_detail", args=[dataset.budget.pk])
+    assert (
+        "Until it is unfrozen, no release can be charged, queued releases wait with their charge, and open sessions "
+        "answer no new questions. What a worker has begun runs to its end."
+    ) in words(as_(sofia).get(url))
+    freeze()
+    assert "queued ones begin, and open sessions answer new questions" in words(as_(sofia).get(url))
+    assert "Frozen" in body(as_(sofia).get(url))
