@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from releases import audit_log, notices
@@ -40,7 +41,10 @@ MOST_CELLS_SAID = 10**4000
 
 
 def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None = None) -> Dataset:
-    """Take a table in. Content that was here before shares the budget it had, whoever brought it.
+    """Take a table in. Content that the owner may see here already shares the budget it had.
+
+    Among the tables of others it is not looked for: a budget that only the exact rows get would tell whoever guesses
+    them that they are right. There it is recognised where a budget is granted, by the reviewer.
 
     Args:
         source: the uploaded file on disc; it is read, checked and left where it is.
@@ -58,7 +62,8 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
     ingested = ingest(source, folder / location, digest_key=settings.DIGEST_KEY.encode())
     with transaction.atomic():
         seen = (
-            Dataset.objects.filter(digest=ingested.digest, budget__isnull=False)
+            Dataset.objects.visible_to(owner)
+            .filter(digest=ingested.digest, budget__isnull=False)
             .select_related("budget")
             .order_by("created_at")
             .first()
@@ -159,8 +164,7 @@ def declare_protection(
         )
         dataset.budget = budget
         dataset.save(update_fields=["budget"])
-        # Copies of the same content uploaded before anybody declared anything.
-        Dataset.objects.filter(digest=dataset.digest, budget__isnull=True).update(budget=budget)
+        _undeclared_copies(dataset).update(budget=budget)
         return budget
     same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
     if same:
@@ -201,13 +205,24 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
         _check_present(dataset, [joined.privacy_unit.id_column], field="population")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation)
-    copies = Dataset.objects.filter(digest=dataset.digest, budget=left)
-    copies.update(budget=joined)
+    dataset.budget = joined
+    if left is None:
+        _undeclared_copies(dataset).update(budget=joined)
+    else:
+        left.datasets.filter(digest=dataset.digest).update(budget=joined)
+    dataset.save(update_fields=["budget"])
     if left is not None and not left.datasets.exists():
         left.delete()
-    dataset.budget = joined
     audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
     return joined
+
+
+def _undeclared_copies(dataset: Dataset) -> QuerySet[Dataset]:
+    """The same content, uploaded before anybody declared anything, of people who may see this dataset."""
+    theirs = Q(owner=dataset.owner_id)
+    if dataset.group_id is not None:
+        theirs |= Q(owner__groups=dataset.group_id)
+    return Dataset.objects.filter(theirs, digest=dataset.digest, budget__isnull=True)
 
 
 @transaction.atomic

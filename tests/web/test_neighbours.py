@@ -15,6 +15,7 @@ from django.db import transaction
 from django.urls import reverse
 
 from releases import services
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, BudgetRequest, Dataset, Release
 from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, masked
@@ -173,3 +174,59 @@ def _without_sizes(text):
     import re
 
     return re.sub(r"[\d.]+ (bytes|kB|MB)", "SIZE", text)
+
+
+@pytest.mark.parametrize("guess", [TABLE, NEIGHBOURS["one fewer"]], ids=["her table", "less one row"])
+def test_a_stranger_who_guesses_all_rows_is_told_the_same_as_one_who_is_a_row_off(guess, strangers_walk):
+    """Whoever knows all rows but one could otherwise upload guesses until one is recognised."""
+    assert strangers_walk(guess) == strangers_walk(TABLE + b"p9999,30,male\n")
+
+
+@pytest.fixture
+def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
+    """Everything charlie sees on his way to a request, with a table of alice's there that was charged for."""
+    make_queued(make_dataset(content=TABLE))
+    waiting = services.ingest_dataset(owner=alice, title="Undeclared yet", source=upload_file(TABLE))
+    Dataset.objects.filter(pk=waiting.pk).update(budget=None)
+
+    def walk(content):
+        seen = []
+
+        def keep(response):
+            seen.append(masked(f"{response.status_code} {sorted(response.headers.items())} {body(response)}"))
+            return response
+
+        def look(dataset):
+            for page in ("dataset_detail", "columns", "protection", "budget", "delete_dataset", "rename_dataset"):
+                keep(as_(charlie).get(reverse(page, args=[dataset.pk])))
+            api = f"/api/datasets/{dataset.pk}"
+            lists = ("/", "/datasets/", "/releases/", "/notices/", "/api/datasets")
+            for address in (*lists, api, f"{api}/budget-requests"):
+                keep(as_(charlie).get(address))
+
+        def upload():
+            return {"title": "Guess", "table": SimpleUploadedFile("guess.csv", content)}
+
+        with transaction.atomic():
+            keep(as_(charlie).post("/api/datasets", upload()))
+            keep(as_(charlie).post("/datasets/new/", upload(), follow=True))
+            first, second = Dataset.objects.filter(owner=charlie).order_by("created_at")
+            for mine in (first, second):
+                look(mine)
+            codebook = json.dumps({"version": 1, "columns": COLUMNS})
+            protected = {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
+            keep(as_(charlie).post(reverse("columns", args=[first.pk]), {"codebook": codebook}, follow=True))
+            keep(as_(charlie).post(reverse("protection", args=[first.pk]), protected, follow=True))
+            look(second)
+            asked = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."}
+            keep(as_(charlie).post(reverse("budget", args=[first.pk]), asked, follow=True))
+            services.declare_protection(
+                dataset=waiting, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+            )
+            for mine in (first, second):
+                look(mine)
+            transaction.set_rollback(True)
+        waiting.refresh_from_db()
+        return seen
+
+    return walk

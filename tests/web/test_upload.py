@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, Dataset
 from tests.web.conftest import CSV
 from tests.web.pages import field_value, words
@@ -196,8 +197,8 @@ def shuffled(content):
 
 
 @pytest.mark.parametrize("other", ["the same file", "in another order", "as Parquet"])
-@pytest.mark.parametrize("person", ["alice", "charlie"])
-def test_the_same_content_shares_the_budget_whoever_brings_it(
+@pytest.mark.parametrize("person", ["alice", "bob"])
+def test_the_same_content_shares_the_budget_of_a_table_that_one_may_see(
     send, make_dataset, request, tmp_path, other, person, alice
 ):
     first = make_dataset(epsilon="2")
@@ -210,19 +211,43 @@ def test_the_same_content_shares_the_budget_whoever_brings_it(
     assert "This content was uploaded before, so it shares the budget it had then" in words(page)
 
 
+def test_the_same_content_as_a_stranger_s_is_a_table_like_any_other(send, make_dataset, charlie, client):
+    first = make_dataset(epsilon="2")
+    response = send(CSV, title="A guess", by=charlie)
+    assert "uploaded before" not in words(client.get(response.url))
+    assert Dataset.objects.get(title="A guess").budget is None
+    assert list(first.budget.datasets.all()) == [first]
+
+
 def test_other_content_has_a_budget_of_its_own(send, make_dataset):
     make_dataset()
     send(CSV + b"p200,30,male\n", title="Another table")
     assert Dataset.objects.get(title="Another table").budget is None
 
 
-def test_a_copy_uploaded_before_the_budget_was_declared_shares_it_too(send, charlie, upload_file, alice):
-    first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
-    send(CSV, title="Copy", by=charlie)
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+@pytest.mark.parametrize(("person", "shares"), [("alice", True), ("bob", True), ("charlie", False)])
+@pytest.mark.parametrize("how", ["declared", "joined"])
+def test_a_copy_uploaded_before_the_budget_was_declared_shares_it_too_where_its_owner_may_see_the_table(
+    send, upload_file, alice, group, request, person, shares, how
+):
+    first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    send(CSV, title="Copy", by=request.getfixturevalue(person))
+    kept = first
+    if how == "joined":
+        kept = services.ingest_dataset(owner=alice, title="Last year", source=upload_file(CSV + b"p200,30,male\n"))
+    services.declare_protection(dataset=kept, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    if how == "joined":
+        services.join_population(dataset=first, other=kept, by=alice)
+    assert Dataset.objects.get(title="Survey").budget == kept.budget
+    assert Dataset.objects.get(title="Copy").budget == (kept.budget if shares else None)
 
-    services.declare_protection(dataset=first, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    assert Dataset.objects.get(title="Copy").budget == first.budget
+
+def test_a_copy_shared_with_a_group_is_not_told_of_a_table_that_its_owner_may_not_see(send, upload_file, alice, bob):
+    copy = services.ingest_dataset(owner=bob, title="Copy", source=upload_file(), group=bob.groups.get())
+    own = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    services.declare_protection(dataset=own, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    copy.refresh_from_db()
+    assert copy.budget is None
 
 
 def test_a_table_goes_to_disc_and_is_never_held_whole(send, monkeypatch):
