@@ -72,13 +72,14 @@ def request_decided(request: AnyRequest) -> None:
         return
     state = RequestState(request.state)
     title, lines = f"{state.label.capitalize()}: {_asked(request)}", []
-    if state is RequestState.APPROVED:
+    # Where rows have a budget already, nothing is granted, and the note says so.
+    if state is RequestState.APPROVED and request.granted_epsilon:
         lines.append(f"You asked for epsilon {request.epsilon}; epsilon {request.granted_epsilon} was granted.")
         if request.granted_epsilon != request.epsilon:
             title = f"Approved for less: {_asked(request)}"
             if isinstance(request, ReleaseRequest):
                 lines.append("It is a draft again, with that epsilon. Confirm it, and no further review is needed.")
-    else:
+    elif state is not RequestState.APPROVED:
         lines.append("Nothing is spent.")
     if request.note:
         lines.append(f"The reviewer wrote: {request.note}")

@@ -18,13 +18,16 @@ notices     read_notices, choose_mail
 """
 
 from releases.services.budgets import (
+    HAVE_A_BUDGET,
     approve_request,
     ask_back_request,
     deny_request,
     freeze_budget,
     request_budget,
     restore_ledger,
+    same_rows,
     unfreeze_budget,
+    why_no_join,
 )
 from releases.services.certificates import CERTIFIABLE, certifiable, draft_certificate, plan_certificate
 from releases.services.datasets import (
@@ -90,6 +93,7 @@ from releases.services.tokens import make_token, owner_of_token, revoke_token
 
 __all__ = [
     "CERTIFIABLE",
+    "HAVE_A_BUDGET",
     "NO_FAULT",
     "NO_ROWS",
     "Answered",
@@ -153,6 +157,7 @@ __all__ = [
     "request_budget",
     "restore_ledger",
     "revoke_token",
+    "same_rows",
     "set_choice",
     "set_questions",
     "share_dataset",
@@ -160,6 +165,7 @@ __all__ = [
     "submit_release",
     "unfreeze_budget",
     "verify_ledgers",
+    "why_no_join",
     "why_not_discarded",
     "why_rows_stay",
     "withdraw_release",

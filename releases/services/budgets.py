@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from releases import audit_log, ledger, notices
 from releases.engine.errors import InvalidInput
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A larger delta is no protection: it is the chance that everything about somebody is told.
 LARGEST_DELTA = Fraction(1, 1000)
+#: What a curator reads who was granted nothing because the rows have a budget.
+HAVE_A_BUDGET = "The very same rows have a budget already. They spend from that one now; nothing new was granted."
 
 
 @transaction.atomic
@@ -59,19 +62,78 @@ def approve_request(
 ) -> BudgetRequest:
     """Grant what was asked for, or less. Under the two-person rule the first approval only waits for the second.
 
+    Nothing is granted twice for the same rows: where they have a budget already, the tables join it instead.
+
     Raises:
-        InvalidInput: it was decided before, somebody else has to decide, or the amounts are no budget or more than
-            was asked for.
+        InvalidInput: it was decided before, somebody else has to decide, the amounts are no budget or more than
+            was asked for, or the rows have a budget that these tables cannot join.
         LedgerRefusal: less than what is spent already.
     """
     granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
     granted_delta = delta.strip() or request.first_delta or request.delta
     check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
+    joined = _granted_elsewhere(request.budget)
     if not is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta):
+        return request
+    if joined is not None:
+        decide(request, RequestState.APPROVED, by=by, note=f"{note.strip() or request.note} {HAVE_A_BUDGET}".strip())
+        _join(request.budget, joined, by=by)
+        request.refresh_from_db()
         return request
     decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
     return request
+
+
+def same_rows(budget: Budget) -> QuerySet[Dataset]:
+    """The tables with the very same rows as one of this population that spend from another budget."""
+    same = Dataset.objects.filter(digest__in=budget.datasets.values("digest"), budget__isnull=False)
+    return same.exclude(budget=budget).select_related("owner", "budget").order_by("created_at")
+
+
+def why_no_join(left: Budget, joined: Budget) -> str:
+    """Why the tables of one population cannot spend from the budget of another; empty where they can."""
+    if left.is_granted:
+        return "There are two budgets for the same rows already, and neither can be made larger"
+    if left.is_frozen:
+        return "This one is frozen, and would not be any more"
+    if (left.unit, left.neighbours) != (joined.unit, joined.neighbours):
+        return (
+            f"It protects {joined.privacy_unit.in_words()} with {joined.get_neighbours_display()} neighbours, which "
+            f"does not add up with this one"
+        )
+    return ""
+
+
+def _granted_elsewhere(budget: Budget) -> Budget | None:
+    """The granted budget from which the very same rows spend already; None where there is no such budget.
+
+    Every budget of these rows is locked, so that of two approvals the second finds what the first has granted.
+
+    Raises:
+        InvalidInput: there is one that cannot be joined, or more than one.
+    """
+    held = Dataset.objects.filter(digest__in=budget.datasets.values("digest")).values("budget")
+    locked = list(Budget.objects.select_for_update().filter(pk__in=held).order_by("pk"))
+    granted = [each for each in locked if each.is_granted and each.pk != budget.pk]
+    if not granted:
+        return None
+    named = " and ".join(f"{each.name} of {each.owner}" for each in granted)
+    own = next((each for each in locked if each.pk == budget.pk), budget)
+    reason = why_no_join(own, granted[0]) if len(granted) == 1 else "They cannot spend from both"
+    if reason:
+        rule = f"has a budget already, for the very same rows. {reason}: deny the request, or ask back"
+        raise InvalidInput("population", named, rule)
+    return granted[0]
+
+
+def _join(left: Budget, joined: Budget, *, by: User) -> None:
+    """Let all tables of a population spend from another's budget. What was asked for them is asked of that one."""
+    for dataset in left.datasets.all():
+        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
+    left.datasets.update(budget=joined)
+    left.requests.update(budget=joined)
+    left.delete()
 
 
 @transaction.atomic

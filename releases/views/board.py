@@ -182,6 +182,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "people": people,
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
+        "same_rows": services.same_rows(budget)[:5],
         **_chart([budget], {}),
     }
     return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)

@@ -106,9 +106,24 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         **_request_context(request, asked, form, asked.budget),
         "granted": budget_text(asked.budget) if asked.budget.is_granted else "",
         "datasets": asked.budget.datasets.select_related("owner"),
+        "same_rows": _same_rows(asked.budget),
         "alike": _alike(asked.budget),
     }
     return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
+
+
+def _same_rows(budget: Budget) -> list[dict[str, Any]]:
+    """Tables elsewhere with the very same rows, what was granted for them, and why they cannot share that."""
+    found = [(each, each.budget) for each in services.same_rows(budget)[:5]]
+    return [
+        {
+            "dataset": each,
+            "granted": budget_text(held) if held.is_granted else "",
+            "why_no_join": services.why_no_join(budget, held),
+        }
+        for each, held in found
+        if held is not None
+    ]
 
 
 def _alike(budget: Budget) -> list[Dataset]:
@@ -120,6 +135,7 @@ def _alike(budget: Budget) -> list[Dataset]:
     if not headers:
         return []
     others = Dataset.objects.filter(same, budget__isnull=False).exclude(budget=budget)
+    others = others.exclude(pk__in=services.same_rows(budget).values("pk"))
     return list(others.select_related("owner").order_by("created_at")[:5])
 
 

@@ -36,6 +36,8 @@ UNRECORDED = {
     "owner_of_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
+    "same_rows": "reads only",
+    "why_no_join": "reads only",
     "plan_range": "reads only",
     "plan_categories": "reads only",
     "plan_certificate": "reads only",

@@ -123,6 +123,8 @@ class Command(BaseCommand):
                     by=curator,
                 )
                 services.approve_request(request=asked, by=reviewer, note="Fine for a public-use file.")
+            # Where the sample is somebody else's too, it shares the budget that it has there.
+            dataset.refresh_from_db()
         return [self._release(dataset, name, curator) for name in MECHANISMS]
 
     def _release(self, dataset: Dataset, mechanism_name: str, curator: User) -> Release:

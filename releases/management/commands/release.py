@@ -169,6 +169,11 @@ class Command(BaseCommand):
                 f"The budget waits for two reviewers, as the two-person rule wants: epsilon {epsilon} for this table. "
                 f"Nothing is released. Once they have granted it on the site, give the same command again."
             )
+        # Where the same rows are somebody else's too, they share the budget that those have.
+        dataset.refresh_from_db()
+        if dataset.budget != budget:
+            self.stderr.write("This content is on the site already, so nothing new was granted.")
+            self._respect_limit(dataset.budget, options)
 
     def _respect_limit(self, budget: Any, options: dict[str, Any]) -> None:
         """A table seen before keeps its budget: --budget can neither renew nor raise it."""
