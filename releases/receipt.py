@@ -6,12 +6,16 @@ nobody paid for.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from importlib.metadata import version
 from math import ceil
 from typing import Any
+
+from django.conf import settings
 
 from releases.edges import ends_in_words
 from releases.engine import accountant
@@ -25,7 +29,8 @@ from releases.engine.workload import Inquiry, Workload
 from releases.learned import origins
 from releases.models import Release
 
-RECEIPT_VERSION = 1
+#: 2: the content's digest differs for each release; before, it was the same for the same rows.
+RECEIPT_VERSION = 2
 #: Under which name a receipt lists what was learned.
 LEARNED = {"range": "learned_ranges", "categories": "learned_categories"}
 #: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
@@ -46,8 +51,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         **about,
         "title": release.title,
         "dataset": release.dataset.title,
-        # Keyed: it tells this installation which table it was, and tells nobody else anything.
-        "content_digest": release.dataset.digest,
+        "content_digest": content_digest(release),
         "unit": plan.schema.unit.to_json(),
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
@@ -81,6 +85,12 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "software": {"name": "dpweb", "version": version("dpweb")},
         "date": at.date().isoformat(),
     }
+
+
+def content_digest(release: Release) -> str:
+    """Which table it was, for this installation alone. To others not even whether two receipts are of the same rows."""
+    said = f"receipt {release.pk} {release.dataset.digest}"
+    return hmac.new(settings.DIGEST_KEY.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:

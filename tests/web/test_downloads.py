@@ -7,6 +7,7 @@ import io
 import json
 import uuid
 import zipfile
+from pathlib import Path
 
 import pyarrow.parquet
 import pytest
@@ -21,11 +22,12 @@ from releases.dictionary import dictionary_csv
 from releases.engine.accuracy import Proof
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.files import readable_size
+from releases.files import folder_of, readable_size
 from releases.models import AuditEvent, LedgerEntry, Release
 from releases.readme import name_of
-from releases.receipt import price_of_receipt
-from tests.web.conftest import CSV
+from releases.receipt import content_digest, price_of_receipt
+from releases.services.datasets import table_path
+from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
@@ -291,6 +293,38 @@ def test_the_receipt_prices_the_release_again_without_the_data(full, as_, alice)
         assert receipt[field]
 
 
+def test_two_receipts_of_the_same_rows_differ_in_the_digest_and_the_site_can_tell_them(full, make_queued, alice):
+    again = make_queued(full.dataset, epsilon="0.1")
+    copied = services.ingest_dataset(owner=alice, title="Copy", source=Path(table_path(full.dataset)))
+    services.declare_universe(dataset=copied, columns=COLUMNS)
+    copy = make_queued(copied, epsilon="0.1")
+    for each in (again, copy):
+        assert services.execute_release(release_id=each.pk)
+        each.refresh_from_db()
+    digests = [each.result["receipt"]["content_digest"] for each in (full, again, copy)]
+    assert len({*digests, full.dataset.digest}) == 4
+    assert digests == [content_digest(each) for each in (full, again, copy)]
+
+
+def test_no_file_of_a_release_has_the_table_s_own_digest(full, as_, alice):
+    digest = full.dataset.digest.encode()
+    folder = folder_of(full)
+    assert all(digest not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    pages = [reverse(page, args=[full.pk]) for page in ("release_detail", "receipt", "registry")]
+    for address in (*pages, f"/api/releases/{full.pk}", f"/api/datasets/{full.dataset_id}"):
+        response = as_(alice).get(address)
+        assert response.status_code == 200
+        assert digest.decode() not in body(response), address
+
+
+def test_an_old_receipt_keeps_its_digest_and_says_what_it_is(full, as_, alice):
+    full.result["receipt"] |= {"version": 1, "content_digest": "a" * 64}
+    full.save(update_fields=["result"])
+    page = words(as_(alice).get(reverse("receipt", args=[full.pk])))
+    assert "a" * 64 in page
+    assert "Another receipt with the same one is of the same rows." in page
+
+
 def test_the_receipt_carries_no_running_time_and_no_true_count(full, as_, alice):
     text = body(as_(alice).get(file_url(full, "receipt.json")))
     assert "second" not in text.replace("second_moments", "")
@@ -305,6 +339,7 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
     assert "Cost, pure epsilon 1" in page
     assert "one row; whether somebody is in the table is private (add/remove neighbours)" in page
     assert receipt["content_digest"] in page
+    assert "Every release has another, of the same rows too." in page
     assert "Dataset Survey " in page
     assert "Questions 2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers" in page
     assert "age; sex; age × sex" in page
