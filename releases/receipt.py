@@ -11,7 +11,6 @@ import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
-from importlib.metadata import version
 from math import ceil
 from typing import Any
 
@@ -28,6 +27,7 @@ from releases.engine.universe import CLAMP, DROP, Attribute, Universe
 from releases.engine.workload import Inquiry, Workload
 from releases.learned import origins
 from releases.models import Release
+from releases.software import SOFTWARE
 
 #: 2: the content's digest differs for each release; before, it was the same for the same rows.
 RECEIPT_VERSION = 2
@@ -82,7 +82,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "synthetic_rows": made.records.rows if made.records is not None else 0,
         "synthetic_columns": list(made.records.columns) if made.records is not None else [],
         "notes": dict(result.notes),
-        "software": {"name": "dpweb", "version": version("dpweb")},
+        "software": dict(SOFTWARE),
         "date": at.date().isoformat(),
     }
 

@@ -7,7 +7,6 @@ is stored of it is that there is one more of its kind, and nothing of who sent i
 from __future__ import annotations
 
 from fractions import Fraction
-from importlib.metadata import version
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from releases.engine.survey_law import FEWEST_ANSWERS, MOST_ANSWERS, SOURCE, Sur
 from releases.models import AuditAction, Survey, SurveyState, SurveyTally
 from releases.receipt import percent
 from releases.services.releases import Refusal
+from releases.software import SOFTWARE
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -227,7 +227,7 @@ def _result(survey: Survey, reports: list[int]) -> dict[str, Any]:
         },
         "opened": survey.opened_at.date().isoformat(),
         "closed": survey.closed_at.date().isoformat(),
-        "software": {"name": "dpweb", "version": version("dpweb")},
+        "software": dict(SOFTWARE),
     }
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
 import uuid
 import zipfile
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from django.conf import settings
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.text import slugify
@@ -291,6 +293,21 @@ def test_the_receipt_prices_the_release_again_without_the_data(full, as_, alice)
     assert price_of_receipt(receipt).to_json() == LedgerEntry.objects.get(kind="charge").detail["price"]
     for field in ("unit", "neighbours", "universe_size", "mechanism", "events", "cost", "bound", "software", "date"):
         assert receipt[field]
+
+
+def test_the_receipt_says_which_source_made_it_as_a_shell_would_work_it_out(full, as_, alice):
+    source = full.result["receipt"]["software"]["source"]
+    command = "find dpweb releases -name '*.py' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16"
+    printed = subprocess.run(command, shell=True, capture_output=True, text=True, check=True, cwd=settings.BASE_DIR)
+    assert source == printed.stdout.strip()
+    page = words(as_(alice).get(reverse("receipt", args=[full.pk])))
+    assert f"Source {source} : the beginning of the SHA-256 over the program's own Python files" in page
+
+
+def test_an_old_receipt_without_a_source_is_still_a_page(full, as_, alice):
+    del full.result["receipt"]["software"]["source"]
+    full.save(update_fields=["result"])
+    assert "SHA-256" not in words(as_(alice).get(reverse("receipt", args=[full.pk])))
 
 
 def test_two_receipts_of_the_same_rows_differ_in_the_digest_and_the_site_can_tell_them(full, make_queued, alice):
