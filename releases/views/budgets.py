@@ -18,6 +18,7 @@ from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.views.access import get_dataset_for, signed_in
+from releases.views.checks import checked, is_check, undone_if_check
 from releases.views.wizard import frame
 
 
@@ -34,23 +35,26 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            services.request_budget(
-                dataset=dataset,
-                epsilon=given["epsilon"],
-                delta=given["delta"] or "0",
-                policy=Policy(given["policy"]),
-                reason=given["reason"],
-                by=signed_in(request),
-            )
+            with undone_if_check(request):
+                services.request_budget(
+                    dataset=dataset,
+                    epsilon=given["epsilon"],
+                    delta=given["delta"] or "0",
+                    policy=Policy(given["policy"]),
+                    reason=given["reason"],
+                    by=signed_in(request),
+                )
         except (InvalidInput, Unpriceable) as error:
             field = getattr(error, "field", None)
             form.add_error(field if field in form.fields else None, in_words(error))
-        else:
+        if not form.errors and not is_check(request):
             until = (
                 f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
             )
             messages.success(request, f"The request waits for a reviewer. {until}")
             return redirect("dataset_detail", dataset_id=dataset.pk)
+    if is_check(request):
+        return checked(request, form)
     context = {
         "budget": held,
         "row": spending.standings([held])[0] if held.is_granted else None,

@@ -36,6 +36,7 @@ from releases.forms import MOST_FORM_COLUMNS
 from releases.mistakes import in_words
 from releases.models import Dataset, Organisation, ReleaseState
 from releases.views.access import get_dataset_for, get_own_release_for, signed_in
+from releases.views.checks import checked, is_check, undone_if_check
 from releases.views.codebooks import saved_codebooks, with_codebook_of
 from releases.views.wizard import budget_text, frame, protection_text
 
@@ -323,16 +324,19 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     form = ProtectionForm(typed, columns=dataset.columns, initial=initial)
     if typed is not None and form.is_valid():
         try:
-            services.declare_protection(
-                dataset=dataset,
-                unit=form.cleaned_data["unit"],
-                neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
-                by=signed_in(request),
-            )
+            with undone_if_check(request):
+                services.declare_protection(
+                    dataset=dataset,
+                    unit=form.cleaned_data["unit"],
+                    neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
+                    by=signed_in(request),
+                )
         except InvalidInput as error:
             form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
-        else:
+        if not form.errors and not is_check(request):
             return redirect("budget", dataset_id=dataset.pk)
+    if is_check(request):
+        return checked(request, form)
     is_fixed = budget is not None and (budget.is_granted or budget.requests.exists())
     context = {
         "form": form,

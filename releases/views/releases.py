@@ -42,6 +42,7 @@ from releases.views.certificates import (
     certification,
     plans_anew,
 )
+from releases.views.checks import checked, is_check, undone_if_check
 from releases.views.citation import citation
 from releases.views.importance import is_typed
 from releases.views.questions import (
@@ -122,13 +123,19 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     problem = asked.problem
     if request.method == "POST" and not problem:
         try:
-            if step := _ask(request, release, form, asked):
+            with undone_if_check(request):
+                step = _ask(request, release, form, asked)
+            if is_check(request):
+                return checked(request, form, says=_would_ask(release) if not form.errors else "")
+            if step:
                 return redirect(step, release_id=release.pk)
         except (InvalidInput, services.Refusal) as error:
             if form.is_bound:
                 form.add_error("workload", in_words(error))
             else:
                 problem = in_words(error)
+    if is_check(request):
+        return checked(request, form, problem=problem)
     context = {
         "form": form,
         "problem": problem,
@@ -140,6 +147,12 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(
         request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
     )
+
+
+def _would_ask(release: Release) -> str:
+    """All that a draft would ask once what was checked is sent."""
+    workload = workload_of(release)
+    return f"Asked then: {planning.questions_text(workload)}." if workload is not None else ""
 
 
 def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> str:
@@ -188,6 +201,8 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST":
         typed = _typed_options(request)
         problems = _option_problems(typed)
+        if is_check(request):
+            return _checked_choice(request, release, form, problems)
         if form.is_valid() and not problems and (chosen := _choose(request, release, form, typed)) is not None:
             return chosen
     try:
@@ -216,12 +231,30 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "units": list(dict.fromkeys(row.unit for row in rows)),
         "is_weighted": any(row.margins for row in rows),
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
+        "says": _still_shown(release) if form.errors or problems else "",
         **curves,
         **beliefs(epsilon),
         **frame("compare", release.dataset, release),
         **_error_first(request, rows, release.dataset.budget),
     }
     return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _checked_choice(
+    request: HttpRequest, release: Release, form: CompareForm, problems: dict[str, str]
+) -> HttpResponse:
+    """What is wrong with what was typed so far. Nothing is planned for it: that takes longer than typing."""
+    is_same = form.is_valid() and not problems and _numbers_of(form.cleaned_data) == _numbers_shown(release)
+    options = [
+        {"id": name.replace(".", "-"), "text": problems.get(name, "")}
+        for name in (f"{each.name}.{option.name}" for each in mechanisms().values() for option in each.options)
+        if name in request.POST
+    ]
+    return checked(request, form, says="" if is_same else _still_shown(release), options=options)
+
+
+def _still_shown(release: Release) -> str:
+    return f"The comparison below is still the one for epsilon {release.epsilon}."
 
 
 def _posted_choice(request: HttpRequest) -> QueryDict:
@@ -263,7 +296,11 @@ def _choose(
 
 def _numbers_shown(release: Release) -> str:
     """What the bounds on the page are for."""
-    return f"{release.epsilon} {release.delta or '0'} {release.beta}"
+    return _numbers_of({"epsilon": release.epsilon, "delta": release.delta, "beta": release.beta})
+
+
+def _numbers_of(given: dict[str, Any]) -> str:
+    return f"{given['epsilon']} {given['delta'] or '0'} {given['beta']}"
 
 
 def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:

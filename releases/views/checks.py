@@ -1,0 +1,42 @@
+"""What is wrong with a form while a person types: said by the code that would store it, and nothing is stored.
+
+A form with `_live.html` in it is sent with `check` while somebody types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from django.db import transaction
+from django.forms import BaseForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+
+def is_check(request: HttpRequest) -> bool:
+    """Whether a form was sent only to hear what is wrong with it."""
+    return "check" in request.POST
+
+
+@contextmanager
+def undone_if_check(request: HttpRequest) -> Iterator[None]:
+    """What is stored inside is taken back where the form was sent only to be checked."""
+    with transaction.atomic():
+        yield
+        if is_check(request):
+            transaction.set_rollback(True)
+
+
+def checked(
+    request: HttpRequest, form: BaseForm, *, problem: str = "", says: str = "", options: Sequence[dict[str, str]] = ()
+) -> HttpResponse:
+    """What is wrong, beside each field and of the form as a whole; else what it would do.
+
+    Args:
+        says: what it would do, or what the page still shows.
+        options: fields beside those of the form, each with its `id` and, as `text`, what is wrong with it.
+    """
+    problems = [each for each in options if each["text"]]
+    context = {"form": form, "problem": problem, "says": says, "options": options, "problems": problems}
+    return render(request, "releases/_checked.html", context)

@@ -1,0 +1,81 @@
+"""What is wrong is said while a person types, in Chromium: nothing is pressed, and the field keeps the focus."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.flows.conftest import GRANTED, PASSWORD
+
+pytestmark = pytest.mark.browser
+
+DRAFT = (
+    GRANTED
+    + """
+    release = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.set_choice(release=release, epsilon="1")
+    answer = [str(dataset.pk), str(release.pk)]
+"""
+)
+
+
+@pytest.fixture
+def typing(visitor):
+    """Alice types into a field of a page as it stands, and presses nothing."""
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+
+    def go(path, name, label):
+        alice.go(path, name)
+        field = alice.page.get_by_label(label, exact=True)
+        field.click()
+
+        def type_in(text):
+            alice.page.keyboard.press("Control+A")
+            alice.page.keyboard.type(text)
+            return field
+
+        return alice, type_in
+
+    return go
+
+
+def test_wrong_values_are_named_while_they_are_typed_and_right_ones_are_not(typing, installation, tmp_path):
+    dataset, release = installation.run(DRAFT.format(title="Typed", folder=str(tmp_path)))
+    pages = [
+        (f"/releases/{release}/compare/", "compare", "Epsilon", "0,5", "2", "epsilon: '0,5' must be a decimal number"),
+        (f"/datasets/{dataset}/budget/", "budget", "Delta, in all", "2", "0.000001", "delta: '2' must be"),
+    ]
+    for path, name, label, wrong, right, message in pages:
+        alice, type_in = typing(path, name, label)
+        said = alice.page.locator("main .errorlist", has_text=message)
+        field = type_in(wrong) if wrong else type_in("x")
+        if not wrong:
+            alice.page.keyboard.press("Backspace")
+        expect(said).to_be_visible()
+        expect(field).to_be_focused()
+        expect(field).to_have_value(wrong)
+        alice.look(f"{name}, wrong while typing")
+        type_in(right)
+        expect(said).to_have_count(0)
+        expect(field).to_be_focused()
+        expect(field).to_have_value(right)
+        assert alice.page.url.endswith(path)
+
+
+def test_a_question_says_what_would_be_asked_before_it_is_added(typing, installation, tmp_path):
+    _, release = installation.run(DRAFT.format(title="Counted", folder=str(tmp_path)))
+    alice, _ = typing(f"/releases/{release}/questions/", "questions", "Name of this draft")
+    page = alice.page
+    page.get_by_label("age (5 bins)").check()
+    page.get_by_label("sex (2 values)").check()
+    alice.reads("Asked then: 2 tables of counts over 1 column, 1 table of counts over 2 columns")
+    page.get_by_text("age", exact=True).last.click()
+    page.get_by_label("from", exact=True).fill("19")
+    expect(page.get_by_text("'19'")).to_be_visible()
+    alice.look("questions, wrong while typing")
+    page.get_by_label("from", exact=True).fill("25")
+    expect(page.get_by_text("'19'")).to_have_count(0)
+    page.reload()
+    expect(page.locator(".asked")).to_contain_text("2 tables of counts over 1 column;")
