@@ -32,6 +32,7 @@ from releases.receipt import percent, rows_text
 from releases.release_forms import CertificateForm
 from releases.services.certificates import FILES
 from releases.views.access import get_own_release_for, signed_in
+from releases.views.checks import status_of
 from releases.views.wizard import budget_text, protection_text
 
 #: Part of a release's epsilon that is proposed for its certificate: one number needs little.
@@ -94,7 +95,8 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "budget": budget_text(of.dataset.budget) if of.dataset.budget else "",
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
-    return render(request, "releases/certify.html", context, status=400 if form.errors or problem else 200)
+    is_wrong = bool(form.errors or problem)
+    return render(request, "releases/certify.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
 def usual_epsilon(of: Release) -> str:

@@ -1,6 +1,7 @@
 """What is wrong with a form while a person types: said by the code that would store it, and nothing is stored.
 
-A form with `_live.html` in it is sent with `check` while somebody types.
+A form with `_live.html` in it is sent with `check` while somebody types. A plan that is all in the address needs no
+such word: its page comes again, and the part of it that is planned takes the place of the one before.
 """
 
 from __future__ import annotations
@@ -40,3 +41,8 @@ def checked(
     problems = [each for each in options if each["text"]]
     context = {"form": form, "problem": problem, "says": says, "options": options, "problems": problems}
     return render(request, "releases/_checked.html", context)
+
+
+def status_of(request: HttpRequest, *, is_wrong: bool) -> int:
+    """Of a page: 400 where what was sent is wrong; htmx would not show such an answer, so not to htmx."""
+    return 400 if is_wrong and not request.headers.get("HX-Request") else 200

@@ -26,6 +26,7 @@ from releases.learning_forms import LearnCategoriesForm, LearnForm, LearnRangeFo
 from releases.models import Budget, Dataset, Release
 from releases.receipt import rows_text
 from releases.views.access import get_dataset_for, signed_in
+from releases.views.checks import status_of
 from releases.views.wizard import budget_text, protection_text
 
 #: What stands in the field of the word for everything else at first.
@@ -111,7 +112,7 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
     context |= {"column": named, "form": form, "attribute": attribute}
     if plan is not None:
         context |= _price_facts(plan, dataset) | kind.facts(plan, dataset, named)
-    return render(request, kind.page, context, status=400 if form.errors else 200)
+    return render(request, kind.page, context, status=status_of(request, is_wrong=bool(form.errors)))
 
 
 def _first_epsilon(budget: Budget) -> str:

@@ -40,6 +40,7 @@ from releases.receipt import percent, rows_text, rules_in_words
 from releases.release_forms import AskForm, SessionForm
 from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
 from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
+from releases.views.checks import status_of
 from releases.views.exports import csv_response
 from releases.views.questions import column_field, predicate
 from releases.views.wizard import budget_text, protection_text
@@ -114,7 +115,8 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "budget": budget_text(dataset.budget) if dataset.budget else "",
         **(session_facts(plan, dataset) if plan is not None else {}),
     }
-    return render(request, "releases/session_new.html", context, status=400 if form.errors or problem else 200)
+    is_wrong = bool(form.errors or problem)
+    return render(request, "releases/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:

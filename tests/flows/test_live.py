@@ -46,6 +46,7 @@ def test_wrong_values_are_named_while_they_are_typed_and_right_ones_are_not(typi
     pages = [
         (f"/releases/{release}/compare/", "compare", "Epsilon", "0,5", "2", "epsilon: '0,5' must be a decimal number"),
         (f"/datasets/{dataset}/budget/", "budget", "Delta, in all", "2", "0.000001", "delta: '2' must be"),
+        (f"/datasets/{dataset}/sessions/new/", "session", "Epsilon", "", "2", "epsilon: nothing was typed"),
     ]
     for path, name, label, wrong, right, message in pages:
         alice, type_in = typing(path, name, label)
@@ -62,6 +63,17 @@ def test_wrong_values_are_named_while_they_are_typed_and_right_ones_are_not(typi
         expect(field).to_be_focused()
         expect(field).to_have_value(right)
         assert alice.page.url.endswith(path)
+
+
+def test_a_plan_follows_what_is_typed(typing, installation, tmp_path):
+    dataset, _ = installation.run(DRAFT.format(title="Planned", folder=str(tmp_path)))
+    alice, type_in = typing(f"/datasets/{dataset}/sessions/new/", "session", "Epsilon")
+    expect(alice.page.locator("#planned")).to_contain_text("epsilon 1")
+    field = type_in("2.5")
+    expect(alice.page.locator("#planned")).to_contain_text("epsilon 2.5")
+    expect(field).to_be_focused()
+    type_in("no")
+    expect(alice.page.locator("#planned")).to_have_text("")
 
 
 def test_a_question_says_what_would_be_asked_before_it_is_added(typing, installation, tmp_path):

@@ -91,6 +91,13 @@ WRONG = [
     ("compare", {"epsilon": "0,5"}, "id_epsilon", "epsilon: '0,5' must be a decimal number"),
     ("compare", {"population": "many"}, "id_population", "must be a whole number"),
 ]
+WRONG_PLANS = [
+    ("new_session", {"epsilon": "0,5"}, "id_epsilon", "epsilon: '0,5' must be a decimal number"),
+    ("new_session", {"questions": "0"}, "id_questions", "Questions: must be at least 1."),
+    ("learn_range", {"highest": "-1"}, "id_highest", "highest"),
+    ("learn_categories", {"delta": "2"}, "id_delta", "delta: '2' must be"),
+    ("certify", {"delta": "2"}, "id_delta", "delta: '2' must be"),
+]
 
 
 def said_at(answer, field):
@@ -111,6 +118,17 @@ def test_a_wrong_value_is_named_beside_its_field_as_the_button_would(pages, chec
     assert said in words(sent)
 
 
+@pytest.mark.parametrize(("page", "typed", "field", "message"), WRONG_PLANS)
+def test_a_wrong_value_of_a_plan_is_named_and_the_plan_goes(pages, check, page, typed, field, message):
+    url, right = pages[page]
+    answer, sent = check(url, right | typed, method="get")
+    assert sent.status_code == 400
+    assert message in words(answer)
+    assert said_at(answer, field) in words(sent)
+    assert said_at(answer, field)
+    assert "The plan" not in words(answer)
+
+
 @pytest.mark.parametrize("page", ["protection", "budget", "questions", "compare"])
 def test_of_right_values_nothing_is_said_but_what_they_would_do(pages, check, page):
     answer, sent = check(*pages[page])
@@ -118,6 +136,18 @@ def test_of_right_values_nothing_is_said_but_what_they_would_do(pages, check, pa
     would_do = {"questions": "Asked then: 2 tables of counts over 1 column"}.get(page, "")
     assert words(answer).startswith(would_do)
     assert would_do or words(answer) == ""
+
+
+@pytest.mark.parametrize("page", ["new_session", "learn_range", "learn_categories", "certify"])
+def test_right_values_of_a_plan_bring_the_plan(pages, check, page):
+    answer, sent = check(*pages[page], method="get")
+    assert (answer.status_code, sent.status_code) == (200, 200)
+    assert "errorlist" not in body(answer)
+    for each in (answer, sent):
+        # What is planned is one part of the page, so it can take the place of the one before.
+        assert "Charged to the budget" in words(each) or "Charge" in words(each)
+        assert body(each).count('id="planned"') == 1
+    assert "hx-swap-oob" not in body(sent)
 
 
 def test_the_comparison_says_for_which_epsilon_it_still_is(pages, check):
