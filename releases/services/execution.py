@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-import traceback
 import uuid
 from contextlib import contextmanager
 from datetime import timedelta
@@ -34,6 +33,7 @@ from releases import audit_log, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
+from releases.failures import log_failure
 from releases.models import AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
 from releases.services.certificates import with_published
 from releases.services.datasets import table_path
@@ -73,7 +73,7 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
     except Cancelled:
         published = False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
-        _log_failure(release.pk, error)
+        log_failure(logger, f"release {release.pk}", error)
         shutil.rmtree(folder, ignore_errors=True)
         _fail(release.pk, token)
         return False
@@ -243,11 +243,3 @@ def _heartbeat(release_id: uuid.UUID, token: uuid.UUID) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
-
-
-def _log_failure(release_id: uuid.UUID, error: Exception) -> None:
-    """Say where a run failed, not with which values: an exception's text can hold rows."""
-    places = " < ".join(
-        f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[::-1]
-    )
-    logger.error("release %s failed: %s at %s", release_id, type(error).__name__, places)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Collection, Mapping
@@ -29,6 +30,7 @@ from releases.engine.online import Session as LiveSession
 from releases.engine.result import Result, whole_universe
 from releases.engine.universe import Universe
 from releases.engine.workload import Count, Workload, read_count
+from releases.failures import log_failure
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.services.datasets import table_path
 from releases.services.releases import Refusal, draft_release, set_choice, set_questions
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from releases.engine.histogram import Counts
+
+logger = logging.getLogger(__name__)
 
 MECHANISM = "pmw-online"
 #: Said of an open session, and to whoever asks something new in it, while its budget is frozen.
@@ -168,7 +172,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     Raises:
         InvalidInput: the question breaks a rule of the format.
         SessionOver: no further answer would have a proved bound.
-        Refusal: the session is closed; or its budget is frozen, and the question was not asked before.
+        Refusal: the session is closed; or its budget is frozen, and the question was not asked before; or the table
+            cannot be read.
     """
     from releases.engine.randomness import OperatingSystemRandomness
     from releases.engine.tables import TableCounts, open_table
@@ -185,7 +190,11 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     live = replay(locked, plan)
 
     def truth(question: Count) -> int:
-        return ExactCounts(TableCounts(open_table(table_path(release.dataset)), plan.schema))(question)
+        try:
+            return ExactCounts(TableCounts(open_table(table_path(release.dataset)), plan.schema))(question)
+        except Exception as error:  # noqa: BLE001  whatever a database raises; its text can hold rows
+            log_failure(logger, f"a question of session {locked.pk}", error)
+            raise Refusal("The table cannot be read now. Nothing was answered and nothing is used up.") from None
 
     exchange = live.ask(asked, truth, rng=OperatingSystemRandomness())
     if exchange.kind is not AnswerKind.REPEATED:

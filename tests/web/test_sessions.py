@@ -135,3 +135,24 @@ def test_who_may_ask_is_the_datasets_people_until_the_curator_says_everybody(ope
         assert Session.objects.for_asking(person).exists() is may
     services.let_ask(session=session, audience=Audience.EVERYBODY)
     assert Session.objects.for_asking(charlie).exists()
+
+
+def test_a_table_that_cannot_be_read_answers_nothing_and_no_log_holds_what_it_said(
+    open_session, alice, monkeypatch, caplog
+):
+    session = open_session()
+
+    def unreadable(*_):
+        raise OSError("SECRET-ROW-VALUE")
+
+    monkeypatch.setattr("releases.engine.tables.open_table", unreadable)
+    refused = 0
+    for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"to": 25}}):
+        try:
+            services.ask_session(session=session, query=query, by=alice)
+        except services.Refusal as error:
+            refused += "Nothing was answered and nothing is used up" in str(error)
+    assert refused
+    assert "SECRET-ROW-VALUE" not in caplog.text
+    assert "a question of session" in caplog.text
+    assert SessionAnswer.objects.count() + refused == 3
