@@ -7,6 +7,9 @@ COPY dpweb dpweb
 COPY releases releases
 COPY templates templates
 RUN pip install --no-cache-dir -e . && mkdir -p /var/lib/dpweb /var/lib/dpweb-marks && chown dpweb /var/lib/dpweb /var/lib/dpweb-marks
+# Outside the volumes: these files belong to this version of the software.
+ENV STATIC_ROOT=/srv/dpweb/static
+RUN DATA_DIR=/tmp/build python manage.py collectstatic --noinput && rm -r /tmp/build
 ENV DATA_DIR=/var/lib/dpweb MARKS_DIR=/var/lib/dpweb-marks PYTHONUNBUFFERED=1
 USER dpweb
 EXPOSE 8000

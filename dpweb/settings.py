@@ -57,6 +57,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # After static files, which are compressed already, and around everything that makes a page.
+    "releases.compression.CompressionMiddleware",
     "csp.middleware.CSPMiddleware",
     "releases.null_characters.NullCharactersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -182,10 +184,11 @@ CONTENT_SECURITY_POLICY = {
 
 # --- files ----------------------------------------------------------------------------------------------------------
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
+#: Where `collectstatic` leaves static files, compressed. Run it again after every update.
+STATIC_ROOT = Path(env.str("STATIC_ROOT", default=str(DATA_DIR / "static")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "staticfiles": {"BACKEND": "releases.compression.CollectedStaticFilesStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 #: Tables and release files. Never under a URL: every download goes through a view that asks who may.

@@ -63,7 +63,11 @@ def start_worker(*, log_folder: Path, environment: dict[str, str] | None = None)
 
 
 def start_site(address: str, *, log_folder: Path, environment: dict[str, str] | None = None) -> Child:
-    """gunicorn with threads; its control socket would be one more way in."""
+    """gunicorn with threads, over static files collected anew; its control socket would be one more way in."""
+    collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
+    subprocess.run(  # noqa: S603  our own interpreter
+        collect, cwd=settings.BASE_DIR, env={**os.environ, **(environment or {})}, check=True
+    )
     command = [
         *(sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"),
         *("--worker-class", "gthread", "--threads", "8", "--timeout", "120"),

@@ -47,11 +47,20 @@ GRANTED = (
 )
 
 
+@pytest.fixture(scope="session")
+def collected(tmp_path_factory):
+    """Static files as a site sends them: compressed, under names that follow from their contents."""
+    stack = Stack(tmp_path_factory.mktemp("collected"))
+    done = stack.manage("collectstatic", "--noinput")
+    assert done.returncode == 0, done.stderr
+    return stack.folder / "var" / "static"
+
+
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory):
+def installation(tmp_path_factory, collected):
     """A Celery worker, the embedded database and broker, and people."""
     stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
-    stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING"}
+    stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING", "STATIC_ROOT": str(collected)}
     stack.migrate()
     stack.run(ACCOUNTS)
     stack.start_worker()
