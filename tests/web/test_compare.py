@@ -266,6 +266,18 @@ def test_the_curves_are_drawn_and_also_a_table(show):
     assert "The curves as a table" in words(page)
 
 
+def test_both_axes_of_the_curves_are_logarithmic_and_a_rule_stands_at_the_chosen_epsilon(show, send):
+    send(epsilon="0.75")
+    page = body(show(curves="1"))
+    chart = json.loads(re.search(r'<script id="bounds-data" type="application/json">(.*?)</script>', page)[1])
+    curves, chosen = chart["layer"]
+    assert {axis: curves["encoding"][axis]["scale"]["type"] for axis in "xy"} == {"x": "log", "y": "log"}
+    assert {axis: curves["encoding"][axis]["field"] for axis in "xy"} == {"x": "epsilon", "y": "alpha"}
+    assert chosen["mark"]["type"] == "rule"
+    assert chosen["data"]["values"] == [{"epsilon": 0.75}]
+    assert chosen["encoding"]["x"]["field"] == "epsilon"
+
+
 def test_an_expectation_is_never_sold_as_a_bound(asked_draft, monkeypatch):
     release = stored(asked_draft)
     services.set_choice(release=release, epsilon="1")
