@@ -27,6 +27,8 @@ from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, share_
 
 #: Charged, but no data touched for certain, or nothing published yet.
 _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
+#: Entries that a chart of what is used shows or begins with.
+_DRAWN = (EntryKind.CHARGE, EntryKind.RESTORE, EntryKind.GRANT)
 #: Sums over many entries are in 10^-6 of epsilon, each rounded up, so that they stay within 64 bits.
 _MICRO = 10**6
 #: More events than this are not composed while somebody waits for a page.
@@ -82,10 +84,11 @@ def standings(budgets: Iterable[Budget]) -> list[Standing]:
     """The board's rows; one query for all of them."""
     budgets = list(budgets)
     reserved: dict[UUID, list[Totals]] = {}
-    waiting = LedgerEntry.objects.filter(
-        budget__in=budgets, kind=EntryKind.CHARGE, release__state__in=_IN_FLIGHT
-    ).defer("detail")
-    for entry in waiting:
+    # By what they are not: a search by kind would go through the charges of all budgets.
+    waiting = LedgerEntry.objects.filter(budget__in=budgets, release__state__in=_IN_FLIGHT).exclude(
+        kind__in=[kind for kind in EntryKind if kind != EntryKind.CHARGE]
+    )
+    for entry in waiting.only("budget", "epsilon", "delta", "rho", "rho_delta"):
         reserved.setdefault(entry.budget_id, []).append(_amounts(entry))
     return [_standing(budget, Totals.of(reserved.get(budget.pk, []))) for budget in budgets]
 
@@ -241,12 +244,11 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
 
     Each begins with what was used when it was granted, which is nothing, or when the dates begin.
     """
+    is_returned = Exists(LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN))
+    # Again by what they are not: charges that were given back, and what gave them back.
     entries = (
-        (
-            LedgerEntry.objects.charges_that_stand()
-            | LedgerEntry.objects.filter(kind__in=(EntryKind.RESTORE, EntryKind.GRANT))
-        )
-        .filter(budget__in=budgets)
+        LedgerEntry.objects.filter(~Q(kind=EntryKind.CHARGE) | ~is_returned, budget__in=budgets)
+        .exclude(kind__in=[kind for kind in EntryKind if kind not in _DRAWN])
         .defer("detail")
         .order_by("budget", "sequence")
     )

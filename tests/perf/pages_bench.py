@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "static").mkdir()
         os.environ |= {"DATA_DIR": folder, "DJANGO_SETTINGS_MODULE": "dpweb.settings", "LOG_LEVEL": "ERROR"}
         os.environ.pop("DATABASE_URL", None)
         sys.path.insert(0, str(ROOT))
@@ -81,6 +82,7 @@ def fill(datasets: int, releases: int) -> None:
     declared = [{"name": f"column {n}", "type": "categorical", "categories": ["a", "b", "c"]} for n in range(8)]
     caps = Caps.of(Policy.ZCDP, epsilon=exact("9", field="epsilon"), delta=exact("0.000001", field="delta"))
     limits = {limit.column: limit.cap for branch in caps.branches for limit in branch.limits}
+    granted = {"epsilon": "9", "delta": "0.000001", "caps": caps.to_json()}
     charged = {
         "events": [PureEvent(epsilon=Fraction(1, 10)).to_json()],
         "delta": "0",
@@ -113,7 +115,7 @@ def fill(datasets: int, releases: int) -> None:
             declared=declared,
             budget=budget,
         )
-        entry = _next_entry(budget, EntryKind.GRANT, sofia, {"caps": caps.to_json()}, now - timedelta(days=400))
+        entry = _next_entry(budget, EntryKind.GRANT, sofia, granted, now - timedelta(days=400))
         budgets.append(budget)
         tables.append(dataset)
         entries.append(entry)
