@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from uuid import UUID
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 
 from releases.charts import StepPoint
 from releases.engine import filters, planning
