@@ -27,12 +27,14 @@ class StepPoint:
     """How much of a budget was used, in per cent, from a time on.
 
     Attributes:
+        of: the epsilon that was granted then.
         is_start: no charge, but where its line begins.
     """
 
     budget: str
     at: datetime
     used: float
+    of: str = ""
     is_start: bool = False
 
 

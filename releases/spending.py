@@ -240,7 +240,7 @@ def _title(name: str) -> str:
 
 
 def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime | None) -> list[StepPoint]:
-    """How much of each budget was used after each charge, in per cent of what it is now.
+    """How much of each budget was used after each charge and each further grant, in per cent of what was granted then.
 
     Each begins with what was used when it was granted, which is nothing, or when the dates begin.
     """
@@ -256,10 +256,14 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
     names = _told_apart(list(granted.values()))
     sums: dict[UUID, Totals] = {}
     points: list[StepPoint] = []
+    grants = LedgerEntry.objects.filter(budget__in=budgets, kind=EntryKind.GRANT)
+    said = dict(grants.order_by().values_list("pk", "detail"))
+    amounts: dict[UUID, tuple[str, str]] = {}
 
     def note(budget: Budget, at: datetime, *, is_start: bool = False) -> None:
-        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, budget.epsilon, budget.delta)))
-        points.append(StepPoint(budget=names[budget.pk], at=at, used=used, is_start=is_start))
+        epsilon, delta = amounts.get(budget.pk, (budget.epsilon, budget.delta))
+        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, epsilon, delta)))
+        points.append(StepPoint(budget=names[budget.pk], at=at, used=used, of=epsilon, is_start=is_start))
 
     begun: set[UUID] = set()
     for entry in entries:
@@ -272,13 +276,13 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
             note(budget, since, is_start=True)
         is_first = budget.pk not in sums
         sums[budget.pk] = sums.get(budget.pk, Totals()).plus(_amounts(entry))
+        if "epsilon" in (detail := said.get(entry.pk, {})):
+            amounts[budget.pk] = detail["epsilon"], detail["delta"]
         if is_before:
             continue
-        if entry.kind != EntryKind.GRANT:
-            note(budget, entry.made_at)
-        elif is_first:
+        if is_first and entry.kind == EntryKind.GRANT:
             begun.add(budget.pk)
-            note(budget, entry.made_at, is_start=True)
+        note(budget, entry.made_at, is_start=is_first and entry.kind == EntryKind.GRANT)
     return points
 
 

@@ -235,7 +235,8 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
 
 def granted_by(entry: LedgerEntry) -> tuple[str, str] | None:
     """Epsilon and delta that a grant set the budget to; None for every other entry."""
-    if entry.kind != EntryKind.GRANT:
+    # Grants of old say only what may be spent in the forms that are booked.
+    if entry.kind != EntryKind.GRANT or "epsilon" not in entry.detail:
         return None
     return entry.detail["epsilon"], entry.detail["delta"] or "0"
 

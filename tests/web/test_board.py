@@ -202,6 +202,17 @@ def test_under_a_date_a_line_begins_with_what_was_used_by_then(dataset, spend):
     assert points[0].at == since
 
 
+def test_a_further_grant_is_a_step_down_and_changes_nothing_that_was(dataset, spend, alice, sofia):
+    spend(dataset, "1")
+    more = services.request_budget(
+        dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="A second year.", by=alice
+    )
+    services.approve_request(request=more, by=sofia)
+    spend(dataset, "1")
+    points = spending.steps([Budget.objects.get()], since=None, until=None)
+    assert [(point.used, point.of) for point in points] == [(0.0, "2"), (50.0, "2"), (25.0, "4"), (50.0, "4")]
+
+
 @pytest.mark.parametrize(("zone", "name"), [("UTC", "UTC"), ("Asia/Tokyo", "JST")])
 def test_the_time_axis_names_its_dates_and_the_site_s_zone(dataset, spend, as_, sofia, settings, zone, name):
     settings.TIME_ZONE = zone
