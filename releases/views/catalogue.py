@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +10,8 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
-from django.db.models import Q
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -27,6 +29,8 @@ MOST_SESSIONS = 5
 MOST_NOTICES = 5
 #: Of each kind, on the front page.
 MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
+#: Words that a search goes by; further ones are left out.
+_MOST_WORDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +105,22 @@ def words(request: HttpRequest) -> HttpResponse:
     return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
+def _declaring(text: str) -> QuerySet[Any, Any]:
+    """Datasets with a text in what is declared of their columns: a name, a category."""
+    # Some databases keep JSON as it is written in ASCII alone.
+    written = json.dumps(text)[1:-1]
+    declared = Dataset.objects.annotate(text=Cast("declared", TextField()))
+    return declared.filter(Q(text__icontains=text) | Q(text__icontains=written)).values("pk")
+
+
 @login_not_required
 def catalogue(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     found = Release.objects.for_catalogue()
-    if wanted:
-        found = found.filter(Q(title__icontains=wanted) | Q(dataset__title__icontains=wanted))
+    for each in wanted.split()[:_MOST_WORDS]:
+        found = found.filter(
+            Q(title__icontains=each) | Q(dataset__title__icontains=each) | Q(dataset__in=_declaring(each))
+        )
     page = Paginator(found, 20).get_page(request.GET.get("page"))
     sessions = Session.objects.for_list(request.user).filter(closed_at=None)[:MOST_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}

@@ -32,7 +32,7 @@ def test_the_catalogue_says_what_it_is_and_what_can_be_done_in_two_sentences(cli
     page = client.get("/catalogue/")
     lead = re.search(r'<p class="lead">(.*?)</p>', body(page), flags=re.DOTALL)[1]
     assert len(re.findall(r"[.](?:\s|$)", re.sub(r"<[^>]+>", "", lead))) == 2
-    assert "Search them by title or dataset; open one to read it, to cite it, and to download it." in lead
+    assert "Search them by title, dataset or column; open one to read it, to cite it, and to download it." in lead
     assert "Nothing has been made public yet." in words(page)
 
 
@@ -48,9 +48,28 @@ def test_it_lists_what_was_made_public_and_nothing_else(public, dataset, make_dr
 
 def test_it_can_be_searched_by_title_and_dataset(public, client):
     Release.objects.update(title="Age by sex")
-    for wanted, is_found in (("age", True), ("SURVEY", True), ("income", False), ("%", False)):
+    for wanted, is_found in (
+        ("age", True),
+        ("SURVEY", True),
+        ("income", False),
+        ("%", False),
+        ("sex survey", True),
+        ("survey income", False),
+        ("Female", True),
+    ):
         assert ("Age by sex" in words(client.get("/catalogue/", {"q": wanted}))) is is_found
     assert "Nothing published has “income” in its title" in words(client.get("/catalogue/", {"q": "income"}))
+
+
+def test_it_can_be_searched_by_a_column_whatever_its_letters(public, client):
+    services.declare_universe(
+        dataset=public.dataset, columns=[{"name": "sex", "type": "categorical", "categories": ["Männer", "Frauen"]}]
+    )
+    Release.objects.update(title="One")
+    assert "One" in words(client.get("/catalogue/", {"q": "männer"})) or "One" in words(
+        client.get("/catalogue/", {"q": "Männer"})
+    )
+    assert "Nothing published" in words(client.get("/catalogue/", {"q": "Männerchor"}))
 
 
 def test_what_is_searched_for_is_shown_as_text_and_never_as_markup(client):
