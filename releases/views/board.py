@@ -20,10 +20,23 @@ from releases import audit_log, charts, ledger, services, spending
 from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.filters import CLOSED, Policy
 from releases.engine.privacy import decimal_text
+from releases.engine.universe import Schema
+from releases.engine.workload import read_question
 from releases.files import guarded
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
-from releases.models import AuditAction, Budget, BudgetAlert, Dataset, EntryKind, LedgerEntry
+from releases.models import (
+    AuditAction,
+    Budget,
+    BudgetAlert,
+    Dataset,
+    EntryKind,
+    LedgerEntry,
+    Release,
+    ReleaseRequest,
+    ReleaseState,
+)
+from releases.planning import questions_text
 from releases.review_forms import BoardFilterForm, FreezeForm
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.exports import csv_response
@@ -35,6 +48,9 @@ ENTRIES_LENGTH = 50
 MOST_CURVES = 6
 MOST_USES = 20
 MOST_ALERTS = 8
+#: Releases told one by one beside a budget, and questions read to say what one asks.
+MOST_RELEASED = 20
+_MOST_READ = 2_000
 
 
 @reviewers_only
@@ -186,9 +202,56 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
         "same_rows": services.same_rows(budget)[:5],
+        "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
+        "released": _released(budget),
         **_chart([budget], {}),
     }
     return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)
+
+
+def _released(budget: Budget) -> list[dict[str, Any]]:
+    """The newest releases that were charged: what was asked, for how much, why, and who can read it."""
+    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).order_by("-sequence")[:MOST_RELEASED]
+    reasons = dict(
+        ReleaseRequest.objects.filter(release__entries__in=charged.values("pk"))
+        .exclude(reason="")
+        .order_by("requested_at")
+        .values_list("release", "reason")
+    )
+    entries = charged.select_related("actor", "release__dataset").defer("detail", "release__plan", "release__workload")
+    return [
+        {
+            "entry": entry,
+            "release": entry.release,
+            "asked": _asked(entry.release),
+            "reason": reasons.get(entry.release.pk, ""),
+            "readers": _readers(entry.release),
+        }
+        for entry in entries
+        if entry.release is not None
+    ]
+
+
+def _asked(release: Release) -> str:
+    """What a release answers, in one line; nothing where its columns were declared anew before it was run."""
+    if release.is_session:
+        return "a live session"
+    if release.result is None:
+        return ""
+    receipt = release.result["receipt"]
+    if len(receipt["workload"]["queries"]) > _MOST_READ:
+        return f"{receipt['answers']:,} answers"
+    return questions_text(read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
+
+
+def _readers(release: Release) -> str:
+    if release.status is ReleaseState.WITHDRAWN:
+        return "nobody any more: withdrawn"
+    if release.status is ReleaseState.OPEN:
+        return release.session.get_audience_display()
+    if release.status is not ReleaseState.PUBLISHED:
+        return f"nobody: {release.status.label}"
+    return "everybody: public" if release.is_public else "the dataset's people"
 
 
 def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:

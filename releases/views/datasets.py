@@ -50,12 +50,21 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
 
 
 def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
-    """Each dataset with what is granted, spent and left of its budget; one query for all of them."""
+    """Each dataset with what is granted, spent and left of its budget, and which of the others spend from the same;
+    one query for all of them."""
     datasets = list(datasets)
+    titles: dict[uuid.UUID | None, list[tuple[uuid.UUID, str]]] = {}
+    for each in datasets:
+        titles.setdefault(each.budget_id, []).append((each.pk, each.title))
     budgets = {each.budget.pk: each.budget for each in datasets if each.budget is not None}
     standing = {row.budget.pk: row for row in spending.standings(budgets.values())} if budgets else {}
     return [
-        {"dataset": each, "standing": standing.get(each.budget_id) if each.budget_id else None} for each in datasets
+        {
+            "dataset": each,
+            "standing": standing.get(each.budget_id) if each.budget_id else None,
+            "sharing": [title for pk, title in titles[each.budget_id] if pk != each.pk and each.budget_id],
+        }
+        for each in datasets
     ]
 
 
@@ -73,10 +82,12 @@ def upload(request: HttpRequest) -> HttpResponse:
             form.add_error("title", in_words(error))
         else:
             if dataset.budget is not None:
+                same = Dataset.objects.visible_to(person).filter(digest=dataset.digest).exclude(pk=dataset.pk)
+                named = " and ".join(f"“{title}”" for title in same.values_list("title", flat=True)[:3])
                 messages.info(
                     request,
-                    "This content was uploaded before, so it shares the budget it had then: what has been learned "
-                    "from the same rows adds up, whoever asks.",
+                    f"This content was uploaded before, as {named}, so it shares the budget it had then: what has been "
+                    "learned from the same rows adds up, whoever asks.",
                 )
             return redirect("columns", dataset_id=dataset.pk)
     context = {"form": form, "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB", **frame("data")}
@@ -98,6 +109,9 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "releases": releases.with_review().order_by("-created_at")[:PAGE_LENGTH],
             "has_more": releases.count() > PAGE_LENGTH,
             "requests": budget.requests.order_by("-requested_at") if budget else [],
+            "sharing": Dataset.objects.visible_to(request.user).filter(budget=budget).exclude(pk=dataset.pk)[:5]
+            if budget
+            else [],
         },
     )
 

@@ -213,6 +213,32 @@ def test_a_further_grant_is_a_step_down_and_changes_nothing_that_was(dataset, sp
     assert [(point.used, point.of) for point in points] == [(0.0, "2"), (50.0, "2"), (25.0, "4"), (50.0, "4")]
 
 
+def test_beside_a_budget_stand_its_releases_with_what_they_asked_why_and_who_can_read_them(
+    dataset, make_queued, make_draft, alice, as_, sofia
+):
+    public, private, gone, waiting = (make_queued(dataset, epsilon="0.25") for _ in range(4))
+    for each in (public, private, gone):
+        assert services.execute_release(release_id=each.pk)
+    services.make_public(release=public, by=alice)
+    services.withdraw_release(release=gone, by=alice)
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
+    reviewed = make_draft(dataset, epsilon="0.25")
+    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice, reason="The yearbook.", send=False)
+    services.approve_release(request=reviewed.reviews.get(), by=sofia)
+    page = as_(sofia).get(f"/review/budgets/{dataset.budget.pk}/")
+    told = {each["release"].pk: (each["asked"], each["reason"], each["readers"]) for each in page.context["released"]}
+    asked = "2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers"
+    assert told == {
+        public.pk: (asked, "", "everybody: public"),
+        private.pk: (asked, "", "the dataset's people"),
+        gone.pk: (asked, "", "nobody any more: withdrawn"),
+        waiting.pk: ("", "", "nobody: queued"),
+        reviewed.pk: ("", "The yearbook.", "nobody: queued"),
+    }
+    assert "What was released, and who can read it" in words(page)
+    assert f"Of {dataset.title} (alice)." in words(page)
+
+
 @pytest.mark.parametrize(("zone", "name"), [("UTC", "UTC"), ("Asia/Tokyo", "JST")])
 def test_the_time_axis_names_its_dates_and_the_site_s_zone(dataset, spend, as_, sofia, settings, zone, name):
     settings.TIME_ZONE = zone

@@ -208,7 +208,7 @@ def test_the_same_content_shares_the_budget_of_a_table_that_one_may_see(
     assert second.budget == first.budget
     assert Budget.objects.count() == 1
     page = request.getfixturevalue("client").get(response.url)
-    assert "This content was uploaded before, so it shares the budget it had then" in words(page)
+    assert "so it shares the budget it had then" in words(page)
 
 
 def test_the_same_content_as_a_stranger_s_is_a_table_like_any_other(send, make_dataset, charlie, client):
