@@ -10,8 +10,8 @@ from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import Mechanism
 from releases.engine.privacy import decimal_text
 from releases.models import Budget
-from releases.planning import MOST_EPSILON, ComparedPlan, Leaves, at_epsilon, compared, least_epsilon, sensible
-from releases.receipt import rows_text
+from releases.planning import MOST_EPSILON, ComparedPlan, Leaves, at_epsilon, compared, least_epsilon
+from releases.receipt import rows_text, sensible
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question, universe_asked
 from releases.files import readable_size
 from releases.models import Budget
-from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text
+from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 
 #: No epsilon above it is proposed for an error.
 MOST_EPSILON = 50
@@ -32,8 +32,6 @@ MOST_EPSILON = 50
 _MOST_COUNTED = 1000
 #: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
 BOUNDS_RANKS = "exponential-quantile"
-#: Digits that a page shows of a number with many.
-_DIGITS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,19 +221,6 @@ class ComparedPlan:
     @property
     def seconds(self) -> str:
         return duration(self.plan.work.seconds)
-
-
-def sensible(text: str) -> str:
-    """A text in which decimals of more than six digits after the leading zeros are rounded up to six."""
-
-    def shorter(found: re.Match[str]) -> str:
-        exactly = Decimal(found[0])
-        places = max(0, _DIGITS - 1 - exactly.adjusted())
-        return (
-            found[0] if -int(exactly.as_tuple().exponent) <= places else decimal_text(Fraction(exactly), places=places)
-        )
-
-    return re.sub(r"(?<![\d.,])\d+\.\d+(?![\d.,]*\d)", shorter, text)
 
 
 def cost_text(price: accountant.Price, *, places: int = 6) -> str:

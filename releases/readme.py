@@ -13,7 +13,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.text import slugify
 
-from releases.receipt import percent, protects_text, spent, spent_text, synthetic_beside
+from releases.receipt import percent, protects_text, sensible, spent, spent_text, synthetic_beside
 
 README = "README.txt"
 #: What each file holds, by the beginning of its name.
@@ -65,9 +65,10 @@ def name_of(title: str, number: str) -> str:
 
 def citation_text(receipt: Mapping[str, Any], *, digest: str, address: str) -> str:
     """What a person writes below a number taken from a release."""
+    spent_on = f"{sensible(spent_text(receipt))}; {receipt['mechanism']['title']}"
     return (
-        f"{receipt['title']}. {receipt['dataset']}, released under differential privacy ({spent_text(receipt)}; "
-        f"{receipt['mechanism']['title']}), {receipt['date']}. Version {version_of(digest)}. {address}"
+        f"{receipt['title']}. {receipt['dataset']}, released under differential privacy ({spent_on}), "
+        f"{receipt['date']}. Version {version_of(digest)}. {address}"
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -33,6 +35,8 @@ from releases.software import SOFTWARE
 RECEIPT_VERSION = 2
 #: Under which name a receipt lists what was learned.
 LEARNED = {"range": "learned_ranges", "categories": "learned_categories"}
+#: Digits that a page shows of a number with many.
+_DIGITS = 6
 #: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
 _MOST_TOLD = 3
 
@@ -240,6 +244,19 @@ def bounds_by_weight(plan: Plan, bound: Bound) -> dict[int, float]:
     if not isinstance(workload, Workload) or not workload.is_weighted or not mechanism(plan.mechanism).uses_weights:
         return {}
     return dict(sorted(zip(workload.weights, bound.half_widths, strict=True)))
+
+
+def sensible(text: str) -> str:
+    """A text in which decimals of more than six digits after the leading zeros are rounded up to six."""
+
+    def shorter(found: re.Match[str]) -> str:
+        exactly = Decimal(found[0])
+        places = max(0, _DIGITS - 1 - exactly.adjusted())
+        return (
+            found[0] if -int(exactly.as_tuple().exponent) <= places else decimal_text(Fraction(exactly), places=places)
+        )
+
+    return re.sub(r"(?<![\d.,])\d+\.\d+(?![\d.,]*\d)", shorter, text)
 
 
 def rows_text(alpha: float) -> str:

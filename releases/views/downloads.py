@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from fractions import Fraction
+from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -72,9 +73,18 @@ def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResp
     else:
         response = FileResponse((folder / name).open("rb"), filename=name)
     told_apart = name_of(release.title, str(release.pk))
-    told_apart += ".zip" if name == ARCHIVE else f"-{name}"
+    told_apart += ".zip" if name == ARCHIVE else f"-{_with_its_bound(name, result['receipt'])}"
     response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
     return response
+
+
+def _with_its_bound(name: str, receipt: dict[str, Any]) -> str:
+    """A file's name; of counts as CSV with how close they are, which has no room within."""
+    bound = receipt["bound"]
+    if name != f"{files.ANSWERS}.csv" or bound.get("says") or not receipt["answers"]:
+        return name
+    within = rows_text(bound["alpha"]).replace(",", "").replace(" ", "-")
+    return f"{files.ANSWERS}-within-{within}-at-{percent(1 - Fraction(bound['beta'])).removesuffix('%')}-percent.csv"
 
 
 def _record_download(request: HttpRequest, release: Release, name: str) -> None:

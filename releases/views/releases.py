@@ -26,7 +26,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import exact
 from releases.mistakes import in_words, separators
 from releases.models import Budget, Release, ReleaseState
-from releases.receipt import protects_text, rules_in_words, spent_text
+from releases.receipt import protects_text, rules_in_words, sensible, spent_text
 from releases.release_forms import CompareForm, TitleForm, WorkloadForm
 from releases.usefulness import GUESSES, guessed_rows, says_little_of_released
 from releases.views.access import (
@@ -480,7 +480,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             context["citation"] = citation(request, release)
             context["learned"] = learned.learned_by(release) if is_own else None
         context["protects"] = protects_text(release.result["receipt"])
-        context["spent"] = planning.sensible(spent_text(release.result["receipt"]))
+        context["spent"] = sensible(spent_text(release.result["receipt"]))
         context["says_little"] = says_little_of_released(release.result["receipt"])
     context |= certification(request, release, is_own=is_own)
     return render(request, "releases/release_detail.html", context)

@@ -13,6 +13,7 @@ from releases import charts, curves, planning, services, usefulness
 from releases.beliefs import belief_after
 from releases.charts import BoundPoint
 from releases.models import Budget, Release
+from releases.receipt import sensible
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import words
 
@@ -151,7 +152,7 @@ def test_more_rows_make_the_bound_of_a_mean_smaller(ask, name):
     ],
 )
 def test_long_decimals_are_rounded_up_to_six_digits(text, said):
-    assert planning.sensible(text) == said
+    assert sensible(text) == said
 
 
 @pytest.mark.django_db

@@ -27,7 +27,7 @@ from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.files import folder_of, readable_size
 from releases.models import AuditEvent, LedgerEntry, Release
 from releases.readme import name_of
-from releases.receipt import content_digest, price_of_receipt
+from releases.receipt import content_digest, price_of_receipt, rows_text
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, words
@@ -86,12 +86,20 @@ def test_files_of_different_releases_have_different_names(full, dataset, make_qu
     names = set()
     for release in (full, other):
         short = str(release.pk)[:8]
-        for name, kept in (("answers.csv", "-answers.csv"), ("dictionary.csv", "-dictionary.csv"), (ARCHIVE, ".zip")):
+        within = f"{rows_text(release.result['receipt']['bound']['alpha']).replace(' ', '-')}-at-95-percent"
+        kept_names = {
+            # A CSV file has no room within for how close its numbers are.
+            "answers.csv": f"-answers-within-{within}.csv",
+            "answers.parquet": "-answers.parquet",
+            "dictionary.csv": "-dictionary.csv",
+            ARCHIVE: ".zip",
+        }
+        for name, kept in kept_names.items():
             response = as_(alice).get(file_url(release, name))
             told_apart = slugify(release.title)
             assert response["Content-Disposition"] == f'attachment; filename="{told_apart}-{short}{kept}"'
             names.add(response["Content-Disposition"])
-    assert len(names) == 6
+    assert len(names) == 8
 
 
 @pytest.mark.parametrize(
