@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any, cast
 
@@ -48,11 +49,17 @@ def get_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
     )
 
 
-def withdrawn_release(release_id: uuid.UUID) -> Release | None:
-    """A release that was public and was withdrawn since; whoever has cited it may learn that, and no more."""
-    release = Release.objects.filter(pk=release_id, state=ReleaseState.WITHDRAWN).first()
-    was_public = AuditEvent.objects.filter(action=AuditAction.MAKE_PUBLIC, object_id=str(release_id))
-    return release if release is not None and was_public.exists() else None
+def taken_back(release_id: uuid.UUID) -> tuple[Release, datetime] | None:
+    """A release that was public, and since when it is not; whoever has cited it may learn that, and no more."""
+    gone = Release.objects.filter(pk=release_id, state__in=(ReleaseState.WITHDRAWN, ReleaseState.PUBLISHED))
+    release = gone.filter(is_public=False).first()
+    about = AuditEvent.objects.filter(object_id=str(release_id)).order_by("-pk")
+    if release is None or not about.filter(action=AuditAction.MAKE_PUBLIC).exists():
+        return None
+    if release.withdrawn_at is not None:
+        return release, release.withdrawn_at
+    hidden = about.filter(action=AuditAction.MAKE_PRIVATE).first()
+    return (release, hidden.at) if hidden is not None else None
 
 
 def get_own_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:

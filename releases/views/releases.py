@@ -34,7 +34,7 @@ from releases.views.access import (
     get_own_release_for,
     get_release_for,
     signed_in,
-    withdrawn_release,
+    taken_back,
 )
 from releases.views.certificates import (
     address_of_certificate,
@@ -452,9 +452,9 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         release = get_release_for(request, release_id)
     except Http404:
-        if (withdrawn := withdrawn_release(release_id)) is None:
+        if (gone := taken_back(release_id)) is None:
             raise
-        return render(request, "releases/withdrawn.html", {"release": withdrawn}, status=410)
+        return render(request, "releases/withdrawn.html", {"release": gone[0], "since": gone[1]}, status=410)
     if release.status is ReleaseState.DRAFT:
         to_confirm = release.is_session or release.certifies_id or release.is_approved_draft
         return redirect("confirm" if to_confirm else "questions", release_id=release.pk)

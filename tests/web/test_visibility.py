@@ -54,7 +54,10 @@ def test_what_is_public_already_is_not_asked_about(public, as_, alice):
 def test_it_can_be_made_private_again(public, as_, alice):
     page = post(as_(alice), "visibility", public, public="no")
     assert "Private again. Whoever downloaded it keeps it." in words(page)
-    assert readable(as_(None), public) == {404}
+    assert readable(as_(None), public) == {404, 410}
+    gone = as_(None).get(reverse("release_detail", args=[public.pk]))
+    assert gone.status_code == 410
+    assert "This release was public until" in words(gone)
 
 
 def test_a_public_page_shows_readers_no_controls(public, as_, charlie):
