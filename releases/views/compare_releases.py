@@ -145,7 +145,7 @@ def _others(request: HttpRequest, release: Release) -> list[Release]:
     return [
         each
         for each in newest
-        if _counts_the_same_rows(_schema(each), schema) and not asked.isdisjoint(_asked(each)) and _is_measured(each)
+        if _declare_alike(_schema(each), schema) and not asked.isdisjoint(_asked(each)) and _is_measured(each)
     ]
 
 
@@ -159,16 +159,19 @@ def _schema(release: Release) -> Schema:
     return Schema.from_json(_receipt(release)["schema"])
 
 
-def _counts_the_same_rows(one: Schema, other: Schema) -> bool:
-    """Whether a count means the same in two releases, whatever is in the table: columns that both have are declared
-    alike, and a column of one alone leaves no row out. Which of a person's rows are kept depends on all columns.
+def _declare_alike(one: Schema, other: Schema) -> bool:
+    """Whether columns that both have are declared alike, so that a bin means the same in both."""
+    alike = set(one.universe.attributes) & set(other.universe.attributes)
+    return {each.name for each in alike} == set(one.universe.names) & set(other.universe.names)
+
+
+def _count_the_same_rows(one: Schema, other: Schema) -> bool:
+    """Whether the true counts are the same in two releases whose columns are declared alike, whatever is in the table:
+    a column of one alone leaves no row out. Which of a person's rows are kept depends on all columns.
     """
     if (one.unit, one.neighbours) != (other.unit, other.neighbours):
         return False
-    ours, theirs = set(one.universe.attributes), set(other.universe.attributes)
-    if {each.name for each in ours & theirs} != set(one.universe.names) & set(other.universe.names):
-        return False
-    alone = ours ^ theirs
+    alone = set(one.universe.attributes) ^ set(other.universe.attributes)
     return not alone or (one.unit.kind == "row" and not any(each.may_drop for each in alone))
 
 
@@ -218,6 +221,7 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
     stop = min(start + PAGE_LENGTH, cells)
     betas = [Fraction(_receipt(each)["bound"]["beta"]) for each in (first, second)]
     return {
+        "is_of_other_rows": not _count_the_same_rows(_schema(first), _schema(second)),
         "first_receipt": _receipt(first),
         "second_receipt": _receipt(second),
         "confidence": percent(max(1 - sum(betas, Fraction(0)), Fraction(0))),

@@ -130,33 +130,34 @@ def test_confirm_tells_of_a_release_that_answered_the_same_questions(publish, da
     assert said not in words(as_(bob).get(reverse("confirm", args=[again.pk])))
 
 
-def test_two_releases_are_set_side_by_side_where_they_count_the_same_rows(publish, dataset, alice, as_):
+def test_two_releases_are_held_against_each_other_where_they_count_the_same_rows(publish, dataset, alice, as_):
     services.declare_universe(dataset=dataset, columns=[*COLUMNS, TOWN], by=alice)
     dataset.refresh_from_db()
     by_age, with_town, with_sex = (
         publish({"marginal": ["age"]}, {"marginal": ["age", other]} if other else {"marginal": ["age"]})
         for other in ("", "town", "sex")
     )
-    Release.objects.filter(pk=with_town.pk).update(title="With town")
-    Release.objects.filter(pk=with_sex.pk).update(title="With sex")
-    shown = as_(alice).get(reverse("compare_releases", args=[by_age.pk]))
     # Any town counts, so age means the same beside it; a sex that is not declared leaves a row out.
-    assert [each.title for each in shown.context["others"]] == ["With town"]
+    for other, differ in ((with_town, False), (with_sex, True)):
+        shown = as_(alice).get(reverse("compare_releases", args=[by_age.pk]), {"other": other.pk})
+        assert shown.context["is_of_other_rows"] is differ
+        assert ("They may count different rows." in words(shown)) is differ
+        assert ("Truth, by both" in words(shown)) is not differ
+        assert ("both bounds hold at once" in words(shown)) is not differ
 
 
-def test_people_s_rows_are_chosen_by_all_columns_so_releases_about_others_are_not_set_side_by_side(
-    make_dataset, publish, alice, as_
-):
+def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_dataset, publish, alice, as_):
     rows = b"person,age,sex,town\n" + b"".join(b"%d,30,male,a\n" % each for each in range(9))
     unit = PrivacyUnit(kind="person", id_column="person", max_rows=2)
     people = make_dataset(epsilon="100", content=rows, unit=unit)
     services.declare_universe(dataset=people, columns=[*COLUMNS, TOWN], by=alice)
     people.refresh_from_db()
     first = publish({"marginal": ["age"]}, of=people)
-    publish({"marginal": ["age"]}, {"marginal": ["town"]}, of=people)
+    other = publish({"marginal": ["age"]}, {"marginal": ["town"]}, of=people)
     again = publish({"marginal": ["age"]}, of=people)
-    shown = as_(alice).get(reverse("compare_releases", args=[first.pk]))
-    assert [each.pk for each in shown.context["others"]] == [again.pk]
+    for second, differ in ((other, True), (again, False)):
+        shown = as_(alice).get(reverse("compare_releases", args=[first.pk]), {"other": second.pk})
+        assert shown.context["is_of_other_rows"] is differ
 
 
 def test_a_certificate_measures_against_the_rows_that_the_release_counted(publish, alice):
