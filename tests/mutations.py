@@ -283,8 +283,8 @@ MUTATIONS = (
     Mutation(
         name="claimed-twice",
         file="releases/services/execution.py",
-        text="        Q(state=ReleaseState.QUEUED), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
-        instead="        Q(), pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
+        text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS",
+        instead="        pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
         test="tests/web/test_execution.py::test_a_release_runs_once_however_often_it_is_delivered",
     ),
     Mutation(
@@ -299,9 +299,9 @@ MUTATIONS = (
     ),
     Mutation(
         name="an-error-tells-its-values",
-        file="releases/services/execution.py",
-        text='    logger.error("release %s failed: %s at %s", release_id, type(error).__name__, places)',
-        instead='    logger.error("release %s failed: %s at %s", release_id, error, places)',
+        file="releases/failures.py",
+        text='    logger.error("%s failed: %s at %s", what, type(error).__name__, places)',
+        instead='    logger.error("%s failed: %s at %s", what, error, places)',
         test="tests/web/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
     ),
     # Certificates

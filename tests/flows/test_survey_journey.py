@@ -196,7 +196,7 @@ def test_all_that_leaves_the_browser_is_the_report(visitor, open_survey, install
 #: send. `words`, where given, are what the system's generator is made to say.
 RUN = """
 async ([choice, rounds, words]) => {
-  const source = document.querySelector('script[src$="survey.js"]').src;
+  const source = document.querySelector('script[src*="/survey."]').src;
   const survey = document.getElementById("survey"), clean = survey.cloneNode(true);
   clean.hidden = true;
   const reports = [];

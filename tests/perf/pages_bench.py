@@ -89,7 +89,14 @@ def fill(datasets: int, releases: int) -> None:
         "neighbours": "add_remove",
         "policy": "zcdp",
     }
-    result = {"receipt": {"filler": "x" * 4000}, "files": ["answers.csv"]}
+    column = {"name": "age", "type": "integer", "edges": [0, 18, 65, 120]}
+    receipt = {
+        "schema": {"version": 1, "columns": [column]},
+        "workload": {"version": 1, "queries": [{"marginal": ["age"]}]},
+        "answers": 3,
+        "filler": "x" * 4000,
+    }
+    result = {"receipt": receipt, "files": ["answers.csv"]}
     plan = {"filler": "x" * 4000}
     budgets, tables, made, entries, events, asked, reviews = [], [], [], [], [], [], []
     for number in range(datasets):
