@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -78,7 +79,9 @@ def site(installation):
 
     from releases.management.processes import free_address
 
-    address = free_address(18000)
+    # Every process of a test run has ports of its own: between the look and the start another could take a free one.
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    address = free_address(18000 + 200 * process)
     command = [sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"]
     installation.start([*command, "--worker-class", "gthread", "--threads", "8", "--timeout", "120"], "site.log")
     deadline = monotonic() + 60
