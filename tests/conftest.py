@@ -8,7 +8,12 @@ import socket
 import uuid
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("dpweb", deadline=None)
+hypothesis.settings.load_profile("dpweb")
 
 #: CI sets this: there a service or browser that is missing is a failure, not a skip.
 REQUIRED = os.environ.get("REQUIRE_SERVICES") == "1"

@@ -465,7 +465,7 @@ def amount(value):
 
 
 @given(first=lists, second=lists, shuffle=st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_prices_are_monotone_subadditive_and_do_not_depend_on_order(first, second, shuffle):
     delta = MILLIONTH
     one, other = price(first, delta=delta), price(second, delta=delta)
@@ -481,7 +481,7 @@ def test_prices_are_monotone_subadditive_and_do_not_depend_on_order(first, secon
 
 
 @given(first=lists, digits=st.integers(3, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_larger_delta_never_costs_more_epsilon(first, digits):
     dear = price(first, delta=Fraction(1, 10**digits))
     cheap = price(first, delta=Fraction(1, 10 ** (digits - 1)))
@@ -496,7 +496,7 @@ def test_a_larger_delta_never_costs_more_epsilon(first, digits):
     leaks=st.integers(0, 2),
     delta=st.sampled_from([Fraction(1, 50), Fraction(1, 10)]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_price_is_below_the_hockey_stick_of_randomized_responses_with_leaks(epsilons, leaks, delta):
     # The worst mechanisms there are: each tells everything with probability 1/200, or answers by its odds.
     leak = Fraction(1, 200)
@@ -515,7 +515,7 @@ def test_no_price_is_below_the_hockey_stick_of_randomized_responses_with_leaks(e
 
 
 @given(epsilon=small, size=st.integers(1, 6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_group_of_one_and_a_single_repetition_change_nothing(epsilon, size):
     event = PureEvent(epsilon=epsilon)
     assert forms(GroupedEvent(event=event, size=1)) == forms(event) == forms(times(event, 1))

@@ -97,7 +97,7 @@ def test_the_classical_sigma_is_larger_and_refused_from_epsilon_1_on():
     threshold=st.fractions(Fraction(0), 100, max_denominator=10**6),
     places=st.integers(0, 8),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_least_value_is_a_decimal_that_does_and_one_unit_less_does_not(threshold, places):
     found = least(lambda value: value >= threshold, at_least=Fraction(0), at_most=Fraction(101), places=places)
     unit = Fraction(1, 10**places)

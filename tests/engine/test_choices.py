@@ -98,7 +98,7 @@ def test_counts_move_by_the_sensitivity_at_most_and_one_way_where_that_is_said(n
 
 @in_all_ways
 @both
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(counts=st.lists(st.integers(0, 6), min_size=3, max_size=3), data=st.data())
 def test_the_exact_law_keeps_the_claim_for_neighbouring_counts(name, neighbours, counts, data):
     """Largest counts: any number of candidates may move with one row. Noisy max's law is summed to 1e-9 or so."""
@@ -129,7 +129,7 @@ def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(name, n
     plan = planned(name, TOWN, query, neighbours, unit=unit)
     row = st.tuples(st.integers(0, 2))
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40, derandomize=True)
     @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=plan.sensitivity), st.binary(max_size=3))
     def same(pair, seed):
         one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
@@ -231,7 +231,7 @@ def test_two_choices_have_the_law_of_one_after_the_other():
 
 
 @in_all_ways
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(counts=st.lists(st.integers(0, 12), min_size=2, max_size=4), rate=st.sampled_from([0.4, 1.0, 2.0]))
 def test_no_table_is_missed_more_often_than_the_worst_one(name, counts, rate):
     law = LAWS[name](counts, rate)

@@ -170,7 +170,7 @@ def test_steps_that_are_equal_may_be_listed_one_by_one():
     ),
     shuffle=st.randoms(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_order_does_not_matter_and_a_further_step_never_costs_less(steps, shuffle):
     shuffled = list(steps)
     shuffle.shuffle(shuffled)
@@ -188,7 +188,7 @@ def test_order_does_not_matter_and_a_further_step_never_costs_less(steps, shuffl
     times=st.integers(1, 60),
     digits=st.integers(1, 9),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_theorem_promises_less_than_randomized_response_spends(epsilon, times, digits):
     slack = Fraction(1, 10**digits)
     steps = [Step(epsilon=epsilon, times=times)]

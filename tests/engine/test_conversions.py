@@ -193,7 +193,7 @@ def test_the_older_conversion_of_rho_gives_the_known_figures(rho, epsilon):
     rho=st.fractions(Fraction(1, 10**6), 50, max_denominator=10**6),
     digits=st.integers(1, 18),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_conversion_of_rho_is_the_infimum_over_all_orders_rounded_up(rho, digits):
     delta = Fraction(1, 10**digits)
     found = epsilon_of_rho(rho=rho, delta=delta)
@@ -230,7 +230,7 @@ def test_the_conversion_of_rho_agrees_with_opendp_to_the_twelfth_digit():
     rho=st.fractions(Fraction(1, 10**4), 5, max_denominator=10**4),
     epsilon=st.fractions(Fraction(1, 100), 20, max_denominator=100),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_delta_and_epsilon_of_a_rho_are_one_curve(rho, epsilon):
     delta = delta_of_rho(rho=rho, epsilon=epsilon)
     # The curve's epsilon at its own delta is the epsilon it was read at, unless delta has reached its ends.

@@ -99,7 +99,7 @@ def test_neighbours_are_drawn_for_alike_and_lie_within_the_sensitivity(name, nei
     monkeypatch.setattr(fitted_tables.FittedTablesPlan, "_total", lambda plan, total, rng: 9)
     plans = [planned(name, neighbours, unit, budget) for unit in UNITS for budget in BUDGETS]
 
-    @settings(max_examples=PAIRS, deadline=None, database=None)
+    @settings(max_examples=PAIRS, database=None)
     @given(
         st.data(), st.sampled_from([plan for plan in plans if not plan.infeasible]), st.binary(min_size=4, max_size=8)
     )

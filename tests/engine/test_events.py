@@ -80,7 +80,7 @@ trees = st.recursive(
 
 
 @given(trees)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_event_comes_back_from_json_text_exactly(event):
     again = event_from_json(json.loads(json.dumps(event.to_json())))
     assert again == event

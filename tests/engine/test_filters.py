@@ -339,7 +339,7 @@ policies = st.sampled_from([caps(), caps(Policy.APPROX), caps(Policy.PURE, delta
 
 
 @given(sequence=st.lists(charges, max_size=25), limits=policies)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_sequence_gets_past_the_caps_and_no_report_past_the_budget(sequence, limits):
     spent, kept = ZERO, []
     for charge in sequence:
@@ -360,7 +360,7 @@ def test_no_sequence_gets_past_the_caps_and_no_report_past_the_budget(sequence, 
 
 
 @given(sequence=st.lists(charges, max_size=15), limits=policies)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_conditional_update_built_from_the_branches_decides_the_same(sequence, limits):
     columns = list(ZERO.columns())
     database = sqlite3.connect(":memory:")

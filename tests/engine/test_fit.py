@@ -175,7 +175,7 @@ def test_the_same_tables_give_the_same_fit():
     assert np.array_equal(fit_marginals(SHAPE, noisy).weights, fit_marginals(SHAPE, noisy).weights)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 2**32), st.sampled_from([0.1, 10.0, 1e4]))
 def test_any_small_universe_and_any_noise_give_finite_weights(shape, seed, variance):
     rng = np.random.default_rng(seed)
@@ -255,7 +255,7 @@ def test_wanted_marginals_inside_others_change_nothing():
     assert laplace_design((3, 4), [(1, 0), (1,)], epsilon=1.0) == laplace_design((3, 4), [(0, 1)], epsilon=1.0)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_the_error_of_a_design_is_what_generalised_least_squares_leaves(seed):
     """The pieces' closed form against the covariance of the best unbiased estimate, by linear algebra."""

@@ -126,7 +126,7 @@ def test_scores_and_tables_of_pmw_are_as_sensitive_as_a_unit_s_rows_make_them():
             assert plan.certificate.noise.l1_sensitivity == rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.data())
 def test_a_score_moves_by_at_most_its_sensitivity_between_neighbours(seed, data):
     """By brute force: the sum of absolute errors of any marginal against any whole answers."""

@@ -326,7 +326,7 @@ def test_the_small_database_is_never_worse_planned_than_in_general():
     thousandths=st.integers(1, 20_000),
     neighbours=st.sampled_from(NeighbouringRelation),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_bound_falls_with_epsilon_and_grows_with_n_cells_and_queries(
     rows, cells, queries, thousandths, neighbours
 ):

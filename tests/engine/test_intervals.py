@@ -31,7 +31,7 @@ def value_in_units(function, value: Fraction, precision: int) -> mpmath.mpf:
     return function(mpmath.mpf(value.numerator) / value.denominator) * mpmath.mpf(2) ** precision
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(exponents, precisions)
 @example(Fraction(0), 64)
 @example(Fraction(-1, 2**60), 128)
@@ -43,7 +43,7 @@ def test_the_interval_of_exp_encloses_the_value_and_is_two_units_wide_at_most(ex
     assert 0 <= lo <= hi <= lo + 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(positive, precisions)
 @example(Fraction(1), 64)
 @example(Fraction(1, 2**70), 64)
@@ -54,7 +54,7 @@ def test_the_interval_of_log_encloses_the_value_and_is_two_units_wide_at_most(va
     assert lo <= hi <= lo + 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(positive, precisions)
 @example(Fraction(0), 10)
 @example(Fraction(9, 4), 1)
@@ -74,7 +74,7 @@ def test_a_power_just_too_large_to_be_left_out_is_not(precision):
         assert lo <= value_in_units(mpmath.exp, exponent, precision) <= hi
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.fractions(Fraction(1, 2), 2, max_denominator=10**6), st.integers(20, 60))
 def test_the_enclosure_does_not_rest_on_the_spare_bits(value, precision):
     with pytest.MonkeyPatch.context() as patch:

@@ -51,7 +51,7 @@ def tables_for(shape, sets, rng, scale=1.0):
 
 
 @PATHS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(), st.integers(0, 2**32))
 def test_answers_equal_plain_sums(compiled, universe, seed):
     shape, sets = universe
@@ -63,7 +63,7 @@ def test_answers_equal_plain_sums(compiled, universe, seed):
 
 
 @PATHS
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(universes(), st.integers(0, 2**32))
 def test_whole_numbers_are_summed_exactly(compiled, universe, seed):
     shape, sets = universe
@@ -74,7 +74,7 @@ def test_whole_numbers_are_summed_exactly(compiled, universe, seed):
 
 
 @PATHS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(), st.integers(0, 2**32))
 def test_the_adjoint_is_the_sum_of_spread_tables(compiled, universe, seed):
     shape, sets = universe
@@ -88,7 +88,7 @@ def test_the_adjoint_is_the_sum_of_spread_tables(compiled, universe, seed):
 
 
 @PATHS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(), st.integers(0, 2**32))
 def test_answer_and_adjoint_are_transposed_to_each_other(compiled, universe, seed):
     shape, sets = universe
@@ -100,7 +100,7 @@ def test_answer_and_adjoint_are_transposed_to_each_other(compiled, universe, see
 
 
 @PATHS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(), st.integers(0, 2**32), st.sampled_from([0.1, 3.0, 400.0]))
 def test_scaling_multiplies_by_the_exponential_of_the_adjoint(compiled, universe, seed, scale):
     """At scale 400 the factors of the parts would vanish one by one, and the product is taken in logarithms."""
@@ -119,7 +119,7 @@ def test_scaling_multiplies_by_the_exponential_of_the_adjoint(compiled, universe
 
 
 @PATHS
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(universes(), st.integers(0, 2**32), st.data())
 def test_scaling_by_some_tables_leaves_the_others_out(compiled, universe, seed, data):
     shape, sets = universe
@@ -135,7 +135,7 @@ def test_scaling_by_some_tables_leaves_the_others_out(compiled, universe, seed, 
 
 
 @PATHS
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(), st.integers(0, 2**32), st.sampled_from([0.3, 300.0]))
 def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(compiled, universe, seed, scale):
     shape, sets = universe
@@ -153,7 +153,7 @@ def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(co
 
 
 @PATHS
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(universes(), st.integers(0, 2**32))
 def test_covariance_is_the_derivative_of_the_marginals(compiled, universe, seed):
     shape, sets = universe
@@ -167,7 +167,7 @@ def test_covariance_is_the_derivative_of_the_marginals(compiled, universe, seed)
     assert float(other @ gibbs.covariance(along)) == pytest.approx(float(along @ gibbs.covariance(other)), abs=1e-10)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(universes(), st.integers(0, 2**32), st.integers(1, 2))
 def test_rotation_multiplies_every_table_along_every_axis(universe, seed, least):
     shape, sets = universe
@@ -199,7 +199,7 @@ def test_numba_and_numpy_agree_on_an_array_of_some_size(size):
     np.testing.assert_allclose(fast.gibbs(vector).marginals, slow.gibbs(vector).marginals, rtol=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(universes(least_axes=2), st.integers(0, 2**32), st.data())
 def test_marginals_of_a_slice_equal_plain_sums_of_it(universe, seed, data):
     shape, _ = universe

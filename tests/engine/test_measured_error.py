@@ -91,7 +91,7 @@ def test_neighbours_differ_by_at_most_the_rows_of_a_unit_and_draw_the_same_noise
     cell = st.tuples(st.integers(0, 2), st.integers(0, 1))
     seen = set()
 
-    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=100, database=None, derandomize=True)
     @given(
         st.lists(cell, max_size=8),
         st.lists(cell, min_size=rows, max_size=rows),

@@ -179,7 +179,7 @@ def test_the_places_of_a_table_are_exactly_its_floors_and_the_remainder_is_all_b
     assert {x: count for x, count in places.items() if count} == table.floors
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.fractions(Fraction(1, 50), 30, max_denominator=1000),
     st.fractions(0, 3, max_denominator=1000),

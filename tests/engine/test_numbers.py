@@ -114,7 +114,7 @@ def test_what_noise_is_added_to_moves_within_the_noise_between_neighbours(name, 
     universe, noised = plan.schema.universe, plan.noised
     rho = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
 
-    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=40, database=None, derandomize=True)
     @given(neighbours_of(plan.schema))
     def compared(pair):
         one, other = (noised.exactly(table(universe, each)) for each in pair)
@@ -238,7 +238,7 @@ def test_too_many_numbers_are_refused_with_how_many_there_are():
 
 
 @given(st.integers(-5000, 5000), st.integers(1, 5000), st.sampled_from(BOTH), st.sampled_from(RELATIONS))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_one_column_is_never_summed_about_its_middle(low, width, which, neighbours):
     column = [{"name": "x", "type": "integer", "edges": [low, low + width]}]
     name, budget = which

@@ -74,7 +74,7 @@ def run(plan, values, seed):
 units = st.integers(1, 3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     values_of_a_column,
     small_tables,
@@ -95,7 +95,7 @@ def test_far_from_instability_no_unit_moves_a_trimmed_mean_by_more_than_proposed
             assert abs(trimmed_mean(moved, trim=trim) - mean) <= eta
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     values_of_a_column,
     small_tables,
@@ -222,7 +222,7 @@ def test_the_same_samplers_and_words_are_drawn_whether_it_answers_or_not():
     assert [draw.sampler for draw in runs[0].draws] == ["discrete_laplace"] * 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60, derandomize=True, database=None)
 @given(
     st.lists(st.integers(0, 20), max_size=12),
     st.lists(st.integers(0, 20), max_size=2),

@@ -78,7 +78,7 @@ def rate_of(plan):
 # The utility, and its sensitivity
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(st.integers(-3, 9), max_size=12), st.sampled_from(SHARES))
 def test_pieces_hold_the_utility_of_every_value_of_the_range(rows, share):
     column = attribute([{"name": "x", "type": "integer", "edges": [-3, 9]}])
@@ -173,7 +173,7 @@ def test_the_answer_is_a_fixed_point_of_the_range_and_stands_as_text_and_number(
 
 
 @given(st.lists(st.integers(0, 2000), max_size=40), st.integers(0, 30_000))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_padding_changes_no_utility_and_makes_a_public_number_of_pieces(rows, spread):
     column = attribute([{"name": "x", "type": "integer", "edges": [0, 2000 + spread]}])
     bare = ranked(tally(rows), column, SHARES[0])
@@ -198,7 +198,7 @@ def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(name, n
     plan = planned(name, GRADE, asked(SHARES[1]), neighbours, unit=unit)
     row = st.tuples(st.integers(0, 4))
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40, derandomize=True)
     @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=2 if unit else 1), st.binary(max_size=3))
     def same(pair, seed):
         one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
@@ -252,7 +252,7 @@ def test_the_bound_on_a_median_is_reached_by_rows_with_one_value_in_common(neigh
         assert (missed > float(Fraction(beta))) == fails
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=20), st.sampled_from(SHARES), st.sampled_from(RELATIONS))
 def test_no_table_misses_the_rank_more_often_than_the_bound_says(rows, share, neighbours):
     plan = planned("exponential-quantile", GRADE, asked(share), neighbours, beta="1/10")
@@ -275,7 +275,7 @@ def test_the_bound_is_below_the_textbook_and_says_rows_rounded_up():
 # Distances
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.sampled_from(SHARES))
 def test_the_true_quantile_is_the_least_value_with_so_many_rows_at_or_below_it(rows, share):
     found = true_quantile(tally(rows), attribute(), share)

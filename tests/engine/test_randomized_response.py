@@ -190,7 +190,7 @@ def law_of_all_reports(rows, total, epsilon, categories):
     st.integers(1, 5),
     st.sampled_from([Fraction(1, 2), Fraction(2)]),
 )
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_reports_of_neighbours_are_within_epsilon_for_every_number_of_reports(
     categories, shared, new, old, total, epsilon
 ):
@@ -338,7 +338,7 @@ def naive_interval(collected, reported, allowed):
     st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(4)]),
     st.sampled_from([0.3, 0.05, 1e-4]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_intervals_are_those_of_trying_every_count_and_every_number_of_respondents(reports, unsure, epsilon, beta):
     total = sum(reports)
     fewest = max(0, total - unsure)

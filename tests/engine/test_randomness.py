@@ -36,7 +36,7 @@ def test_the_stream_is_the_one_its_documentation_states():
     assert StreamRandomness(seed).words(5).tolist() == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 20_000), max_size=6))
 def test_the_stream_does_not_depend_on_how_it_is_asked_for(counts):
     pieces = StreamRandomness(b"pieces")

@@ -106,7 +106,7 @@ def test_neighbours_get_the_same_two_draws_and_scores_within_the_sensitivity(nei
     plan = planned("exponential-range", GRADE, asked("0.8"), neighbours, unit=unit)
     row = st.tuples(st.integers(0, 4))
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40, derandomize=True)
     @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=2 if unit else 1), st.binary(max_size=3))
     def same(pair, seed):
         one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
@@ -202,7 +202,7 @@ def test_incomes_of_a_thousand_rows_are_found_within_a_range_of_a_billion_values
 # The bound
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=20), st.sampled_from(INSIDE), st.sampled_from(RELATIONS))
 def test_no_table_misses_either_rank_more_often_than_the_bound_says(rows, inside, neighbours):
     """The exact law of both ends, in order, so crossed draws are among them."""

@@ -49,7 +49,7 @@ def widened(scale, precision):
     return int(exact) - 2, int(exact) + 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(GAUSSIAN, Fraction(1, 280700194), 64)
 @example(GAUSSIAN, Fraction(1, 10**40), 64)
 @given(
@@ -65,7 +65,7 @@ def test_tails_are_enclosed_and_narrow(law, x, precision):
     assert hi - lo <= 4
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.fractions(0, 1, max_denominator=10**9), st.integers(1, 250))
 def test_pi_arctangents_and_error_functions_are_enclosed(value, precision):
     with mpmath.workdps(130):

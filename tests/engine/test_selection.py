@@ -123,7 +123,7 @@ def test_neighbouring_scores_change_no_probability_of_noisy_max_by_more_than_eps
 # The proof's steps, each against mpmath
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.fractions(Fraction(1, 10**7), 100, max_denominator=10**9),
     st.lists(st.integers(0, 2**62), min_size=1, max_size=30),
@@ -215,7 +215,7 @@ def test_a_coin_within_the_error_of_its_bound_goes_on_with_the_same_word():
 # Where the draw falls
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, 2**100)), min_size=1, max_size=40),
     st.booleans(),
@@ -278,7 +278,7 @@ def test_the_base_measure_multiplies_the_law():
 # Scores in other forms
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(-1000, 1000), min_size=1, max_size=20),
     st.integers(-(2**60), 2**60),

@@ -88,7 +88,7 @@ relations = st.sampled_from(RELATIONS)
 weights = st.lists(st.integers(1, 5), min_size=6, max_size=6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(ends, min_size=1, max_size=2), relations, st.integers(1, 2), weights)
 def test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared(columns, neighbours, rows, weights):
     schema = schema_of(integers(columns), neighbours, rows)
@@ -97,7 +97,7 @@ def test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared(
         compared(measurement, weights, is_attained=True)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(ends, min_size=1, max_size=2), relations, st.integers(1, 2), weights)
 def test_second_moments_move_no_further_than_declared_and_exactly_so_where_rows_are_added(
     columns, neighbours, rows, weights
@@ -107,7 +107,7 @@ def test_second_moments_move_no_further_than_declared_and_exactly_so_where_rows_
     compared(measurement, weights, is_attained=neighbours == "add_remove" or len(columns) == 1)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.data(), relations, st.integers(1, 2))
 def test_votes_move_exactly_as_far_as_declared(columns, data, neighbours, rows):
     ballots = data.draw(st.integers(1, columns))

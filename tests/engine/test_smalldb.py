@@ -161,7 +161,7 @@ def test_no_database_is_likelier_for_a_neighbour_than_epsilon_allows(neighbours,
     everything = Everything(plan.workload, [("a",)], databases=Databases.MULTISETS, size=3)
     most, worst = plan.schema.unit.max_rows, 0.0
 
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(
         st.lists(st.integers(0, 12), min_size=3, max_size=3),
         st.lists(st.integers(0, 2), min_size=most, max_size=most),
@@ -185,7 +185,7 @@ def test_no_database_is_likelier_for_a_neighbour_than_epsilon_allows(neighbours,
 
 
 @given(st.integers(1, 10), st.integers(1, 50), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_error_that_is_measured_moves_no_further_than_a_unit(unit, rows, data):
     """Given the database and the number of rows released, rounded up to a whole count."""
     size = 3
@@ -214,7 +214,7 @@ def test_neighbours_with_the_same_randomness_get_the_same_noise(name, neighbours
     scales = [most / part for part in (plan.split.total, plan.split.measure) if part]
     assert (plan.split.total > 0) == (not plan.schema.total_is_public)
 
-    @settings(max_examples=6, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=6, database=None, derandomize=True)
     @given(st.lists(st.integers(0, 9), min_size=size, max_size=size), st.integers(0, size - 1), st.binary(max_size=3))
     def compared(cells, place, seed):
         one, other = np.array(cells), np.array(cells)
@@ -253,7 +253,7 @@ def test_some_small_database_fits_every_table_as_well_as_the_theorem_says(name, 
     every = {size: Everything.of(case, databases, size=size) for size in sizes}
     fits = shape.fits(case.size)
 
-    @settings(max_examples=12, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=12, database=None, derandomize=True)
     @given(st.lists(st.integers(0, 6), min_size=case.workload.universe.size, max_size=case.workload.universe.size))
     def fitted(cells):
         rows = sum(cells)
@@ -289,7 +289,7 @@ def test_the_theorem_holds_for_the_exact_law(name, databases):
     case, shape = CASES[name], shape_for(CASES[name], databases)
     everything = Everything.of(case, databases)
 
-    @settings(max_examples=6, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=6, database=None, derandomize=True)
     @given(
         st.lists(st.integers(0, 300), min_size=case.workload.universe.size, max_size=case.workload.universe.size),
         st.integers(-20, 20),

@@ -62,7 +62,7 @@ def a_table(draw, universe, *, most=12):
 
 
 @given(st.sampled_from(Databases), st.integers(1, 10**12), st.integers(1, 300))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_stored_weight_is_never_too_low_and_hardly_too_high(databases, cells, most):
     f, e = weight_table(databases, cells=cells, most=most)
     for count in {0, 1, most // 2, most}:
@@ -128,7 +128,7 @@ def test_the_number_within_every_level_is_that_of_enumeration_and_never_too_low(
     case, shape = CASES[name], shape_for(CASES[name], databases)
     everything = Everything.of(case, databases)
 
-    @settings(max_examples=8, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=8, database=None, derandomize=True)
     @given(st.data())
     def counted(data):
         cells = a_table(data.draw, case.workload.universe)
@@ -305,7 +305,7 @@ def test_without_the_correction_coarse_tables_give_another_law(monkeypatch):
     st.lists(st.tuples(st.integers(1, 2**53 - 1), st.integers(-200, 200)), min_size=9, max_size=9),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_word_decides_only_where_all_that_it_may_begin_falls_to_one_count(mantissas, others, data):
     """The kernel against fractions, at words around every boundary between two counts."""
     from releases.engine.smalldb import kernels

@@ -16,7 +16,7 @@ from tests.engine.goodness import FALSE_ALARM, p_value
 
 
 @given(st.fractions(min_value=0, max_value=5000), st.integers(20, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_decay_is_enclosed_as_closely_as_it_says(exponent, bits):
     low, high, shift = layers.decay(exponent, bits=bits)
     assert (high - low) << bits <= low
@@ -86,7 +86,7 @@ def test_a_guess_of_the_last_level_that_is_far_too_near_is_mended():
 
 
 @given(st.integers(0, 80), st.fractions(min_value=Fraction(1, 10**6), max_value=4), st.integers(10, 90))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_masses_of_the_blocks_are_enclosed_at_every_precision(far, rate, precision):
     drawn = layers.Layers(_Listed(WEIGHTS, ERRORS), rate=rate, far=far)
     sums = drawn._sum_masses(precision)

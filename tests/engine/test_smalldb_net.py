@@ -110,7 +110,7 @@ def test_candidates_are_unlike_each_other_and_reach_every_cell():
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 99), st.sampled_from([1, 70, 4_000_000]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_errors_are_the_same_in_batches_of_any_size(count, size, rows, batch):
     plan = planned(candidates=max(2, count), size=size)
     cells = uneven(24, rows)
@@ -171,7 +171,7 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(neighbours, uni
     plan = planned(neighbours, unit=unit, candidates=20, size=5)
     most = plan.schema.unit.max_rows
 
-    @settings(max_examples=15, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=15, database=None, derandomize=True)
     @given(st.lists(st.integers(0, 9), min_size=24, max_size=24), st.integers(0, 23), st.binary(max_size=3))
     def compared(cells, place, seed):
         one, other = np.array(cells), np.array(cells)

@@ -61,7 +61,7 @@ def _cross(one, other):
 
 
 @given(workloads())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_workload_is_a_forest_exactly_where_no_two_of_its_sets_cross(workload):
     names = sorted({name for family in workload.families for name in family.attributes})
     universe = workload.universe.project(tuple(names))
@@ -85,7 +85,7 @@ def test_a_workload_is_a_forest_exactly_where_no_two_of_its_sets_cross(workload)
 
 
 @given(workloads(), st.sampled_from(Databases), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_following_open_questions_counts_any_workload(workload, databases, data):
     names = tuple(sorted({name for family in workload.families for name in family.attributes}))
     universe = workload.universe.project(names)

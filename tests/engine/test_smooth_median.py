@@ -262,7 +262,7 @@ def test_neighbours_draw_alike_and_differ_by_no_more_than_the_scales_allow(name,
         scales.append(scale_at.__self__)
         return rounded_noise(law, scale_at=scale_at, **kwargs)
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=40, derandomize=True, database=None)
     @given(neighbouring_values(neighbours, max_rows), st.binary(min_size=1, max_size=3))
     def compared(pair, seed):
         tables = [rows_of(plan, values) for values in pair]
@@ -363,7 +363,7 @@ def test_a_paid_bound_covers_and_is_far_below_the_range(name):
     assert f"within {results[0].bound.alpha:g} of the median of x of the table." in results[0].bound.says
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 60), max_size=14),
     st.integers(1, 4),

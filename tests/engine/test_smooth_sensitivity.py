@@ -94,7 +94,7 @@ def small_column(values, table):
     return column_of(np.repeat(values, table), values[0], values[-1])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values_of_a_column, small_tables, st.sampled_from(QUANTILES))
 def test_the_sensitivity_at_every_distance_is_that_of_brute_force_when_rows_are_replaced(values, table, q):
     column, rows = small_column(values, table), sum(table)
@@ -105,7 +105,7 @@ def test_the_sensitivity_at_every_distance_is_that_of_brute_force_when_rows_are_
         assert found == brute_force(table, values, q, REPLACE, may_drop=False)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values_of_a_column, small_tables, st.sampled_from(QUANTILES))
 def test_the_sensitivity_at_every_distance_is_that_of_brute_force_when_rows_are_added_or_removed(values, table, q):
     column = small_column(values, table)
@@ -117,7 +117,7 @@ def test_the_sensitivity_at_every_distance_is_that_of_brute_force_when_rows_are_
         assert all(one >= other for one, other in zip(found, true, strict=True))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(values_of_a_column, small_tables, st.sampled_from(QUANTILES), st.sampled_from(RELATIONS), smoothnesses)
 def test_the_smooth_sensitivity_is_the_largest_discounted_local_one_of_all_tables(values, table, q, relation, beta):
     column = small_column(values, table)
@@ -141,7 +141,7 @@ def neighbours_of(table, relation, rows_of_unit):
     return all_tables()[near]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     values_of_a_column,
     small_tables,
@@ -169,7 +169,7 @@ def test_it_bounds_what_a_unit_changes_and_is_smooth_between_neighbours(values, 
             assert not SmoothBound(gap=change, rate=here.rate, steps=0).exceeds(there)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values_of_a_column, small_tables, st.sampled_from(QUANTILES), st.sampled_from(RELATIONS), st.integers(1, 30))
 def test_the_distance_to_instability_is_that_of_brute_force_and_moves_by_one_at_most(values, table, q, relation, eta):
     def distance_of(each):
@@ -256,7 +256,7 @@ def naive(rows, lowest, highest, q, beta):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 60), max_size=40), st.sampled_from(QUANTILES), smoothnesses)
 def test_divide_and_conquer_finds_the_best_of_all_windows(rows, q, beta):
     bound = smooth_sensitivity(column_of(rows, 0, 60), q=q, neighbours=REPLACE, rows_of_unit=1, smoothness=beta)

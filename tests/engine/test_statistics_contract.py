@@ -359,7 +359,7 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, 
     universe = plan.schema.universe
     compare = FLOWS.get(type(plan.workload.statistic), same_flow)
 
-    @settings(max_examples=PAIRS, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=PAIRS, database=None, derandomize=True)
     @given(neighbouring_tables(plan.schema), st.binary(min_size=1, max_size=4))
     def compared(pair, seed):
         one, other = (

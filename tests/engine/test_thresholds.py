@@ -85,7 +85,7 @@ def test_the_law_used_here_is_one():
     assert (True, True) in law
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(
     counts=st.lists(st.integers(0, 6), min_size=1, max_size=4),
     answers=st.integers(1, 3),
@@ -317,7 +317,7 @@ def test_neighbours_get_the_same_draws_of_the_same_scales(name, neighbours, unit
     row = st.tuples(*(st.integers(0, 1) for _ in "abcd"))
     reach = 2 if unit else 1
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40, derandomize=True)
     @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=reach), st.binary(max_size=3))
     def same(pair, seed):
         one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)

@@ -87,7 +87,7 @@ def test_a_bound_passes_the_true_epsilon_no_more_often_than_the_false_alarm(p, q
     assert passed(1.0) > false_alarm
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.floats(0.1, 3), st.integers(0, 10**6))
 def test_randomized_response_is_seen_to_spend_its_epsilon_and_no_more(epsilon, seed):
     draw = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def test_the_false_alarm_is_shared_among_all_that_is_looked_at(monkeypatch):
 # Bounds
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.integers(1, 80), st.floats(0.01, 0.99))
 def test_the_interval_of_a_rate_holds_it_with_the_confidence_stated(runs, rate):
     caught = 0.0

@@ -88,7 +88,7 @@ def drawn_scales(plan, sampler, parameter):
 # Privacy
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.integers(1, 3))
 def test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_of_it_on_some(given, relation, rows):
     plan = planned("laplace-queries", weighted(given), schema=schema_of(relation, rows))
@@ -100,7 +100,7 @@ def test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_
     assert max(losses) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.integers(1, 3))
 def test_gaussian_noise_as_drawn_costs_at_most_rho_on_all_neighbours_and_all_of_it_on_some(given, relation, rows):
     plan = planned("gaussian-queries", weighted(given), schema=schema_of(relation, rows))
@@ -120,7 +120,7 @@ def test_noise_is_drawn_at_one_scale_over_each_importance():
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.tuples(weights, weights, weights), st.sampled_from(RELATIONS), st.sampled_from(NOISY))
 def test_a_weighted_plan_is_priced_at_its_budget_and_wastes_less_than_a_hair(given, relation, name):
     plan = planned(name, weighted(given), schema=schema_of(relation))
@@ -165,7 +165,7 @@ def test_neighbours_are_drawn_for_alike_and_lie_within_the_weighted_sensitivity(
     )
     row = st.tuples(st.integers(0, 29), st.integers(0, 1))
 
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=60, database=None)
     @given(st.tuples(weights, weights, weights), st.lists(row, max_size=9), row, row, st.binary(min_size=4, max_size=8))
     def compared(given, shared, one, other, seed):
         plan = planned(name, weighted(given), schema=schema_of(relation))

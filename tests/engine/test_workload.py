@@ -102,7 +102,7 @@ QUERIES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(QUERIES, st.sampled_from(["add_remove", "replace"]), st.integers(1, 3))
 def test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds(queries, neighbours, max_rows):
     asked = workload(*queries)
@@ -141,14 +141,14 @@ def test_the_sensitivity_of_all_marginals_is_their_number():
     assert all_marginals(schema().universe, 2).sensitivity(schema("replace")).l1 == 6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(QUERIES)
 def test_a_workload_survives_a_round_trip_through_json(queries):
     asked = workload(*queries)
     assert Workload.from_json(json.loads(json.dumps(asked.to_json())), asked.universe) == asked
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(QUERIES)
 def test_the_adjoint_is_the_adjoint(queries):
     asked = workload(*queries)

@@ -204,7 +204,6 @@ def test_any_order_of_any_steps_spends_at_most_the_budget_and_publishes_once_a_c
         settings=settings(
             max_examples=40,
             stateful_step_count=30,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
