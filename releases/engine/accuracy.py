@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from math import log
 from typing import Any
 
 import numpy as np
@@ -222,8 +223,12 @@ def laplace_sum_quantile(*, scale: Fraction, count: int, beta: float) -> float:
         transform: NDArray[np.complex128] = numerator / ((1 - r * np.exp(tilt) * z) * (1 - r * np.exp(-tilt) / z))
         return transform
 
+    def log_mgf(u: float) -> float:
+        # 2 ln(1 - r) - ln(1 - r e^u) - ln(1 - r e^{-u}), which would cancel where u is small.
+        return -float(np.log1p(-np.exp(u - 1 / t) * (np.expm1(-u) / np.expm1(-1 / t)) ** 2))
+
     return _sum_quantile(
-        lambda u: 2 * np.log(-np.expm1(-1 / t)) - np.log(-np.expm1(u - 1 / t)) - np.log(-np.expm1(-u - 1 / t)),
+        log_mgf,
         tilted,
         steepest=1 / t,
         count=count,
@@ -294,12 +299,14 @@ def _chernoff_quantile(
 ) -> tuple[float, float]:
     """min over 0 < u < steepest of (count ln mgf(u) + log_odds) / u, and the u that attains it."""
 
-    def width(share: float) -> float:
-        u = share * steepest
+    def width(log_share: float) -> float:
+        u = steepest * np.exp(log_share)
         return float((count * log_mgf(u) + log_odds) / u)
 
-    best = minimize_scalar(width, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10})
-    return width(best.x), best.x * steepest
+    # The best u shrinks like 1 / sqrt(count).
+    lowest = -20.0 - log(count) / 2
+    best = minimize_scalar(width, bounds=(lowest, -1e-9), method="bounded", options={"xatol": 1e-10})
+    return width(best.x), float(steepest * np.exp(best.x))
 
 
 def union_half_widths(

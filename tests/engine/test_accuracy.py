@@ -40,7 +40,7 @@ def test_ten_thousand_family_names_at_epsilon_one_are_within_twelve_with_95_perc
     assert np.log(10_000 / 0.05) == pytest.approx(12.2, abs=0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.fractions("0.2", 12), st.integers(1, 5000), st.sampled_from([0.001, 0.01, 0.05, 0.3]))
 def test_the_quantile_of_the_largest_draw_is_exact(scale, count, beta):
     found = laplace_max_quantile(scale=scale, count=count, beta=beta)
@@ -112,6 +112,16 @@ def test_a_sum_too_wide_for_the_lattice_is_bounded_by_chernoff():
     found = laplace_sum_quantile(scale=scale, count=count, beta=beta)
     normal = 3.2905 * float(scale) * np.sqrt(2 * count)
     assert normal <= found <= 1.25 * normal
+
+
+@pytest.mark.parametrize("scale", [Fraction(1), Fraction(10), Fraction(1000), Fraction(10**9)])
+@pytest.mark.parametrize("count", [10**13, 10**16, 10**20, 10**40, 10**300])
+def test_the_bound_of_a_sum_over_very_many_cells_is_that_of_a_normal_tail(scale, count):
+    """Chernoff's bound of a sum of n tends to sqrt(2 n variance ln(2 / beta))."""
+    found = laplace_sum_quantile(scale=scale, count=count, beta=0.05)
+    r = np.exp(-1 / float(scale))
+    normal = np.sqrt(2 * r * 2 * np.log(40)) / -np.expm1(-1 / float(scale)) * np.sqrt(float(count))
+    assert found == pytest.approx(normal, rel=1e-3)
 
 
 def test_the_union_bound_gives_each_answer_its_share():
