@@ -22,9 +22,10 @@ _Function = Callable[..., Any]
 
 def _jit(function: _Function) -> _Function:
     try:
-        kernel: _Function = numba.njit(cache=True, fastmath=_FAST)(function)
+        # Without the interpreter's lock: the thread that keeps a worker's lease must not wait for the end of a loop.
+        kernel: _Function = numba.njit(cache=True, fastmath=_FAST, nogil=True)(function)
     except RuntimeError:  # nowhere to write a cache: compile anew in each process
-        kernel = numba.njit(fastmath=_FAST)(function)
+        kernel = numba.njit(fastmath=_FAST, nogil=True)(function)
     return kernel
 
 

@@ -12,8 +12,9 @@ its three-way marginals by more than a fit at epsilon 1 does. Here the weights a
 
 Moving a row from u to v along attribute a changes Q by 2 (m + r(v) - r(u)), with m the number of marginals that contain
 a, and r the sum of their residuals at the row; so all values of an attribute are compared by m table look-ups each,
-and rows whose r(u) is too low to gain anything are passed over. The work depends on rows and marginals, not on the
-universe. Where numba is not installed the systematic sample is returned as it is.
+and rows whose r(u) is too low to gain anything are passed over. How many those are, some rows tell beforehand: of few
+columns with many bins nearly none, since most rows are alone in their cell, and then fewer sweeps are made, or one over
+fewer rows. Where numba is not installed the systematic sample is returned as it is.
 """
 
 from __future__ import annotations
@@ -48,8 +49,14 @@ _POSSIBLE = 0.02
 #: Cells sampled at a time.
 _CHUNK = 1 << 20
 
-#: Rows times marginals visited in all sweeps together, about four seconds of work: fewer sweeps are made beyond.
+#: Look-ups by all sweeps together, about four seconds of work: fewer sweeps, or of fewer rows, are made beyond.
 _MOST_WORK = 4e8
+
+#: Rows that tell how much work the others are.
+_TRIED = 4096
+
+#: Cells of a table that stays in a processor's cache, where all values of an attribute are looked up so much faster.
+_CACHED, _FASTER = 1 << 20, 8
 
 
 def controlled_counts(
@@ -114,20 +121,52 @@ def _anneal(
     each = float(counts.sum()) / float(weights.sum())
     residual = tree.answer_vector(counts) - tree.answer_vector(weights) * each
     sampled = float(residual @ residual)
-    sweeps = min(_SWEEPS, max(1, int(_MOST_WORK / (len(rows) * len(sets)))))
     tables = _tables(shape, tree.sets, tree.offsets)
     unit = int(tables[-1].max())
+    work = len(rows) * _look_ups(rows, residual, weights.size, tables, unit)
+    sweeps = min(_SWEEPS, max(1, int(_MOST_WORK / work)))
+    # All rows, or where that is too much, one in so many from all over the universe.
+    part = np.s_[:: max(1, math.ceil(work / _MOST_WORK))]
+    swept = rows[part].copy()
     state = np.uint64(seed)
-    for temperature in np.geomspace(_HOTTEST * unit, _COLDEST * unit, sweeps):
+    # A single sweep is a cold one.
+    for temperature in np.geomspace(_COLDEST * unit, _HOTTEST * unit, sweeps)[::-1]:
         state = np.uint64(
             kernels.anneal_rows(
-                rows, residual, weights.reshape(-1), *tables, temperature, _DROP * unit, _POSSIBLE / each, state
+                swept, residual, weights.reshape(-1), *tables, temperature, _DROP * unit, _POSSIBLE / each, state
             )
         )
+    rows[part] = swept
     if residual @ residual >= sampled:
         return
     flat[cells] -= 1
     np.add.at(flat, np.ravel_multi_index(tuple(rows.T), shape), 1)
+
+
+def _look_ups(
+    rows: NDArray[np.int32],
+    residual: NDArray[np.float64],
+    cells: int,
+    tables: tuple[NDArray[np.int64], ...],
+    unit: int,
+) -> float:
+    """How many a row takes in one sweep, on average: one of each set, and those of every value of the attributes at
+    which it is examined. That is when an exponential allowance is large enough, so with a probability known here."""
+    lengths, _, axes, strides, starts, sets_of, counts = tables
+    some = rows[:: max(1, len(rows) // _TRIED)].astype(np.int64)
+    # Past the end of a set its strides are 0.
+    values = residual[starts + (some[:, axes] * strides).sum(axis=2)]
+    found = float(len(axes))
+    for length, members, count in zip(lengths, sets_of, counts, strict=True):
+        missing = count - _DROP * unit - values[:, members[:count]].sum(axis=1)
+        examined = np.exp(-np.maximum(missing, 0.0) / (_HOTTEST * unit)).mean()
+        found += float(examined * length * (count * _share(residual.size) + _share(cells)))
+    return found
+
+
+def _share(cells: int) -> float:
+    """Of a look-up among so many cells, when one value after the other is looked up."""
+    return 1.0 if cells > _CACHED else 1.0 / _FASTER
 
 
 def _tables(shape: Axes, sets: Sequence[Axes], offsets: Sequence[int]) -> tuple[NDArray[np.int64], ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +34,7 @@ def marginal_error(counts, weights, sets=TRIPLES):
     return np.abs(tree.answer_vector(counts.astype(float)) - expected).sum() / len(sets)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.integers(0, 2**32),
@@ -48,7 +50,7 @@ def test_counts_are_whole_never_negative_and_sum_to_the_rows(shape, seed, rows):
     assert (counts >= 0).all()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.floats(0, 1, exclude_max=True), st.integers(0, 10**9))
 def test_a_systematic_sample_is_within_one_of_its_expectation(seed, start, rows):
     weights = np.random.default_rng(seed).random((4, 5)) ** 8
@@ -138,6 +140,32 @@ def test_work_is_bounded_by_making_fewer_sweeps(monkeypatch):
     weights = smooth_weights()
     counts = controlled_counts(weights, 5000, StreamRandomness(b"work"))
     assert marginal_error(counts, weights) < marginal_error(systematic_counts(weights, 5000, 0.5), weights)
+
+
+def test_work_is_bounded_where_every_row_is_alone_and_all_its_values_are_looked_at(monkeypatch):
+    weights, kernels, swept = np.random.default_rng(0).random((40, 40, 40)), rounding.compiled_kernels(), []
+
+    def anneal_rows(rows, *given):
+        swept.append(len(rows))
+        return kernels.anneal_rows(rows, *given)
+
+    monkeypatch.setattr(rounding, "compiled_kernels", lambda: SimpleNamespace(anneal_rows=anneal_rows))
+    monkeypatch.setattr(rounding, "_MOST_WORK", 2e6)
+    monkeypatch.setattr(rounding, "_CACHED", 1000)
+    counts = controlled_counts(weights, 20_000, StreamRandomness(b"alone"))
+    look_ups_of_a_row = 3 * 40 * 2
+    assert 0.5e6 < sum(swept) * look_ups_of_a_row < 2.5e6
+    assert counts.sum() == 20_000
+    sampled = systematic_counts(weights, 20_000, 0.5)
+    assert marginal_error(counts, weights, [(0, 1, 2)]) < marginal_error(sampled, weights, [(0, 1, 2)])
+
+
+@pytest.mark.parametrize("kernels", ["releases.engine.marginal_kernels", "releases.engine.smalldb.kernels"])
+def test_a_long_loop_lets_the_thread_work_that_keeps_the_lease(kernels):
+    loops = [each for each in vars(import_module(kernels)).values() if hasattr(each, "targetoptions")]
+    called = [each for each in loops if "inline" not in each.targetoptions]
+    assert called
+    assert all(each.targetoptions.get("nogil") for each in called)
 
 
 @pytest.mark.parametrize("weights", [np.zeros((2, 2)), np.array([[1.0, -1e-9]]), np.array([[1.0, np.nan]])])

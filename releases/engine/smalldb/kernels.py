@@ -34,9 +34,10 @@ _ULP = 2.0**-52
 
 def _compiled(function: _Function, *, fastmath: set[str] | bool) -> _Function:
     try:
-        kernel: _Function = numba.njit(cache=True, fastmath=fastmath)(function)
+        # Without the interpreter's lock: the thread that keeps a worker's lease must not wait for the end of a loop.
+        kernel: _Function = numba.njit(cache=True, fastmath=fastmath, nogil=True)(function)
     except RuntimeError:  # nowhere to write a cache: compile anew in each process
-        kernel = numba.njit(fastmath=fastmath)(function)
+        kernel = numba.njit(fastmath=fastmath, nogil=True)(function)
     return kernel
 
 
