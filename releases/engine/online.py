@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +36,11 @@ from releases.engine.workload import Count
 Truth = Callable[[Count], int]
 #: Weights are brought back to size before they could overflow.
 _LARGEST_TOTAL = 1e200
+#: When the last state is made to agree with the answers: so many turns over all of them, until none moves by so many
+#: rows, and no more turns than touch so many cells.
+_MOST_TURNS = 50
+_CLOSE_ENOUGH = 0.25
+_MOST_TOUCHED = 4 * 10**9
 
 
 class AnswerKind(StrEnum):
@@ -216,6 +222,50 @@ class Session:
         """h, summing to 1. Public."""
         return self._weights / self._sum
 
+    def agreeing(self) -> NDArray[np.float64]:
+        """h moved to agree with every answer of the transcript, as far as they agree with one another. Public.
+
+        An update moves h by one small step towards its answer, which is enough for the bound of what comes later and
+        leaves h far from the answer itself. Here, after the last question, the cells of each paid query are scaled to
+        its estimate and the others to the rest, in turns: iterative proportional fitting (Deming and Stephan 1940). A
+        free answer is asked no more of than to stay within its half width.
+        """
+        weights = self.distribution()
+        if self.total <= 0:
+            return weights
+        # Multiplies every cell, so that a turn touches the cells of its query alone.
+        whole = 1.0
+        indices = [(each, self._index(each.query)) for each in self.exchanges]
+        touched = sum(self._cells(each.query) for each in self.exchanges)
+        for _ in range(min(_MOST_TURNS, max(1, _MOST_TOUCHED // max(touched, 1)))):
+            moved = 0.0
+            for exchange, index in indices:
+                part = float(weights[index].sum()) * whole
+                wanted = self._wanted(exchange, part)
+                moved = max(moved, abs(wanted - part) * self.total)
+                # A share of 0 or of everything cannot be scaled to another.
+                if wanted == part or not 0 < part < 1:
+                    continue
+                others = (1 - wanted) / (1 - part)
+                whole *= others
+                weights[index] *= wanted / part / others
+            weights *= whole / (whole * float(weights.sum()))
+            whole = 1.0
+            if moved < _CLOSE_ENOUGH:
+                break
+        return weights
+
+    def _wanted(self, exchange: Exchange, part: float) -> float:
+        """The share of the rows that a query's cells are to have, where they have `part` of them now."""
+        least = 0.5 / self.total
+        estimate = exchange.estimate / self.total
+        if exchange.kind is not AnswerKind.PAID:
+            reach = exchange.half_width / self.total
+            estimate = min(max(part, estimate - reach), estimate + reach)
+            if estimate == part:
+                return part
+        return min(max(estimate, least), 1 - least)
+
     def _record(self, exchange: Exchange) -> None:
         """Add an exchange to the transcript and move the public state by it; replaying is nothing else."""
         self.exchanges.append(exchange)
@@ -243,6 +293,11 @@ class Session:
         if all(high - low == 1 for each in bins for low, high in pairwise(each)):
             return tuple(slice(each[0], each[-1] + 1) for each in bins)
         return np.ix_(*bins)
+
+    def _cells(self, query: Count) -> int:
+        """How many cells a query sums."""
+        chosen = dict(zip(query.attributes, query.bins, strict=True))
+        return prod(len(chosen.get(name, range(size))) for name, size in zip(*self._names_and_sizes(), strict=True))
 
     def _names_and_sizes(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
         return self.universe.names, self.universe.shape

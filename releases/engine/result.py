@@ -66,6 +66,7 @@ class Result:
         distribution: what synthetic rows are drawn from; None where the mechanism makes none.
         chosen: of a choice, what was chosen for each label of each family, in order; empty for measured numbers.
         notes: further paid-for facts for the receipt, such as what an adaptive run chose.
+        most_rows: where the bound tells it too, how many rows there can be in all: no count is above that.
     """
 
     estimates: tuple[NDArray[np.float64], ...]
@@ -74,19 +75,22 @@ class Result:
     distribution: Distribution | None = None
     chosen: tuple[str, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+    most_rows: float | None = None
 
     def intervals(
         self, *, lowest: float = 0.0
     ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
-        """For each family: estimate, lower, upper, none below `lowest`: counts are not negative.
+        """For each family: estimate, lower, upper, none below `lowest`, for counts are not negative, nor above
+        `most_rows`.
 
         Cutting there moves an estimate only towards every value it could stand for, so the bound still holds.
         """
+        highest = np.inf if self.most_rows is None else self.most_rows
         for estimate, half_width in zip(self.estimates, self.bound.half_widths, strict=True):
             yield (
-                np.maximum(estimate, lowest),
-                np.maximum(estimate - (np.inf if self.bound.is_one_sided else half_width), lowest),
-                np.maximum(estimate + half_width, lowest),
+                np.clip(estimate, lowest, highest),
+                np.clip(estimate - (np.inf if self.bound.is_one_sided else half_width), lowest, highest),
+                np.clip(estimate + half_width, lowest, highest),
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +107,7 @@ class Result:
             ],
             "chosen": list(self.chosen),
             "notes": self.notes,
+            "most_rows": self.most_rows,
         }
 
     @staticmethod
@@ -121,6 +126,7 @@ class Result:
             ),
             chosen=tuple(value["chosen"]),
             notes=value["notes"],
+            most_rows=value.get("most_rows"),
         )
 
 

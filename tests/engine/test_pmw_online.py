@@ -294,3 +294,45 @@ def test_a_workload_of_prefixes_and_counts_is_asked_answer_by_answer():
     )
     asked = [query.bins for family in workload.families for query in queries_of(family, workload)]
     assert asked == [((0,),), ((0, 1),), ((0, 1, 2),), ((1, 2),)]
+
+
+def test_the_last_state_agrees_with_what_was_paid_for_and_with_every_free_interval():
+    plan = plan_for(updates=30)
+    session, truth, rng = opened(plan)
+    # Of one table: answers of overlapping tables contradict one another by their noise.
+    for query in all_queries(plan)[:16]:
+        session.ask(query, truth, rng=rng)
+    paid = [each for each in session.exchanges if each.kind is AnswerKind.PAID and 0 < each.estimate < session.total]
+    assert paid
+    before = session.distribution()
+    weights = session.agreeing()
+    assert weights.sum() == pytest.approx(1)
+    assert weights.min() >= 0
+
+    def missed(state, exchange):
+        return abs(float(state[session._index(exchange.query)].sum()) * session.total - exchange.estimate)
+
+    assert max(missed(weights, each) for each in paid) < 1
+    assert max(missed(before, each) for each in paid) > 100
+    for each in session.exchanges:
+        assert missed(weights, each) <= each.half_width + 1
+    assert np.array_equal(session.distribution(), before)
+
+
+def test_the_last_state_stays_as_it_is_where_nothing_was_paid_for():
+    plan = plan_for()
+    session, _, _ = opened(plan)
+    assert np.array_equal(session.agreeing(), session.distribution())
+
+
+@pytest.mark.parametrize("estimates", [(5_000, 9_000), (0, 0), (20_000, 0), (30_000, 30_000)])
+def test_answers_that_contradict_one_another_leave_a_distribution(estimates):
+    plan = plan_for()
+    session, _, _ = opened(plan)
+    lower = Count(attributes=("c0",), bins=((0, 1),))
+    for query, estimate in zip((lower, Count(attributes=("c0",), bins=((0, 2),))), estimates, strict=True):
+        session._record(Exchange(query=query, kind=AnswerKind.PAID, estimate=estimate, half_width=10.0, sign=1))
+    weights = session.agreeing()
+    assert np.isfinite(weights).all()
+    assert weights.min() >= 0
+    assert weights.sum() == pytest.approx(1)

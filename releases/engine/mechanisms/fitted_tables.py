@@ -25,6 +25,7 @@ from releases.engine.fit import Measurement, fit_marginals, measured_rows
 from releases.engine.histogram import Counts
 from releases.engine.marginals import Axes, marginal_tree
 from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells
+from releases.engine.mechanisms.noisy_histogram import most_bins_summed
 from releases.engine.noise import LARGEST_SCALE
 from releases.engine.parts import Names, Part, answers, connected_parts, distribution
 from releases.engine.randomness import Randomness
@@ -235,7 +236,7 @@ def _deviation(family: Family, parts: Sequence[Part], deviations: Sequence[Mappi
     names = set(family.attributes)
     position = next(i for i, part in enumerate(parts) if names <= set(part.universe.names))
     shape, axes = parts[position].universe.shape, parts[position].universe.axes(family.attributes)
-    summed = int(max(family.answer(np.ones([shape[axis] for axis in axes], dtype=np.int64))))
+    summed = most_bins_summed(family, [shape[axis] for axis in axes])
     return min(
         deviation * sqrt(summed * prod(shape[axis] for axis in set(each) - set(axes)))
         for each, deviation in deviations[position].items()

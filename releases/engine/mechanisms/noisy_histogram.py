@@ -6,7 +6,9 @@ Synthetic rows come from the noisy cells projected on what counts can be.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from releases.engine.privacy import NeighbouringRelation
 from releases.engine.randomness import Randomness
 from releases.engine.result import Result, whole_universe
 from releases.engine.universe import Schema
-from releases.engine.workload import Family, Marginal, Sensitivity, Workload
+from releases.engine.workload import Count, Family, Marginal, Sensitivity, Workload
 
 
 def refused_histogram(request: Request) -> Plan | None:
@@ -116,5 +118,12 @@ def cells_summed(family: Family, workload: Workload) -> int:
     outside = universe.size // own
     if isinstance(family, Marginal):
         return outside
-    largest = int(max(family.answer(np.ones([universe[name].size for name in family.attributes], dtype=np.int64))))
-    return outside * largest
+    return outside * most_bins_summed(family, [universe[name].size for name in family.attributes])
+
+
+def most_bins_summed(family: Family, shape: Sequence[int]) -> int:
+    """How many bins of its own columns the largest answer of a family sums; told by its kind, as an array of all of
+    their combinations may be large."""
+    if isinstance(family, Marginal):
+        return 1
+    return prod(map(len, family.bins)) if isinstance(family, Count) else shape[0]
