@@ -60,6 +60,8 @@ MIDDLEWARE = [
     # After static files, which are compressed already, and around everything that makes a page.
     "releases.compression.CompressionMiddleware",
     "csp.middleware.CSPMiddleware",
+    # Around all that may refuse before an operation is found.
+    "releases.api_errors.ApiErrorsMiddleware",
     "releases.null_characters.NullCharactersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -200,7 +202,7 @@ MARKS_DIR = Path(env.str("MARKS_DIR", default=str(DATA_DIR / "marks")))
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 FILE_UPLOAD_HANDLERS = [
     "releases.uploads.CappedUploadHandler",
-    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+    "releases.uploads.IncomingFileUploadHandler",
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20  # a pasted codebook, not a table
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000

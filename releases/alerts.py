@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from django.db.models import Case, When
-
 from releases import notices
 from releases.models import Budget, BudgetAlert, Dataset, Organisation
 
@@ -39,9 +37,7 @@ def raise_alerts(budget: Budget) -> None:
 def _tell(alert: BudgetAlert) -> None:
     budget = alert.budget
     spent = "The budget is spent" if alert.percent == 100 else f"At least {alert.percent}% of the budget is spent"
-    # Of several tables of the population, the one it is named after.
-    named = Case(When(title=budget.name, then=0), default=1)
-    dataset = Dataset.objects.filter(budget=budget, owner=budget.owner).order_by(named, "created_at").only("pk").first()
+    dataset = Dataset.objects.of_population(budget).filter(owner=budget.owner).only("pk").first()
     organisation = Organisation.current()
     title = f"{spent}: {budget.name}"
     text = (

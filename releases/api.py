@@ -10,62 +10,89 @@ from __future__ import annotations
 import uuid
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import TemporaryUploadedFile
+from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Body, File, Form, NinjaAPI, Schema, Status
-from ninja.errors import ValidationError
+from django.urls import reverse
+from django.utils.timezone import localtime
+from ninja import Body, File, Form, Query, Schema, Status
 from ninja.files import UploadedFile
-from ninja.parser import Parser
 from ninja.security import HttpBearer, django_auth
 
-from releases import ledger, planning, services
+from releases import descriptions, ledger, planning, services, spending
+from releases.api_errors import Api, TextParser, answer_in_json
 from releases.archive import download_names
 from releases.engine import universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
 from releases.engine.ingest import UnreadableTable
 from releases.engine.mechanisms.base import mechanisms
-from releases.models import Audience, BudgetRequest, Dataset, Release, ReleaseRequest, Session
+from releases.models import (
+    Audience,
+    BudgetRequest,
+    Dataset,
+    LedgerEntry,
+    Release,
+    ReleaseRequest,
+    Session,
+    TokenScope,
+    Upload,
+)
+from releases.receipt import spent
 from releases.views.access import (
     get_dataset_for,
     get_own_release_for,
     get_own_session_for,
     get_release_for,
     get_session_for,
+    get_upload_for,
 )
+from releases.views.catalogue import Listed, found_in_catalogue, listed
 from releases.views.certificates import certificates_of
-from releases.views.downloads import download
+from releases.views.downloads import file_of_release
 from releases.views.sessions import transcript
 
 #: Releases in one answer; older ones are asked for by the time of the last.
 MOST_LISTED = 100
+#: Public releases in one page of the catalogue.
+MOST_CATALOGUED = 50
 
 
 class TokenAuth(HttpBearer):
-    """Signs in the owner of a token that was not revoked."""
+    """Signs in the owner of a token that was not revoked and has not ended."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        owner = services.owner_of_token(token)
-        if owner is not None:
-            request.user = owner
-        return owner
+        found = services.use_token(token)
+        if found is None:
+            return None
+        if found.is_ended and found.ends_at is not None:
+            on = localtime(found.ends_at)
+            ended = f"The token “{found.name}” ended on {on:%Y-%m-%d}. Make another under Tokens for programs."
+            raise TokenRefused(401, ended)
+        if found.scope == TokenScope.READ and request.method not in _READING:
+            raise TokenRefused(403, f"The token “{found.name}” is for reading only, and this would change something.")
+        request.user = found.user
+        return found.user
 
 
-class TextParser(Parser):
-    """Reads JSON without null characters, which no text has and PostgreSQL refuses to keep."""
+class TokenRefused(Exception):
+    """A token that is known and does not open what was asked for. The text is for its owner."""
 
-    def parse_body(self, request: HttpRequest) -> Any:
-        if b"\\u0000" in request.body:
-            raise ValueError("a null character")
-        return super().parse_body(request)
+    def __init__(self, status: int, said: str) -> None:
+        self.status = status
+        super().__init__(said)
 
 
-api = NinjaAPI(
+#: Every operation that changes something has another.
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+api = Api(
     parser=TextParser(),
     title="dpweb",
     version="1",
@@ -136,22 +163,56 @@ class AudienceIn(Schema):
     audience: str
 
 
+# What is public
+
+
+@api.get("/catalogue", auth=None)
+def show_catalogue(request: HttpRequest, q: str = "", page: Annotated[int, Query(ge=1)] = 1) -> Any:
+    """The releases that everybody may read and download, the newest first; no token is needed.
+
+    Searched by all words of `q`, in any order, in titles, datasets and columns. A page beyond the last is empty.
+    """
+    paginator = Paginator(found_in_catalogue(q).with_files().with_cost(), MOST_CATALOGUED)
+    shown = listed(paginator.page(page)) if page <= paginator.num_pages else []
+    return {
+        "count": paginator.count,
+        "page": page,
+        "pages": paginator.num_pages,
+        "releases": [_catalogued(request, each) for each in shown],
+    }
+
+
 # Datasets
 
 
 @api.get("/datasets")
 def list_datasets(request: HttpRequest) -> Any:
     """The datasets one may work on."""
-    found = Dataset.objects.visible_to(request.user).select_related("budget").order_by("-created_at")
-    return [_dataset(each) for each in found]
+    found = list(Dataset.objects.visible_to(request.user).select_related("budget").order_by("-created_at"))
+    budgets = {each.budget.pk: each.budget for each in found if each.budget is not None}
+    rows = {row.budget.pk: row for row in spending.standings(budgets.values())}
+    return [_dataset(each, rows[each.budget.pk] if each.budget is not None else None) for each in found]
 
 
-@api.post("/datasets", response={201: Any})
+@api.post("/datasets", response={202: Any})
 def upload_dataset(request: HttpRequest, title: Form[str], table: File[UploadedFile]) -> Any:
-    """Upload a CSV or Parquet file."""
+    """Upload a CSV or Parquet file, which a worker reads. The dataset gets the identifier of the upload."""
     assert isinstance(table, TemporaryUploadedFile)
     source = Path(table.temporary_file_path())
-    return Status(201, _dataset(services.ingest_dataset(owner=_person(request), title=title, source=source)))
+    return Status(202, _upload(services.receive_upload(owner=_person(request), title=title, source=source)))
+
+
+@api.get("/uploads/{uuid:upload_id}")
+def show_upload(request: HttpRequest, upload_id: uuid.UUID) -> Any:
+    """How far a table that one sent is, why it was refused, or which dataset it is now."""
+    return _upload(get_upload_for(request, upload_id))
+
+
+@api.delete("/uploads/{uuid:upload_id}", response={204: None})
+def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> Any:
+    """Stop an upload, or put one away that was refused or has failed. Its file is deleted."""
+    services.discard_upload(upload=get_upload_for(request, upload_id))
+    return Status(204, None)
 
 
 @api.get("/datasets/{uuid:dataset_id}")
@@ -182,12 +243,15 @@ def delete_rows(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
 
 @api.put("/datasets/{uuid:dataset_id}/schema")
 def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[dict[str, Any]]) -> Any:
-    """Declare columns, unit and neighbours, in the schema format."""
+    """Declare columns, unit and neighbours, in the schema format; with `description` and `unit` of columns, and
+    `description` of the table, where something is to be said to readers."""
     dataset = get_dataset_for(request, dataset_id)
-    read = universe.Schema.from_json(declared)
+    said = descriptions.apart(declared)
+    read = universe.Schema.from_json(said.schema)
     with transaction.atomic():
         services.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=_person(request))
         services.declare_protection(dataset=dataset, unit=read.unit, neighbours=read.neighbours, by=_person(request))
+        services.describe_dataset(dataset=dataset, notes=said.notes, description=said.description, by=_person(request))
     return _dataset(get_dataset_for(request, dataset_id))
 
 
@@ -253,7 +317,7 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
     with transaction.atomic():
         release = services.draft_release(dataset=dataset, by=_person(request), title=asked.title)
         _fill(release, asked)
-    return Status(201, _with_plans(release))
+    return Status(201, _with_plans(request, release))
 
 
 @api.get("/releases")
@@ -284,7 +348,7 @@ def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) 
         raise services.Refusal("It is the draft of a session; discard it and draft another.")
     with transaction.atomic():
         _fill(release, asked)
-    return _with_plans(release)
+    return _with_plans(request, release)
 
 
 @api.delete("/releases/{uuid:release_id}", response={204: None})
@@ -298,19 +362,19 @@ def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> Any:
 def show_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     release = get_release_for(request, release_id)
     # What a reviewer wrote is for the dataset's people, not for every reader of a public release.
-    return _release(release, is_own=Release.objects.editable_by(request.user).filter(pk=release.pk).exists())
+    return _release(request, release, is_own=Release.objects.editable_by(request.user).filter(pk=release.pk).exists())
 
 
 @api.post("/releases/{uuid:release_id}/submit", response={202: Any})
 def submit_release(request: HttpRequest, release_id: uuid.UUID, submitted: SubmitIn) -> Any:
     """Charge the budget and queue the release. The same key again charges nothing again.
 
-    Where the organisation wants a review first, nothing is charged; the reviewer reads the reason.
+    Where the organisation wants a review first, nothing is charged. Reviewers read the reason, before or afterwards.
     """
     release = get_own_release_for(request, release_id)
     services.submit_release(release=release, key=submitted.key, by=_person(request), reason=submitted.reason)
     release.refresh_from_db()
-    return Status(202, _release(release))
+    return Status(202, _release(request, release))
 
 
 @api.post("/releases/{uuid:release_id}/cancel")
@@ -318,7 +382,7 @@ def cancel_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Cancel what no worker has started and get the charge back, or take back what waits for a reviewer."""
     release = get_own_release_for(request, release_id)
     services.cancel_release(release=release, by=_person(request))
-    return _release(release)
+    return _release(request, release)
 
 
 @api.post("/releases/{uuid:release_id}/visibility")
@@ -328,7 +392,7 @@ def set_visibility(request: HttpRequest, release_id: uuid.UUID, wanted: Visibili
     change = services.make_public if wanted.public else services.make_private
     change(release=release, by=_person(request))
     release.refresh_from_db()
-    return _release(release)
+    return _release(request, release)
 
 
 @api.post("/releases/{uuid:release_id}/withdraw")
@@ -337,7 +401,7 @@ def withdraw_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     release = get_own_release_for(request, release_id)
     services.withdraw_release(release=release, by=_person(request))
     release.refresh_from_db()
-    return _release(release)
+    return _release(request, release)
 
 
 @api.post("/releases/{uuid:release_id}/certificates", response={201: Any})
@@ -349,7 +413,7 @@ def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: Certif
     of = get_own_release_for(request, release_id)
     draft = services.draft_certificate(of=of, by=_person(request), **asked.dict())
     (row,) = planning.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
-    return Status(201, {**_release(draft), "plan": _plan(row)})
+    return Status(201, {**_release(request, draft), "plan": _plan(row)})
 
 
 @api.get("/releases/{uuid:release_id}/receipt")
@@ -365,7 +429,7 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
 @api.get("/releases/{uuid:release_id}/files/{name}")
 def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
     """One of the files that the release lists."""
-    return download(request, release_id, name)
+    return file_of_release(request, release_id, name)
 
 
 # Live sessions
@@ -386,7 +450,7 @@ def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn)
         columns=asked.columns,
     )
     plans = planning.compared([services.plan_of(release=release)], budget=dataset.budget)
-    return Status(201, {**_release(release), "plans": [_plan(row) for row in plans]})
+    return Status(201, {**_release(request, release), "plans": [_plan(row) for row in plans]})
 
 
 @api.get("/sessions/{uuid:release_id}")
@@ -423,8 +487,9 @@ def set_audience(request: HttpRequest, release_id: uuid.UUID, wanted: AudienceIn
 
 @api.post("/sessions/{uuid:release_id}/close")
 def close_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
-    """End the session and publish what it has answered."""
-    return _release(services.close_session(session=get_own_session_for(request, release_id), by=_person(request)))
+    """End the asking. The session is closing until a worker has published what was answered; follow it as a release."""
+    live = get_own_session_for(request, release_id)
+    return _release(request, services.close_session(session=live, by=_person(request)))
 
 
 @api.get("/sessions/{uuid:release_id}/transcript")
@@ -437,16 +502,45 @@ def show_transcript(request: HttpRequest, release_id: uuid.UUID) -> Any:
 # What goes out
 
 
-def _dataset(dataset: Dataset) -> dict[str, Any]:
+def _upload(upload: Upload) -> dict[str, Any]:
+    return {
+        "id": str(upload.pk),
+        "title": upload.title,
+        "state": upload.state,
+        "meaning": upload.status.meaning,
+        "step": upload.step,
+        "share_done": upload.share_done,
+        "refusal": upload.refusal,
+        "dataset": str(upload.dataset_id) if upload.dataset_id else None,
+    }
+
+
+def _dataset(dataset: Dataset, row: spending.Standing | None = None) -> dict[str, Any]:
     budget = dataset.budget
+    if row is None and budget is not None:
+        (row,) = spending.standings([budget])
     return {
         "id": str(dataset.pk),
         "title": dataset.title,
+        "description": dataset.description,
         "columns": dataset.columns,
+        "column_notes": dataset.column_notes,
         "schema": dataset.schema.to_json() if dataset.schema is not None else None,
-        "budget": None
-        if budget is None
-        else {"epsilon": budget.epsilon, "delta": budget.delta, "policy": budget.policy, "is_frozen": budget.is_frozen},
+        "budget": None if row is None else _budget(row),
+    }
+
+
+def _budget(row: spending.Standing) -> dict[str, Any]:
+    budget = row.budget
+    used, reserved, _ = row.sums
+    return {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "policy": budget.policy,
+        "is_frozen": budget.is_frozen,
+        "spent": {"percent": row.spent, **used},
+        "reserved": {"percent": row.reserved, **reserved},
+        "left": {"percent": row.left, **row.left_over},
     }
 
 
@@ -458,6 +552,30 @@ def _request(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
         "granted_epsilon": asked.granted_epsilon,
         "granted_delta": asked.granted_delta,
         "note": asked.note,
+    }
+
+
+def _catalogued(request: HttpRequest, each: Listed) -> dict[str, Any]:
+    release: Any = each.release
+    address = _address(request, release)
+    bound = {part: getattr(release, f"bound_{part}") for part in ("alpha", "beta", "says", "proof")}
+    return {
+        "id": str(release.pk),
+        "title": release.title,
+        "dataset": release.dataset.title,
+        "mechanism": release.mechanism,
+        "is_session": release.is_session,
+        # What was charged, in the form that is said first: a pure release spends none of the delta that it was allowed.
+        "epsilon": "",
+        "delta": "",
+        **spent({"cost": release.cost}),
+        "bound": bound if bound["alpha"] is not None else None,
+        "published_at": release.published_at,
+        "address": address,
+        "files": {name: f"{address}files/{name}" for name in download_names({"files": release.published_files})},
+        "certificates": [
+            {"id": str(one.release.pk), "says": one.says, "confidence": one.confidence} for one in each.certificates
+        ],
     }
 
 
@@ -489,17 +607,20 @@ def _fill(release: Release, asked: ReleaseIn) -> None:
     )
 
 
-def _with_plans(release: Release) -> dict[str, Any]:
+def _with_plans(request: HttpRequest, release: Release) -> dict[str, Any]:
     release.refresh_from_db()
     plans = planning.compared(services.compare(release=release), budget=release.dataset.budget)
-    return {**_release(release), "plans": [_plan(row) for row in plans]}
+    return {**_release(request, release), "plans": [_plan(row) for row in plans]}
 
 
-def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
+def _release(request: HttpRequest, release: Release, *, is_own: bool = True) -> dict[str, Any]:
     review = release.last_review if is_own else None
+    own = {"epsilon": release.epsilon, "delta": release.delta, "cost": _cost(release)} if is_own else {}
     return {
         "id": str(release.pk),
         "title": release.title,
+        "address": _address(request, release),
+        **own,
         "dataset": str(release.dataset_id),
         "state": release.state,
         "meaning": release.meaning,
@@ -512,6 +633,16 @@ def _release(release: Release, *, is_own: bool = True) -> dict[str, Any]:
         "files": download_names(release.result) if release.result else [],
         "certifies": str(release.certifies_id) if release.certifies_id else None,
     }
+
+
+def _address(request: HttpRequest, release: Release) -> str:
+    return request.build_absolute_uri(reverse("release_detail", args=[release.pk]))
+
+
+def _cost(release: Release) -> dict[str, str] | None:
+    """What was charged for a release, in each form; None where nothing is."""
+    entry = LedgerEntry.objects.charges_that_stand().filter(release=release).first()
+    return None if entry is None else spending.charge_amounts(entry)
 
 
 def _plan(row: planning.ComparedPlan) -> dict[str, Any]:
@@ -542,18 +673,12 @@ def _person(request: HttpRequest) -> User:
 # What is refused
 
 
-@api.exception_handler(InvalidInput)
-def _invalid(request: HttpRequest, error: InvalidInput) -> HttpResponse:
-    said = {"field": error.field, "value": str(error.value)[:200], "rule": error.rule, "message": str(error)}
-    return api.create_response(request, said, status=400)
+answer_in_json(api)
 
 
-@api.exception_handler(ValidationError)
-def _unreadable(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    wrong = error.errors[0]
-    field = ".".join(str(part) for part in wrong["loc"][1:])
-    said = {"field": field, "rule": wrong["msg"], "message": f"{field}: {wrong['msg']}"}
-    return api.create_response(request, said, status=400)
+@api.exception_handler(TokenRefused)
+def _token_refused(request: HttpRequest, error: TokenRefused) -> HttpResponse:
+    return api.create_response(request, {"message": str(error)}, status=error.status)
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:

@@ -16,6 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import pyarrow.parquet
 
 from releases import files
+from releases.descriptions import notes_of, table_of
 from releases.dictionary import DICTIONARY, dictionary_csv
 from releases.readme import README, name_of, readme_text
 
@@ -30,16 +31,17 @@ def download_names(result: Mapping[str, Any]) -> list[str]:
     return [ARCHIVE, *sorted([*result["files"], DICTIONARY])]
 
 
-def dictionary_of(folder: Path, receipt: Mapping[str, Any]) -> str:
+def dictionary_of(folder: Path, result: Mapping[str, Any]) -> str:
     """The dictionary of a release whose files lie in a folder."""
     answers = pyarrow.parquet.read_schema(folder / f"{files.ANSWERS}.parquet").names
-    return dictionary_csv(receipt, answers=answers)
+    return dictionary_csv(result["receipt"], answers=answers, notes=notes_of(result))
 
 
-def readme_of(folder: Path, receipt: Mapping[str, Any], names: Iterable[str], *, address: str) -> str:
+def readme_of(folder: Path, result: Mapping[str, Any], names: Iterable[str], *, address: str) -> str:
     """The text that goes with some files of a release, which all lie in a folder."""
     digest = files.sha256_of(folder / files.RECEIPT)
-    return readme_text(receipt, sorted([*names, DICTIONARY]), digest=digest, address=address)
+    named = sorted([*names, DICTIONARY])
+    return readme_text(result["receipt"], named, digest=digest, address=address, table=table_of(result))
 
 
 def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iterator[bytes]:
@@ -48,8 +50,8 @@ def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iter
     day, top = date.fromisoformat(receipt["date"]), name_of(receipt["title"], receipt["release"])
     pieces = _Pieces()
     texts = {
-        README: readme_of(folder, receipt, result["files"], address=address),
-        DICTIONARY: dictionary_of(folder, receipt),
+        README: readme_of(folder, result, result["files"], address=address),
+        DICTIONARY: dictionary_of(folder, result),
     }
     with ZipFile(pieces, "w") as archive:
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Longer notes of people are cut: the whole text stands on the object itself.
 _MOST_DETAIL = 1000
 BY_A_WORKER = "by a worker"
+#: Between words of ours and the reason that somebody gave.
+BEFORE_A_REASON = "; "
 
 
 def record(action: AuditAction, *, actor: User | None, on: Model | None = None, detail: str = "") -> AuditEvent:

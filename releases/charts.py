@@ -194,13 +194,14 @@ def bound_curves(
     }
 
 
-def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows") -> dict[str, Any]:
+def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows", axis: str = "") -> dict[str, Any]:
     """One question: released counts as bars, the band that holds every true count at once, synthetic counts as dots.
 
     Args:
         rows: each with `label`, `estimate`, `lower`, `upper`, and `synthetic` (None where there is none).
         title: of the question.
         unit: what is counted.
+        axis: what the labels are of and measured in, where there is something to say.
     """
     tooltip = [{"field": "label", "type": "nominal", "title": title}] + [
         {"field": name, "type": "quantitative", "format": ",.0f", "title": said}
@@ -245,9 +246,17 @@ def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "ro
         "height": _ROW_HEIGHT * max(1, len(rows)),
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": list(rows)},
-        "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None}},
+        "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None, **_above(axis)}},
         "layer": layer,
     }
+
+
+def _above(title: str) -> dict[str, Any]:
+    """An axis's title above it, level: beside it, upright, it would take the room of the bars on a telephone."""
+    if not title:
+        return {}
+    level = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "start", "titleX": 0, "titleY": -8}
+    return {"title": title, "axis": level}
 
 
 def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[str, Any]:

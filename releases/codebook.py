@@ -5,10 +5,10 @@
     age,integer,"18, 25, 35, 65",clamp
     income,number,0 to 100000 in 20 bins,
 
-The header names the columns, in any order: `name` and `type`; `values`; `outside` and `decimals` where wanted; each by
-any of its names below. Categories and edges stand in one cell: one a line, or between bars, or between commas. Lines
-may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them. Types have several names too;
-what is stored has one.
+The header names the columns, in any order: `name` and `type`; `values`; `outside`, `decimals`, `description` and `unit`
+where wanted; each by any of its names below. Categories and edges stand in one cell: one a line, or between bars, or
+between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them. Types
+have several names too; what is stored has one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from releases.descriptions import DESCRIPTION, LONGEST, UNIT, read_note
 from releases.edges import bins_in_words, edges_from_text, names_bins
 from releases.engine.errors import InvalidInput
 from releases.engine.universe import (
@@ -40,6 +41,8 @@ _NAMES_OF_HEADS = {
     "values": ("values", "categories", "levels", "edges", "bins", "range", "categories or edges"),
     "outside": ("outside",),
     "decimals": ("decimals",),
+    DESCRIPTION: ("description", "label", "meaning"),
+    UNIT: ("unit", "units"),
 }
 _HEADS = {head: field for field, heads in _NAMES_OF_HEADS.items() for head in heads}
 #: The words understood for a type, by the word that is stored.
@@ -58,19 +61,19 @@ def is_csv_codebook(text: str) -> bool:
 
 
 def codebook_from_csv(text: str) -> dict[str, Any]:
-    """The codebook in the schema format, without unit and neighbours.
+    """The codebook in the schema format, without unit and neighbours; with descriptions and units where it has them.
 
     Raises:
         InvalidInput: naming the line, the column and the field (``line 3 (age).edges``), the value and the rule.
     """
     columns: list[dict[str, Any]] = []
     found_at: dict[str, int] = {}
-    for line, _, attribute in _columns(text):
+    for line, cells, attribute in _columns(text):
         if attribute.name in found_at:
             before = found_at[attribute.name]
             raise InvalidInput(f"line {line}.name", attribute.name, f"is declared twice, first in line {before}")
         found_at[attribute.name] = line
-        columns.append(attribute.to_json())
+        columns.append({**attribute.to_json(), **_notes(line, cells)})
     return {"version": 1, "columns": columns}
 
 
@@ -218,6 +221,14 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
     except InvalidInput as error:
         where = f"line {line} ({name})" if name else f"line {line}"
         raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
+
+
+def _notes(line: int, cells: dict[str, str]) -> dict[str, str]:
+    """What a line says of its column, where there are cells for that."""
+    try:
+        return {field: read_note(field, cells[field]) for field in LONGEST if field in cells}
+    except InvalidInput as error:
+        raise InvalidInput(f"line {line} ({cells['name'].strip()}).{error.field}", error.value, error.rule) from None
 
 
 def _named(names: Mapping[Any, Sequence[str]]) -> str:

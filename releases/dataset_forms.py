@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -17,6 +18,17 @@ from releases.codebook import (
     reading,
     readings,
     with_known_types,
+)
+from releases.descriptions import (
+    DESCRIPTION,
+    LONGEST_PARAGRAPH,
+    UNIT,
+    Apart,
+    Notes,
+    apart,
+    noted,
+    read_note,
+    read_paragraph,
 )
 from releases.edges import edges_from_text, names_bins
 from releases.engine.errors import InvalidInput
@@ -124,6 +136,32 @@ class ColumnForm(forms.Form):
         max_length=200,
         widget=forms.TextInput(attrs={"placeholder": "which category"}),
     )
+    description = forms.CharField(
+        label="Description",
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": "what it holds, in a few words"}),
+    )
+    unit = forms.CharField(
+        label="Unit", required=False, widget=forms.TextInput(attrs={"placeholder": "such as years, or euro a month"})
+    )
+
+    def clean_description(self) -> str:
+        return self._note(DESCRIPTION)
+
+    def clean_unit(self) -> str:
+        return self._note(UNIT)
+
+    def _note(self, field: str) -> str:
+        try:
+            return read_note(field, self.cleaned_data[field])
+        except InvalidInput as error:
+            # Of a codebook "unit" is whom to protect; here it is what a number is measured in.
+            raise ValidationError(in_words(error, place=field)) from None
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether something is said of the column, right or wrong."""
+        return any(self[field].value() for field in (DESCRIPTION, UNIT))
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
@@ -178,19 +216,48 @@ class ColumnForm(forms.Form):
 ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MOST_FORM_COLUMNS, absolute_max=MOST_FORM_COLUMNS)
 
 
-def column_initials(dataset: Dataset, universe: Universe | None) -> list[dict[str, str]]:
+class DescriptionForm(forms.Form):
+    """What the table is, for the readers of its releases."""
+
+    description = forms.CharField(
+        label="What the table is, for readers",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=f"A paragraph of at most {LONGEST_PARAGRAPH:,} characters: who was asked, when, and by whom.",
+    )
+
+    def clean_description(self) -> str:
+        try:
+            return read_paragraph(self.cleaned_data[DESCRIPTION])
+        except InvalidInput as error:
+            raise ValidationError(in_words(error, place="What the table is")) from None
+
+
+def typed_fields(formset: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """By column the fields of its form as they were typed, right or wrong; without null characters, which no database
+    takes."""
+    known, fields = set(names), [name for name in ColumnForm.base_fields if name != "name"]
+    return {
+        form["name"].data: {field: (form[field].data or "").replace("\0", "") for field in fields}
+        for form in formset.forms
+        if form["name"].data in known
+    }
+
+
+def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -> list[dict[str, str]]:
     """A form for every column of the table, filled from what was declared before or is to be."""
     declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
     initials = []
     for name in dataset.columns[:MOST_FORM_COLUMNS]:
         attribute = declared.get(name)
+        said = notes.get(name, {})
         if attribute is None:
-            initials.append({"name": name})
+            initials.append({"name": name, **said})
             continue
         values = "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
         is_rule = attribute.is_numeric or attribute.outside == DROP
         outside = {"outside": attribute.outside} if is_rule else _catching(attribute.outside)
-        initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside})
+        initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside, **said})
         if attribute.kind is AttributeKind.NUMBER:
             initials[-1]["decimals"] = str(attribute.decimals)
     return initials
@@ -284,6 +351,10 @@ class ProtectionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
+        if given.get("kind") == "row":
+            # Typed while each person was chosen, and out of sight since.
+            for name in ("id_column", "max_rows"):
+                self.errors.pop(name, None)
         if self.errors:
             return given
         if given["kind"] == "row":
@@ -333,22 +404,25 @@ class BudgetForm(forms.Form):
         return given
 
 
-def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool]:
-    """A pasted codebook as a schema, and whether it says anything about protection."""
+def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool, Apart]:
+    """A pasted codebook as a schema, whether it says anything about protection, and what it says in words."""
     says_protection = "unit" in codebook or "neighbours" in codebook
     _check_words(codebook)
-    return Schema.from_json(with_known_types(codebook)), says_protection
+    read = apart(codebook)
+    return Schema.from_json(with_known_types(read.schema)), says_protection, read
 
 
-def codebook_of(dataset: Dataset, universe: Universe | None) -> str:
+def codebook_of(dataset: Dataset, universe: Universe | None, notes: Notes) -> str:
     """What is declared, or is to be, as a codebook, to copy, to change, or to keep; empty where nothing is."""
     if universe is None:
         return ""
     parts = ['"version": 1']
+    if dataset.description:
+        parts.append(f'"description": {json.dumps(dataset.description, ensure_ascii=False)}')
     if dataset.budget is not None:
         parts.append(f'"unit": {json.dumps(dataset.budget.unit, ensure_ascii=False)}')
         parts.append(f'"neighbours": {json.dumps(dataset.budget.neighbours)}')
-    columns = [json.dumps(attribute.to_json(), ensure_ascii=False) for attribute in universe.attributes]
+    columns = [json.dumps(noted(each.to_json(), notes), ensure_ascii=False) for each in universe.attributes]
     parts.append('"columns": [\n    ' + ",\n    ".join(columns) + "\n  ]")
     return "{\n  " + ",\n  ".join(parts) + "\n}"
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from releases.descriptions import Notes
 from releases.edges import bins_in_words, ends_in_words
 from releases.engine.accuracy import Proof
 from releases.engine.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
@@ -36,6 +37,7 @@ class Line:
         synthetic_value: how a synthetic row gets its value within the bin.
         in_answers: what the column is called in answers.csv; empty where it is not there.
         in_synthetic: the same of synthetic.csv.
+        description, unit: of the column, as the curator had put them when the release was made.
     """
 
     column: str
@@ -48,6 +50,8 @@ class Line:
     synthetic_value: str = ""
     in_answers: str = ""
     in_synthetic: str = ""
+    description: str = ""
+    unit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,24 +64,27 @@ class Column:
     other_values: str
     fuller: str
     synthetic_value: str
+    description: str = ""
+    unit: str = ""
 
 
-def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str]) -> str:
+def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], notes: Notes) -> str:
     """The whole dictionary.
 
     Args:
         receipt: of a published release.
         answers: the columns of its answers.csv.
+        notes: what was said of the columns when it was made.
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([each.name for each in fields(Line)])
-    for line in _lines(receipt, answers):
+    for line in _lines(receipt, answers, notes):
         writer.writerow(map(guarded, asdict(line).values()))
     return written.getvalue()
 
 
-def columns_of(receipt: Mapping[str, Any]) -> list[Column]:
+def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
     """Every declared column, a line each."""
     universe = Schema.from_json(receipt["schema"]).universe
     synthetic = _synthetic_columns(receipt)
@@ -89,12 +96,13 @@ def columns_of(receipt: Mapping[str, Any]) -> list[Column]:
             other_values=_other_values(each),
             fuller=ends_in_words(each),
             synthetic_value=_synthetic_value(each) if each.name in synthetic else "",
+            **notes.get(each.name, {}),
         )
         for each in universe.attributes
     ]
 
 
-def _lines(receipt: Mapping[str, Any], answers: Collection[str]) -> Iterator[Line]:
+def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -> Iterator[Line]:
     synthetic = _synthetic_columns(receipt)
     for attribute in Schema.from_json(receipt["schema"]).universe.attributes:
         is_synthetic = attribute.name in synthetic
@@ -106,6 +114,7 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str]) -> Iterator[Lin
             "synthetic_value": _synthetic_value(attribute) if is_synthetic else "",
             "in_answers": answered if answered in answers else "",
             "in_synthetic": attribute.name if is_synthetic else "",
+            **notes.get(attribute.name, {}),
         }
         for index, label in enumerate(attribute.labels):
             yield Line(

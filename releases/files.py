@@ -24,6 +24,7 @@ import pyarrow.parquet
 from django.conf import settings
 from django.utils import timezone
 
+from releases.descriptions import described
 from releases.engine.largest_error import LargestError
 from releases.engine.result import Result
 from releases.engine.run import Release as MadeRelease
@@ -34,7 +35,7 @@ from releases.engine.universe import Universe
 from releases.engine.workload import Inquiry, MarginalSource, Question, Workload
 from releases.models import Release
 from releases.readme import description_of
-from releases.receipt import receipt_of, synthetic_beside
+from releases.receipt import receipt_of, rows_of_one, synthetic_beside
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
 #: Values counted to set synthetic rows beside the answers: some seconds.
@@ -52,19 +53,21 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     synthetic = None if made.records is None else synthetic_table(made.plan.schema.universe, made.records)
     if synthetic is not None:
         receipt |= _beside(receipt, made.plan.workload, answers, synthetic)
-    described = description_of(receipt)
-    _write_table(folder, ANSWERS, answers, described)
+    metadata = description_of(receipt)
+    _write_table(folder, ANSWERS, answers, metadata)
     if synthetic is not None:
-        described |= {"sentence_is_about": "the answers of the same release, not these rows"}
-        described |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
-        _write_table(folder, SYNTHETIC, synthetic, described)
+        metadata |= {"sentence_is_about": "the answers of the same release, not these rows"}
+        metadata |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
+        _write_table(folder, SYNTHETIC, synthetic, metadata)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
     sizes = {}
     for path in sorted(folder.iterdir()):
         sizes[path.name] = path.stat().st_size
         _sync(path)
     _sync(folder)
-    return {"receipt": receipt, "files": sizes}
+    # Beside the receipt: words for readers change nothing that is digested.
+    said_of_it = described(release.dataset, made.plan.schema.universe.names)
+    return {"receipt": receipt, "files": sizes, "described": said_of_it}
 
 
 def answers_table(workload: Question, result: Result) -> pa.Table:
@@ -159,10 +162,7 @@ def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, s
     if any(not set(names) <= set(synthetic.column_names) for names in workload.marginals):
         return {}
     counted = workload.answer(_marginals(synthetic.column, workload.universe))
-    # So many rows as were wished for stand for the whole table; otherwise they are as many as it has.
-    wished = receipt["mechanism"]["options"].get("rows")
-    scale = receipt["total"]["estimate"] / synthetic.num_rows if wished and synthetic.num_rows else 1.0
-    rows = np.rint(np.concatenate(counted) * scale)
+    rows = np.rint(np.concatenate(counted) * rows_of_one(receipt))
     estimate, lower, upper = (answers.column(name).to_numpy() for name in ("estimate", "lower", "upper"))
     return {
         "synthetic_beside": {

@@ -66,10 +66,10 @@ WORDS = (
         "grants it, and every charge is taken off it.",
     ),
     Word(
-        name="room for one more release",
-        meaning="The largest epsilon that one more release without a delta could have. Unless the rule is pure, costs "
-        "add up more finely than plain numbers do: what fits is not what was granted less the epsilons spent, it can "
-        "be more or less, and it shrinks by less than the next release costs, or by more.",
+        name="in one release",
+        meaning="The largest epsilon that one more release without a delta could have. Costs of small releases and of "
+        "Gaussian noise add up more finely than plain numbers do, so what is left is more than this in several small "
+        "releases together.",
     ),
     Word(
         name="ledger",

@@ -15,13 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Required, TypeAlias, TypedDict, Unpack
 
 from django.db import transaction
-from django.db.models import F, Q, Value
+from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Least
 from django.utils import timezone
 
@@ -30,7 +30,16 @@ from releases.engine import accountant, filters
 from releases.engine.errors import EngineError
 from releases.engine.events import Event, event_from_json
 from releases.engine.privacy import decimal_text
-from releases.models import Budget, EntryKind, LedgerEntry, Organisation, Release, share_of
+from releases.models import (
+    Budget,
+    EntryKind,
+    LedgerEntry,
+    Organisation,
+    Release,
+    ReleaseRequest,
+    RequestState,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -38,6 +47,10 @@ if TYPE_CHECKING:
 
 #: Amounts of an entry in the order epsilon, delta, rho, rho_delta; negative in a RETURN.
 _Signed: TypeAlias = tuple[int, int, int, int]
+
+
+#: As epsilon: the sum of what has none.
+NO_EPSILON = Fraction(filters.CLOSED, 10**accountant.EPSILON_PLACES)
 
 
 class LedgerRefusal(Exception):
@@ -101,6 +114,13 @@ class PersonLimit(LedgerRefusal):
         return PersonLimit(spent=self.spent, takes=self.takes, most=self.most, who=f"{person} has")
 
 
+class Unseen(LedgerRefusal):
+    """With this release one person's charges that no reviewer saw would come to more than may pass unseen."""
+
+    def __init__(self) -> None:
+        super().__init__("A reviewer has to see it first. Nothing was charged.")
+
+
 class LedgerWentBack(LedgerRefusal):
     """The database knows less than the mark beside it: an old backup was restored."""
 
@@ -141,7 +161,15 @@ def grant(*, budget: Budget, epsilon: str, delta: str, actor: User) -> LedgerEnt
 
 
 @transaction.atomic
-def charge(*, release: Release, events: Sequence[Event], delta: Fraction, key: uuid.UUID, actor: User) -> LedgerEntry:
+def charge(
+    *,
+    release: Release,
+    events: Sequence[Event],
+    delta: Fraction,
+    key: uuid.UUID,
+    actor: User,
+    most_unseen: Fraction | None = None,
+) -> LedgerEntry:
     """Reserve the price of a release. The same key twice is one charge.
 
     Args:
@@ -150,9 +178,12 @@ def charge(*, release: Release, events: Sequence[Event], delta: Fraction, key: u
         delta: at which the release states its approximate form; 0 for a pure one.
         key: chosen by the caller once for this charge.
         actor: who submits; also where a reviewer approves it. The limit for one person is on their charges.
+        most_unseen: the epsilon that their charges without a review may come to with this one; None where a reviewer
+            has seen it, or there is no such threshold.
 
     Raises:
         InsufficientBudget: it does not fit; carries requested and remaining.
+        Unseen: it fits, and a reviewer has to see it first.
         PersonLimit: it fits, and is more than one person may spend.
         NotGranted, Frozen, LedgerWentBack: nothing can be charged now.
         Unpriceable: an event has no proven price.
@@ -197,6 +228,8 @@ def charge(*, release: Release, events: Sequence[Event], delta: Fraction, key: u
     # The update above holds the budget's row, so nobody charges it in between; a refusal undoes the update.
     if (refusal := over_the_limit(release=release, budget=budget, price=price, person=actor)) is not None:
         raise refusal
+    if most_unseen is not None and unseen_with(release=release, budget=budget, price=price, person=actor) > most_unseen:
+        raise Unseen
     return entry
 
 
@@ -273,14 +306,30 @@ def over_the_limit(*, release: Release, budget: Budget, price: accountant.Price,
     return PersonLimit(spent=spent, takes=with_it - spent, most=most) if with_it > most else None
 
 
+def unseen_with(*, release: Release, budget: Budget, price: accountant.Price, person: User) -> Fraction:
+    """What one person's charges that no reviewer approved come to with a release, as epsilon.
+
+    One that was split into many small ones comes to what it would have come to in one piece.
+    """
+    own = price.pure_epsilon if price.pure_epsilon is not None else price.epsilon
+    added = NO_EPSILON if own is None else Fraction(own, 10**accountant.EPSILON_PLACES)
+    return unseen_before(release=release, budget=budget, person=person) + added
+
+
+def unseen_before(*, release: Release, budget: Budget, person: User) -> Fraction:
+    """What one person's other charges that no reviewer approved come to, as epsilon."""
+    before = _charged_to(person, budget, but=release, is_unseen=True).spent_epsilon
+    return Fraction(before, 10**accountant.EPSILON_PLACES)
+
+
 def share_of_person(budget: Budget, person: User) -> Fraction:
     """How much of a granted budget one person's charges use up, from 0 to 1; one query."""
     return share_of(_charged_to(person, budget), budget.caps)
 
 
 def share_text(share: Fraction) -> str:
-    """A share in per cent, rounded up: what is shown of two shares that are too much adds up to too much."""
-    return f"{decimal_text(100 * share, places=2)}%"
+    """A share in per cent, rounded up to one decimal, as on every page: two that are too much add up to too much."""
+    return f"{decimal_text(100 * share, places=1)}%"
 
 
 def limit_text(most: Fraction) -> str:
@@ -443,14 +492,31 @@ def _sums(budget: Budget) -> filters.Totals:
     )
 
 
-def _charged_to(person: User, budget: Budget, *, but: Release | None = None) -> filters.Totals:
-    """The sums of one person's charges that stand."""
+def _charged_to(person: User, budget: Budget, *, but: Release | None = None, is_unseen: bool = False) -> filters.Totals:
+    """The sums of one person's charges that stand; of those alone that no reviewer approved, if asked."""
     columns = filters.Totals().columns()
     charges = budget.entries.charges_that_stand().filter(actor=person)
     if but is not None:
         charges = charges.exclude(release=but)
+    if is_unseen:
+        charges = charges.exclude(pk__in=_seen(charges))
     amounts = charges.values_list("epsilon", "delta", "rho", "rho_delta")
     return filters.Totals.of(filters.Totals(**dict(zip(columns, each, strict=True))) for each in amounts)
+
+
+def _seen(charges: QuerySet[LedgerEntry]) -> list[int]:
+    """Those that a reviewer approved: as they were submitted, or for less and as just that plan."""
+    approved = ReleaseRequest.objects.filter(state=RequestState.APPROVED)
+    as_submitted = charges.filter(key__in=approved.values("key")).values_list("pk", flat=True)
+    for_less = approved.filter(release__in=charges.values("release")).exclude(approved_plan="")
+    plans = set(for_less.values_list("release", "approved_plan"))
+    kept = charges.filter(release__in={release for release, _ in plans}).values_list("pk", "release", "release__plan")
+    return [*as_submitted, *(pk for pk, release, plan in kept if (release, plan_digest(plan or {})) in plans)]
+
+
+def plan_digest(plan: Mapping[str, Any]) -> str:
+    """What tells one plan, as it is stored, from every other."""
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
 def _is_behind(budget: Budget, mark: marks.Mark) -> bool:

@@ -28,8 +28,11 @@ class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
 
     def charges_that_stand(self) -> LedgerEntryQuerySet:
         """Charges that were not given back."""
-        returned = LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN)
-        return self.filter(~Exists(returned), kind=EntryKind.CHARGE)
+        return self.filter(~Exists(LedgerEntry.objects.returns()), kind=EntryKind.CHARGE)
+
+    def returns(self) -> LedgerEntryQuerySet:
+        """What gave the charge of an outer query back, for a subquery."""
+        return self.filter(release=OuterRef("release"), kind=EntryKind.RETURN)
 
 
 class LedgerEntry(models.Model):

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import models
-from django.db.models import F, OuterRef, Prefetch, Q, Subquery
+from django.db.models import Case, Exists, ExpressionWrapper, F, OuterRef, Prefetch, Q, Subquery, When
+from django.utils import timezone
 from django.utils.functional import cached_property
 
+from releases.codebook_models import Codebook, KeptColumns
 from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.engine.universe import Schema, Universe
@@ -27,13 +29,16 @@ from releases.review_models import (
     RequestState,
 )
 from releases.survey_models import Survey, SurveyState, SurveyTally
+from releases.upload_models import Upload, UploadState
 
 __all__ = [
     "AuditAction",
     "AuditEvent",
     "BudgetAlert",
     "BudgetRequest",
+    "Codebook",
     "EntryKind",
+    "KeptColumns",
     "LedgerEntry",
     "MailChoice",
     "Notice",
@@ -43,6 +48,8 @@ __all__ = [
     "Survey",
     "SurveyState",
     "SurveyTally",
+    "Upload",
+    "UploadState",
 ]
 
 Person = AbstractBaseUser | AnonymousUser
@@ -145,14 +152,22 @@ def share_of(spent: Totals, caps: Caps) -> Fraction:
     A branch's epsilon or rho is what runs down. Its delta is a condition: once passed, the branch is shut; a release
     that needs no delta still fits where it is just used up.
     """
-    return min(_branch_share(branch, spent) for branch in caps.branches)
+    branch = counting_branch(spent, caps)
+    return share_in(branch, spent) if branch.holds(spent) else Fraction(1)
 
 
-def _branch_share(branch: Branch, spent: Totals) -> Fraction:
-    if not branch.holds(spent):
-        return Fraction(1)
+def counting_branch(spent: Totals, caps: Caps) -> Branch:
+    """The branch that has most left; of plain sums and finer ones that have as much, the plain."""
+    return min(
+        reversed(caps.branches),
+        key=lambda branch: share_in(branch, spent) if branch.holds(spent) else Fraction(1),
+    )
+
+
+def share_in(branch: Branch, amounts: Totals) -> Fraction:
+    """What some amounts are of one branch's cap on epsilon or rho."""
     limit = next(limit for limit in branch.limits if not limit.column.endswith("delta"))
-    return Fraction(getattr(spent, limit.column), limit.cap) if limit.cap else Fraction(1)
+    return Fraction(getattr(amounts, limit.column), limit.cap) if limit.cap else Fraction(1)
 
 
 def groups_of(person: Person) -> models.QuerySet[Group, Any]:
@@ -167,11 +182,16 @@ class DatasetQuerySet(models.QuerySet["Dataset"]):
             return self.none()
         return self.filter(Q(owner=person.pk) | Q(group__in=groups_of(person)))
 
+    def of_population(self, budget: Budget) -> DatasetQuerySet:
+        """The tables of one population, the one that it is named after first."""
+        named = Case(When(title=budget.name, then=0), default=1)
+        return self.filter(budget=budget).order_by(named, "created_at")
+
     def for_list(self, person: Person) -> DatasetQuerySet:
         return (
             self.visible_to(person)
             .select_related("budget", "owner", "group")
-            .defer("declared", "columns", "description")
+            .defer("declared", "columns", "description", "column_notes")
             .order_by("-created_at")
         )
 
@@ -181,6 +201,7 @@ class Dataset(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     title = models.CharField(max_length=200)
+    #: What the table is, for readers of its releases.
     description = models.TextField(blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="datasets")
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="datasets")
@@ -190,6 +211,8 @@ class Dataset(models.Model):
     location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
     #: Declared columns as in the schema format, null until declared.
     declared = models.JSONField(null=True, blank=True)
+    #: By column its description and its unit, where there are any: for readers, and no part of the schema.
+    column_notes = models.JSONField(default=dict, blank=True)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, null=True, blank=True, related_name="datasets")
     created_at = models.DateTimeField(auto_now_add=True)
     #: Since when the table's file is gone for good; what was released of it, and its fingerprint, stay.
@@ -226,6 +249,8 @@ class ReleaseState(models.TextChoices):
     QUEUED = "queued", "queued"
     RUNNING = "running", "running"
     OPEN = "open", "open session"
+    #: Of a session alone: what it answered is being published.
+    CLOSING = "closing", "closing"
     #: Not yet public: that is a decision of its own, so people see another word.
     PUBLISHED = "published", "finished"
     FAILED = "failed", "failed"
@@ -240,6 +265,8 @@ class ReleaseState(models.TextChoices):
             ReleaseState.QUEUED: "The budget is charged and a worker will start it. It can still be cancelled.",
             ReleaseState.RUNNING: "A worker is computing it. The charge can no longer be given back.",
             ReleaseState.OPEN: "Questions can be asked. All that they can ever cost is charged already.",
+            ReleaseState.CLOSING: "Nobody can ask any more, and a worker is publishing what was answered. "
+            "That spends nothing and touches no data.",
             ReleaseState.PUBLISHED: "The result is there and will not change.",
             ReleaseState.FAILED: "It failed three times. The data may have been touched, so the charge stays.",
             ReleaseState.CANCELLED: "Cancelled or denied before any data were touched. Nothing is charged for it.",
@@ -249,7 +276,23 @@ class ReleaseState(models.TextChoices):
     @property
     def is_final(self) -> bool:
         """Whether it moves by itself no more."""
-        return self not in (ReleaseState.DRAFT, ReleaseState.REVIEW, ReleaseState.QUEUED, ReleaseState.RUNNING)
+        return self not in (ReleaseState.DRAFT, ReleaseState.REVIEW, ReleaseState.QUEUED, *HELD_BY_A_WORKER)
+
+
+#: States in which a worker holds a release, by a token and a lease.
+HELD_BY_A_WORKER = (ReleaseState.RUNNING, ReleaseState.CLOSING)
+
+
+#: Columns of a release and its dataset that take much room and that no list shows.
+_WIDE = (
+    "plan",
+    "result",
+    "workload",
+    "options",
+    "dataset__declared",
+    "dataset__columns",
+    "dataset__column_notes",
+)
 
 
 class ReleaseQuerySet(models.QuerySet["Release"]):
@@ -274,9 +317,10 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             self.filter(public)
             .exclude(certifies__is_public=True, certifies__state=ReleaseState.PUBLISHED)
             .with_bound()
+            .with_description()
             .select_related("dataset", "submitted_by")
             .prefetch_related(Prefetch("certificates", queryset=certificates, to_attr="listed_certificates"))
-            .defer("plan", "result", "workload", "options", "dataset__declared", "dataset__columns")
+            .defer(*_WIDE)
             .order_by("-published_at")
         )
 
@@ -285,11 +329,24 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         parts = ("alpha", "beta", "says", "proof")
         return self.annotate(**{f"bound_{part}": F(f"result__receipt__bound__{part}") for part in parts})
 
+    def with_description(self) -> ReleaseQuerySet:
+        """Of a result, what it says of its table; None where it says nothing."""
+        return self.annotate(about=F("result__described__table"))
+
+    def with_files(self) -> ReleaseQuerySet:
+        """Of a result, which is wide, only which files were published."""
+        return self.annotate(published_files=F("result__files"))
+
+    def with_cost(self) -> ReleaseQuerySet:
+        """Of a result, which is wide, only what it cost."""
+        return self.annotate(cost=F("result__receipt__cost"))
+
     def for_list(self, person: Person) -> ReleaseQuerySet:
         return (
             self.editable_by(person)
             .select_related("dataset", "submitted_by")
-            .defer("plan", "result", "workload", "options", "dataset__declared", "dataset__columns")
+            .annotate(used_up_at=F("session__used_up_at"))
+            .defer(*_WIDE)
             .order_by("-created_at")
         )
 
@@ -393,7 +450,9 @@ class Release(models.Model):
 
     @property
     def last_review(self) -> ReleaseRequest | None:
-        return self.reviews.select_related("first_by", "decided_by").order_by("-requested_at").first()
+        return (
+            self.reviews.defer("asked_plan").select_related("first_by", "decided_by").order_by("-requested_at").first()
+        )
 
     @property
     def is_approved_draft(self) -> bool:
@@ -411,23 +470,42 @@ class Audience(models.TextChoices):
 
 class SessionQuerySet(models.QuerySet["Session"]):
     def for_asking(self, person: Person) -> SessionQuerySet:
-        """Sessions in which a person may ask, or read what was answered."""
+        """Those whose questions are a person's to ask, while they are open."""
         if not person.is_authenticated:
             return self.none()
-        own = Q(release__dataset__in=Dataset.objects.visible_to(person))
-        return (
-            self.filter(own | Q(audience=Audience.EVERYBODY))
-            .exclude(release__state=ReleaseState.WITHDRAWN)
-            .select_related("release__dataset__budget")
-        )
+        return self.filter(_lets_ask(person)).exclude(release__state=ReleaseState.WITHDRAWN)
+
+    def readable_by(self, person: Person) -> SessionQuerySet:
+        """Those, and those in which a person has asked: nobody loses what they were told. Also what was withdrawn."""
+        if not person.is_authenticated:
+            return self.none()
+        asked = SessionAnswer.objects.filter(session=OuterRef("pk"), asked_by=person.pk)
+        return self.filter(_lets_ask(person) | Exists(asked)).select_related("release__dataset__budget")
 
     def for_list(self, person: Person) -> SessionQuerySet:
-        """Open ones first, then those closed last."""
+        """Those that answer first, then those that are used up, then those closed last."""
+        if not person.is_authenticated:
+            return self.none()
         return (
-            self.for_asking(person)
+            self.readable_by(person)
+            .exclude(release__state=ReleaseState.WITHDRAWN)
+            .annotate(may_ask=ExpressionWrapper(_lets_ask(person), output_field=models.BooleanField()))
             .defer("release__plan", "release__result")
-            .order_by(F("closed_at").desc(nulls_first=True), "-opened_at")
+            .order_by(F("closed_at").desc(nulls_first=True), F("used_up_at").desc(nulls_first=True), "-opened_at")
         )
+
+    def that_answer(self, person: Person) -> SessionQuerySet:
+        """Those of the list in which a person may ask something new."""
+        return self.for_list(person).filter(
+            pk__in=self.for_asking(person).values("pk"),
+            release__state=ReleaseState.OPEN,
+            release__dataset__budget__is_frozen=False,
+            used_up_at=None,
+        )
+
+
+def _lets_ask(person: Person) -> Q:
+    return Q(release__dataset__in=Dataset.objects.visible_to(person)) | Q(audience=Audience.EVERYBODY)
 
 
 class Session(models.Model):
@@ -440,12 +518,30 @@ class Session(models.Model):
     #: Never shown, logged or exported: with it the comparisons' outcomes would say more than was paid for.
     noisy_threshold = models.BigIntegerField(editable=False)
     opened_at = models.DateTimeField(auto_now_add=True)
+    #: Since when it can answer nothing new, for want of updates or questions.
+    used_up_at = models.DateTimeField(null=True, blank=True)
+    #: Who asked last for it to be closed, and how many workers have begun to; the release counts those of its opening.
+    closed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    closing_attempts = models.PositiveSmallIntegerField(default=0)
     closed_at = models.DateTimeField(null=True, blank=True)
 
     objects = SessionQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"session {self.release}"
+
+    def lets_ask(self, person: Person) -> bool:
+        """Whether a person is among those who may ask, while it is open."""
+        return Session.objects.for_asking(person).filter(pk=self.pk).exists()
+
+    def told(self, person: Person) -> models.QuerySet[SessionAnswer]:
+        """What a person may read of it: everything, or, who may ask no more, up to the last question of their own."""
+        if self.lets_ask(person):
+            return self.answers.all()
+        last = self.answers.filter(asked_by=person.pk).order_by("-sequence").values("sequence")[:1]
+        return self.answers.filter(sequence__lte=Subquery(last))
 
 
 class SessionAnswer(models.Model):
@@ -473,14 +569,28 @@ class SessionAnswer(models.Model):
         return f"answer {self.sequence} of {self.session}"
 
 
+class TokenScope(models.TextChoices):
+    """What a program may do with a token."""
+
+    READ = "read", "read only"
+    ALL = "all", "all that you may do"
+
+
 class ApiToken(models.Model):
     """A program's way in, in its owner's name. Only a hash of the token is kept; it is shown once, when it is made."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     digest = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(max_length=10, choices=TokenScope, default=TokenScope.ALL)
     created_at = models.DateTimeField(auto_now_add=True)
+    #: From then on it opens nothing. None of a token that was made before tokens had an end.
+    ends_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_ended(self) -> bool:
+        return self.ends_at is not None and self.ends_at <= timezone.now()

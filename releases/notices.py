@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db.models import Case, When
 from django.utils import timezone
 
 from releases.models import (
@@ -30,9 +29,14 @@ from releases.models import (
     ReleaseRequest,
     ReleaseState,
     RequestState,
+    Session,
+    Upload,
+    UploadState,
 )
 
 if TYPE_CHECKING:
+    import uuid
+
     from django.contrib.auth.models import User
 
 logger = logging.getLogger(__name__)
@@ -91,13 +95,64 @@ def request_taken_back(request: AnyRequest) -> None:
     settle(_review_path(request))
 
 
-def release_ended(release: Release) -> None:
-    """Tell who submitted a release that it is there, or that it failed."""
-    if release.submitted_by is None:
-        return
+def release_ended(release: Release, *, and_tell: User | None = None) -> None:
+    """Tell who submitted a release, and somebody who asked for its end, that it is there, or that it failed."""
     state = ReleaseState(release.state)
-    path = f"/{'sessions' if state is ReleaseState.OPEN else 'releases'}/{release.pk}/"
-    tell([release.submitted_by], title=f"{state.label.capitalize()}: {release.title}", text=state.meaning, path=path)
+    path = _session_path(release) if state is ReleaseState.OPEN else f"/releases/{release.pk}/"
+    people = _people(release.submitted_by, and_tell)
+    tell(people, title=f"{state.label.capitalize()}: {release.title}", text=state.meaning, path=path)
+
+
+def session_used_up(session: Session, *, answers: int) -> None:
+    """Tell who opened a session that it has given its last answer, and what closing it gives."""
+    release = session.release
+    text = (
+        f"It has answered {answers:,} questions and can answer no new one. Close it on its page: what it answered "
+        "becomes a release with its error bounds, a receipt, and synthetic rows that follow from the answers, and you "
+        "can make that public. Closing spends nothing."
+    )
+    tell(_people(release.submitted_by), title=f"Used up: {release.title}", text=text, path=_session_path(release))
+
+
+def session_closing(session: Session) -> None:
+    """Put away what asked for it to be used, or closed."""
+    settle(_session_path(session.release))
+
+
+def session_not_closed(session: Session) -> None:
+    """Tell who opened a session and who closed it that it is open again."""
+    release = session.release
+    text = (
+        "No worker could publish what it has answered, so it is open again, as if it had never been closed: every "
+        "answer is kept, and nothing was spent. Close it once more; if that fails too, the server's log says why."
+    )
+    people = _people(release.submitted_by, session.closed_by)
+    tell(people, title=f"Not closed: {release.title}", text=text, path=_session_path(release))
+
+
+def _people(*people: User | None) -> list[User]:
+    """Each of those that there are once."""
+    return list(dict.fromkeys(each for each in people if each is not None))
+
+
+def _session_path(release: Release) -> str:
+    return f"/sessions/{release.pk}/"
+
+
+def upload_ended(upload: Upload) -> None:
+    """Tell who sent a table that it is stored, or that it is not. Why it was refused stands on its page alone."""
+    state = UploadState(upload.state)
+    title = f"{state.label.capitalize()}: {upload.title}"
+    tell([upload.owner], title=title, text=state.meaning, path=_upload_path(upload.pk))
+
+
+def upload_gone(number: uuid.UUID) -> None:
+    """Put away what was said of an upload that was discarded, or whose dataset was."""
+    settle(_upload_path(number))
+
+
+def _upload_path(number: uuid.UUID) -> str:
+    return f"/uploads/{number}/"
 
 
 def tell(people: Iterable[User], *, title: str, text: str, path: str, addresses: Iterable[str] = ()) -> None:
@@ -201,8 +256,6 @@ def _review_path(request: AnyRequest) -> str:
 def _asker_s_path(request: AnyRequest) -> str:
     if isinstance(request, ReleaseRequest):
         return f"/releases/{request.release_id}/"
-    # Of several tables of the population, one that the person may open: the one it is named after, if there is.
-    named = Case(When(title=request.budget.name, then=0), default=1)
-    own = Dataset.objects.visible_to(request.requested_by).filter(budget=request.budget_id)
-    dataset = own.order_by(named, "created_at").only("pk").first()
+    # Of several tables of the population, one that the person may open.
+    dataset = Dataset.objects.visible_to(request.requested_by).of_population(request.budget).only("pk").first()
     return f"/datasets/{dataset.pk}/" if dataset is not None else "/datasets/"

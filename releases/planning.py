@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import latex2mathml.converter
+from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
 from releases import ledger, usefulness
@@ -23,8 +25,9 @@ from releases.engine.statistic import Mean, Quantile, SecondMoments, Sum
 from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question, universe_asked
 from releases.files import readable_size
-from releases.models import Budget
+from releases.models import Budget, share_of
 from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
+from releases.standing import caps_of, left_text, per_cent
 
 #: No epsilon above it is proposed for an error.
 MOST_EPSILON = 50
@@ -32,6 +35,8 @@ MOST_EPSILON = 50
 _MOST_COUNTED = 1000
 #: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
 BOUNDS_RANKS = "exponential-quantile"
+#: From this share on the time so far tells the time that is left.
+_SHARE_THAT_TELLS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +58,35 @@ class OptionField:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaves:
-    """What is left of a budget after a release.
+    """What is left of a budget after a release, on the scale of all pages.
 
     Attributes:
-        amount: as epsilon of one more release without a delta.
+        percent: of what was granted.
+        amount: as epsilon.
         more: how many more releases like it fit; at most 999.
         runs_out: what keeps another from fitting.
     """
 
+    percent: float
     amount: str
     more: int
     runs_out: str
 
     @property
+    def text(self) -> str:
+        return f"{self.percent:g}% ({self.amount})"
+
+    @property
     def more_text(self) -> str:
         if self.more >= _MOST_COUNTED - 1:
-            return f"{_MOST_COUNTED - 1} or more like it fit"
-        fit = "fits" if self.more == 1 else "fit"
-        return f"about {self.more:,} more like it {fit}" if self.more else "no other like it fits"
+            return f"a release like this again: {_MOST_COUNTED - 1} times or more"
+        times = "once" if self.more == 1 else f"{self.more:,} times"
+        return f"a release like this again: about {times}" if self.more else "no release like this again"
+
+    @property
+    def why_no_more(self) -> str:
+        """What keeps another from fitting, where none does although something is left."""
+        return self.runs_out if not self.more and self.percent else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +260,14 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:,.0f} h"
+
+
+def time_left(started_at: datetime | None, share_done: float) -> str:
+    """An estimate from the time so far, for the people who may watch a worker; empty while it is too early."""
+    if started_at is None or share_done < _SHARE_THAT_TELLS:
+        return ""
+    so_far = (timezone.now() - started_at).total_seconds()
+    return duration(so_far * (1 - share_done) / share_done)
 
 
 def cells_text(cells: int) -> str:
@@ -446,7 +470,7 @@ def first_delta(budget: Budget | None, share: Fraction = Fraction(1, 10)) -> str
 def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:
     """About how many more releases of this price the budget admits, and why no further one; at most 1,000 are
     counted, and then nothing has run out."""
-    caps, spent = budget.caps, budget.totals
+    caps, spent = caps_of(budget.policy, budget.epsilon, budget.delta), budget.totals
     left = 0
     while filters.admits(spent, price, caps):
         spent = spent.plus(filters.amounts(price, policy=caps.policy))
@@ -470,19 +494,17 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
     if not budget.is_granted:
         return None
     number, runs_out = releases_left(budget, price)
-    # The release itself is one of those that fit.
-    return Leaves(amount=left_after(budget, price), more=number - 1, runs_out=runs_out) if number else None
-
-
-def left_after(budget: Budget, price: accountant.Price) -> str:
-    """What would be left of the budget after a release of this price, as epsilon of a release without a delta."""
-    spent = budget.totals.plus(filters.amounts(price, policy=budget.caps.policy))
-    return f"epsilon {room_text(filters.remaining(spent, budget.caps).pure_epsilon)}"
-
-
-def room_text(units: int) -> str:
-    """An epsilon that is left, in six decimals; rounded down, for what is shown must fit."""
-    return decimal_text(Fraction(units * 10**6 // 10**accountant.EPSILON_PLACES, 10**6))
+    if not number:
+        return None
+    caps = caps_of(budget.policy, budget.epsilon, budget.delta)
+    spent = budget.totals.plus(filters.amounts(price, policy=caps.policy))
+    return Leaves(
+        percent=round(100 - per_cent(share_of(spent, caps)), 1),
+        amount=left_text(spent, caps),
+        # The release itself is one of those that fit.
+        more=number - 1,
+        runs_out=runs_out,
+    )
 
 
 def questions_text(workload: Question) -> str:

@@ -76,21 +76,24 @@ def version_of(digest: str) -> str:
     return digest[:_VERSION_LENGTH]
 
 
-def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str, address: str) -> str:
+def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str, address: str, table: str = "") -> str:
     """The text that goes with the files.
 
     Args:
         names: of the files it goes with.
         digest: SHA-256 of receipt.json.
         address: of the release's page.
+        table: what the table is, as the curator had put it when the release was made.
     """
     bound = receipt["bound"]
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
     parts = {
+        **({"The table": [table]} if table else {}),
         "Accuracy": [
             bound["sentence"],
             f"This bound is {bound['proof']}. {of_answers}It speaks of the rows that were counted: rows that "
-            f"the rules below left out are not in the true counts that it means, however many they are.",
+            f"the rules below leave out are not in the true counts that it means, however many they are.",
+            f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
         **({"Synthetic rows": [said]} if (said := synthetic_beside(receipt)) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],

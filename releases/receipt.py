@@ -102,6 +102,13 @@ def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"what": what, **each} for what, name in LEARNED.items() for each in receipt.get(name, ())]
 
 
+def rows_of_one(receipt: Mapping[str, Any]) -> float:
+    """How many rows of the table one synthetic row stands for: where a number of them was wished for, its share of the
+    released total; otherwise there are as many as the table is said to have."""
+    rows = receipt["synthetic_rows"]
+    return float(receipt["total"]["estimate"] / rows) if rows and receipt["mechanism"]["options"].get("rows") else 1.0
+
+
 def synthetic_beside(receipt: Mapping[str, Any]) -> str:
     """How far a release's synthetic rows are from its own answers; empty where that was not worked out."""
     beside = receipt.get("synthetic_beside")
@@ -179,8 +186,8 @@ def protects_text(receipt: Mapping[str, Any]) -> str:
 
 def neighbours_text(relation: NeighbouringRelation) -> str:
     if relation is NeighbouringRelation.ADD_REMOVE:
-        return "whether somebody is in the table is private (add/remove neighbours)"
-    return "how many people there are is public (replace neighbours)"
+        return "whether somebody is in the table is private: add/remove neighbours"
+    return "how many people there are is public: replace neighbours"
 
 
 def accuracy_sentence(plan: Plan, bound: Bound) -> str:

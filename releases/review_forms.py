@@ -115,8 +115,8 @@ class OrganisationForm(forms.Form):
     review_above = DecimalTextField(
         label="Review releases above epsilon",
         required=False,
-        help_text="A release that costs more waits for a reviewer before it is charged. 0 for all of them, empty for "
-        "none.",
+        help_text="A release that costs more waits for a reviewer before it is charged, and so does one with which "
+        "what a person has released of one budget without a review comes to more. 0 for all of them, empty for none.",
     )
     most_per_person = DecimalTextField(
         label="Most of one budget that one person may spend, in per cent",

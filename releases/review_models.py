@@ -85,7 +85,7 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
         return (
             self.filter(state=RequestState.WAITING)
             .select_related("release__dataset", "requested_by", "first_by")
-            .defer("release__plan", "release__result", "release__workload")
+            .defer("asked_plan", "release__plan", "release__result", "release__workload")
             .order_by("requested_at")
         )
 
@@ -93,7 +93,7 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
         return (
             self.exclude(state=RequestState.WAITING)
             .select_related("release__dataset", "requested_by", "first_by", "decided_by")
-            .defer("release__plan", "release__result", "release__workload")
+            .defer("asked_plan", "release__plan", "release__result", "release__workload")
             .order_by("-decided_at")
         )
 
@@ -104,6 +104,8 @@ class ReleaseRequest(Request):
     release = models.ForeignKey("releases.Release", on_delete=models.PROTECT, related_name="reviews")
     #: Of the submission that asked; the charge after the approval has it.
     key = models.UUIDField(unique=True)
+    #: The plan as it was when it was asked for: the release's own changes once it is a draft again. None in old rows.
+    asked_plan = models.JSONField(null=True)
     #: Digest of the one plan that was approved; any other has to be reviewed anew.
     approved_plan = models.CharField(max_length=64, blank=True)
 
@@ -204,6 +206,7 @@ class AuditAction(models.TextChoices):
     RENAME = "rename", "renamed"
     DELETE_ROWS = "delete rows", "deleted the rows of"
     DECLARE = "declare", "declared columns or protection"
+    SAVE = "save", "saved"
     LOAD_PLAN = "load plan", "loaded a plan into"
     SHARE = "share", "shared a dataset"
     REQUEST = "request", "asked for"
@@ -216,6 +219,7 @@ class AuditAction(models.TextChoices):
     CANCEL = "cancel", "cancelled"
     PUBLISH = "publish", "finished"
     OPEN = "open", "opened the session"
+    CLOSE = "close", "closed the session"
     FAIL = "fail", "gave up on"
     MAKE_PUBLIC = "make public", "made public"
     MAKE_PRIVATE = "make private", "made private"

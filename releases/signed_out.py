@@ -28,6 +28,8 @@ WHOSE = "whose"
 _WHOSE_SECONDS = 30 * 24 * 3600
 #: Spends: it is read once more before it is sent, so it is not kept to be sent from elsewhere.
 _READ_ONCE_MORE = "confirm"
+#: Marks what a script sends because somebody pressed a form's button, beside what it asks while they type.
+PRESSED = "X-Pressed"
 
 
 class SignedOutMiddleware(LoginRequiredMiddleware):
@@ -56,7 +58,7 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
     def handle_no_permission(  # type: ignore[override]  # Django's is typed as always redirecting
         self, request: HttpRequest, view_func: Any
     ) -> HttpResponseBase:
-        if request.headers.get("HX-Request"):
+        if request.headers.get("HX-Request") and not request.headers.get(PRESSED):
             return _answer_a_script(request)
         if request.method != "POST":
             return super().handle_no_permission(request, view_func)
@@ -71,9 +73,15 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
                 "whose": whose(request),
             }
             messages.info(request, "You were signed out, so it was not sent. What you typed is kept until you sign in.")
-            return redirect_to_login(reverse("unsent"))
+            return _to_login(request, reverse("unsent"))
         messages.info(request, "You were signed out, so nothing was done. Sign in to come back to the page.")
-        return redirect_to_login(page)
+        return _to_login(request, page)
+
+
+def _to_login(request: HttpRequest, following: str) -> HttpResponse:
+    """Ask for the sign-in; a form that a script has sent must leave its page for that."""
+    answer = redirect_to_login(following)
+    return HttpResponse(headers={"HX-Redirect": answer.url}) if request.headers.get("HX-Request") else answer
 
 
 def whose(request: HttpRequest) -> str:

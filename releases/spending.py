@@ -1,13 +1,14 @@
 """What has been spent, read from the ledger for the pages of reviewers. Nothing here decides anything.
 
-Two figures stand side by side there. The strict one is what the filter adds up; it decides, and holds however the
-releases were chosen. The one after the fact describes what happened to be released; it is smaller, and decides nothing.
+Two figures stand side by side there. The strict one is the sum that the budget's rule keeps; it decides, and holds
+however the releases were chosen. The one after the fact describes what happened to be released; it is smaller, and
+decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -17,13 +18,24 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, 
 
 from releases.charts import StepPoint
 from releases.engine import filters, planning
-from releases.engine.accountant import DELTA_PLACES, EPSILON_PLACES, Price
+from releases.engine.accountant import DELTA_PLACES
 from releases.engine.errors import EngineError, InvalidInput, Unpriceable
 from releases.engine.events import Event, event_from_json
-from releases.engine.filters import CLOSED, Caps, Policy, Totals
+from releases.engine.filters import CLOSED, Branch, Caps, Totals
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.privacy import decimal_text, exact
-from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, share_of
+from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, counting_branch, share_of
+from releases.standing import (
+    amounts_of,
+    caps_of,
+    guarantee_text,
+    is_fine,
+    left_over,
+    left_text,
+    per_cent,
+    share_of_one,
+    sum_text,
+)
 
 #: Charged, but no data touched for certain, or nothing published yet.
 _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
@@ -37,37 +49,66 @@ _MOST_EVENTS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """A budget in numbers.
+    """A budget in numbers, on the one scale of all pages (`standing`).
 
     Attributes:
-        spent, reserved, left: in per cent of the budget; they add up to 100.
-        left_text: the largest epsilon of one more release without a delta.
-        strict: what the filter adds up.
+        spent, reserved, left: in per cent of what was granted; they add up to 100.
+        spent_text, reserved_text: the sums of the epsilons; of what is reserved, empty where nothing is.
+        left_text: what is left as epsilon.
+        strict: the sum that the budget's rule keeps: spent and reserved together.
+        is_fine: whether less is gone than the epsilons add up to.
+        settled, held: what the filter adds up of what is spent, and of what is reserved.
     """
 
     budget: Budget
     spent: float = 0.0
     reserved: float = 0.0
     left: float = 0.0
+    spent_text: str = ""
+    reserved_text: str = ""
     left_text: str = ""
     strict: str = ""
+    is_fine: bool = False
+    settled: Totals = field(default_factory=Totals)
+    held: Totals = field(default_factory=Totals)
+
+    @property
+    def sums(self) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+        """What is spent, what is reserved, and both together, in each form as decimals."""
+        strict = self.budget.totals if self.budget.is_granted else Totals()
+        return amounts_of(self.settled), amounts_of(self.held), amounts_of(strict)
+
+    @property
+    def left_over(self) -> dict[str, str]:
+        """Epsilon and delta of what is left; empty while nothing is granted."""
+        budget = self.budget
+        if not budget.is_granted:
+            return {"epsilon": "", "delta": ""}
+        return left_over(budget.totals, caps_of(budget.policy, budget.epsilon, budget.delta))
+
+    @property
+    def figure_after_the_fact(self) -> tuple[str, str]:
+        """Epsilon and delta that the board shows: of the least composition, where that was worked out."""
+        figure = self.tighter.amounts if self.tighter else self._after_the_fact
+        if figure is None:
+            return "", ""
+        return decimal_text(figure[0], places=6), decimal_text(figure[1], places=DELTA_PLACES)
 
     @property
     def used(self) -> float:
         return round(self.spent + self.reserved, 1)
 
     @property
-    def spent_text(self) -> str:
-        """The strict total without the word epsilon before it."""
-        return "0" if self.strict == "nothing" else self.strict.removeprefix("epsilon ")
-
-    @property
     def after_the_fact(self) -> str:
         """What holds for what was released, described afterwards; empty where nothing is proved."""
+        return "" if self._after_the_fact is None else guarantee_text(*self._after_the_fact)
+
+    @property
+    def _after_the_fact(self) -> tuple[Fraction, Fraction] | None:
         budget = self.budget
         if not budget.is_granted:
-            return ""
-        return _after_the_fact(budget.totals, _caps(budget.policy, budget.epsilon, budget.delta))
+            return None
+        return _after_the_fact(budget.totals, caps_of(budget.policy, budget.epsilon, budget.delta))
 
     @property
     def tighter(self) -> Tighter | None:
@@ -76,8 +117,16 @@ class Standing:
         return known[0] if known else None
 
     @property
+    def is_worked_out(self) -> bool:
+        """Whether it is known what the compositions come to, if only that none is proved."""
+        return known_tighter(self.budget) is not None
+
+    @property
     def in_words(self) -> str:
-        return f"{self.spent}% spent, {self.reserved}% reserved, {self.left}% left of {self.budget.name}"
+        """The same in one line."""
+        reserved = f", {self.reserved:g}% reserved ({self.reserved_text})" if self.reserved_text else ""
+        spent = f"{self.spent:g}% spent" + (f" ({self.spent_text})" if self.spent_text != "nothing" else "")
+        return f"{spent}{reserved}, {self.left:g}% left ({self.left_text})"
 
 
 def standings(budgets: Iterable[Budget]) -> list[Standing]:
@@ -96,7 +145,7 @@ def standings(budgets: Iterable[Budget]) -> list[Standing]:
 def _standing(budget: Budget, reserved: Totals) -> Standing:
     if not budget.is_granted:
         return Standing(budget=budget)
-    caps, spent = _caps(budget.policy, budget.epsilon, budget.delta), budget.totals
+    caps, spent = caps_of(budget.policy, budget.epsilon, budget.delta), budget.totals
     # A sum that was stopped at CLOSED stays there: subtraction cannot undo it.
     settled = Totals(
         **{
@@ -104,70 +153,41 @@ def _standing(budget: Budget, reserved: Totals) -> Standing:
             for name, amount in spent.columns().items()
         }
     )
-    used, done = _percent(share_of(spent, caps)), _percent(share_of(settled, caps))
+    used, done = per_cent(share_of(spent, caps)), per_cent(share_of(settled, caps))
     return Standing(
         budget=budget,
         spent=done,
         reserved=round(used - done, 1),
         left=round(100 - used, 1),
-        left_text=_left(spent, caps),
-        strict=_strict(spent),
+        spent_text=sum_text(settled),
+        reserved_text="" if reserved == Totals() else sum_text(reserved),
+        left_text=left_text(spent, caps),
+        strict=sum_text(spent),
+        is_fine=is_fine(spent, caps),
+        settled=settled,
+        held=reserved,
     )
 
 
 @lru_cache(maxsize=4096)
-def _caps(policy: str, epsilon: str, delta: str) -> Caps:
-    """A budget's caps. Their conversion takes longer than a page may, and there are few different budgets."""
-    return Caps.of(Policy(policy), epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
-
-
-@lru_cache(maxsize=4096)
-def _left(spent: Totals, caps: Caps) -> str:
-    # Rounded down: what is shown must fit.
-    return decimal_text(Fraction(filters.remaining(spent, caps).pure_epsilon // _MICRO, 10**EPSILON_PLACES // _MICRO))
-
-
-@lru_cache(maxsize=4096)
-def _after_the_fact(spent: Totals, caps: Caps) -> str:
+def _after_the_fact(spent: Totals, caps: Caps) -> tuple[Fraction, Fraction] | None:
     if spent == Totals():
-        return ""
+        return None
     try:
         stated = filters.report(spent, caps)
     except Unpriceable:
-        return ""
-    return guarantee_text(stated.epsilon, stated.delta)
-
-
-def _strict(spent: Totals) -> str:
-    """What the filter has added up, in the form that is still open."""
-    if spent == Totals():
-        return "nothing"
-    if spent.spent_epsilon < CLOSED:
-        return guarantee_text(
-            Fraction(spent.spent_epsilon, 10**EPSILON_PLACES), Fraction(spent.spent_delta, 10**DELTA_PLACES)
-        )
-    return f"rho {decimal_text(Fraction(spent.spent_rho, 10**EPSILON_PLACES), places=6)}"
-
-
-def after(budget: Budget, price: Price) -> Standing | None:
-    """Where a budget would stand after one more release; None where it does not fit."""
-    if not budget.is_granted:
         return None
-    caps = _caps(budget.policy, budget.epsilon, budget.delta)
-    if not filters.admits(budget.totals, price, caps):
-        return None
-    more = budget.totals.plus(filters.amounts(price, policy=caps.policy))
-    used = _percent(share_of(more, caps))
-    return Standing(budget=budget, spent=used, left=round(100 - used, 1), left_text=_left(more, caps))
+    return stated.epsilon, stated.delta
 
 
-def guarantee_text(epsilon: Fraction, delta: Fraction) -> str:
-    said = f"epsilon {decimal_text(epsilon, places=6)}"
-    return f"{said}, delta {decimal_text(delta, places=DELTA_PLACES)}" if delta else said
+def charge_text(entry: LedgerEntry) -> str:
+    """What one charge added, in the form that is said first."""
+    return sum_text(_amounts(entry))
 
 
-def _percent(share: Fraction) -> float:
-    return round(float(100 * share), 1)
+def charge_amounts(entry: LedgerEntry) -> dict[str, str]:
+    """The same in each form, as decimals."""
+    return amounts_of(_amounts(entry))
 
 
 def _amounts(entry: LedgerEntry) -> Totals:
@@ -184,11 +204,16 @@ def _amounts(entry: LedgerEntry) -> Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """What one person, or one mechanism, was charged. Epsilons of different populations add up to no promise."""
+    """What one person, or one mechanism, was charged. Epsilons of different populations add up to no promise.
+
+    Attributes:
+        share: of one budget, in per cent; empty where it is of several.
+    """
 
     name: str
     releases: int
     epsilon: str
+    share: str = ""
 
 
 def uses(charges: QuerySet[LedgerEntry]) -> tuple[list[Use], list[Use]]:
@@ -207,26 +232,53 @@ def uses(charges: QuerySet[LedgerEntry]) -> tuple[list[Use], list[Use]]:
     return _in_order(people), _in_order({_title(kind): summed for kind, summed in kinds.items()})
 
 
+def uses_of(budget: Budget) -> tuple[list[Use], list[Use]]:
+    """The same of one budget, with each one's share of what was granted; one query."""
+    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).order_by()
+    columns = ("epsilon", "delta", "rho", "rho_delta")
+    people: dict[str, _Sum] = {}
+    kinds: dict[str, _Sum] = {}
+    for person, kind, *amounts in charged.values_list("actor__username", "release__mechanism", *columns):
+        one = Totals(**{f"spent_{column}": amount for column, amount in zip(columns, amounts, strict=True)})
+        micro = None if one.spent_epsilon >= CLOSED else -(-one.spent_epsilon // _MICRO)
+        for summed in (people.setdefault(person, _Sum()), kinds.setdefault(kind, _Sum())):
+            summed.add(1, micro, one)
+    branch = _branch_of(budget) if budget.is_granted else None
+    return _in_order(people, branch), _in_order({_title(kind): summed for kind, summed in kinds.items()}, branch)
+
+
+def share_of_charge(budget: Budget, entry: LedgerEntry) -> str:
+    """What one charge took of what was granted."""
+    return share_of_one(_amounts(entry), _branch_of(budget))
+
+
+def _branch_of(budget: Budget) -> Branch:
+    return counting_branch(budget.totals, caps_of(budget.policy, budget.epsilon, budget.delta))
+
+
 @dataclass
 class _Sum:
-    """Releases, and their epsilon in 10^-6; None while none of them had one."""
+    """Releases, their epsilon in 10^-6 (None while none of them had one), and what the ledger adds up of them."""
 
     releases: int = 0
     micro: int | None = None
+    totals: Totals = field(default_factory=Totals)
 
-    def add(self, releases: int, micro: int | None) -> None:
+    def add(self, releases: int, micro: int | None, totals: Totals | None = None) -> None:
         self.releases += releases
+        self.totals = self.totals if totals is None else self.totals.plus(totals)
         if micro is not None:
             self.micro = micro + (self.micro or 0)
 
 
-def _in_order(sums: dict[str, _Sum]) -> list[Use]:
+def _in_order(sums: dict[str, _Sum], branch: Branch | None = None) -> list[Use]:
     listed = sorted(sums.items(), key=lambda item: (-item[1].releases, item[0]))
     return [
         Use(
             name=name,
             releases=each.releases,
             epsilon="no such form" if each.micro is None else decimal_text(Fraction(each.micro, _MICRO)),
+            share="" if branch is None else share_of_one(each.totals, branch),
         )
         for name, each in listed
     ]
@@ -244,7 +296,7 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
 
     Each begins with what was used when it was granted, which is nothing, or when the dates begin.
     """
-    is_returned = Exists(LedgerEntry.objects.filter(release=OuterRef("release"), kind=EntryKind.RETURN))
+    is_returned = Exists(LedgerEntry.objects.returns())
     # Again by what they are not: charges that were given back, and what gave them back.
     entries = (
         LedgerEntry.objects.filter(~Q(kind=EntryKind.CHARGE) | ~is_returned, budget__in=budgets)
@@ -262,7 +314,7 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
 
     def note(budget: Budget, at: datetime, *, is_start: bool = False) -> None:
         epsilon, delta = amounts.get(budget.pk, (budget.epsilon, budget.delta))
-        used = _percent(share_of(sums[budget.pk], _caps(budget.policy, epsilon, delta)))
+        used = per_cent(share_of(sums[budget.pk], caps_of(budget.policy, epsilon, delta)))
         points.append(StepPoint(budget=names[budget.pk], at=at, used=used, of=epsilon, is_start=is_start))
 
     begun: set[UUID] = set()
@@ -321,14 +373,19 @@ class Tighter:
     """A figure that holds only if everything had been fixed before the first release.
 
     Attributes:
-        stated: epsilon, and delta.
+        amounts: epsilon, and delta.
         name: how it was composed, in words.
         source: whose theorem it is.
     """
 
-    stated: str
+    amounts: tuple[Fraction, Fraction]
     name: str
     source: str
+
+    @property
+    def stated(self) -> str:
+        """Epsilon and delta in words."""
+        return guarantee_text(*self.amounts)
 
 
 #: Compositions worked out by this process, by budget and its ledger's last hash: they take up to a second each.
@@ -372,7 +429,7 @@ def _composed(budget: Budget, events: Sequence[Event]) -> list[Tighter]:
         return []
     return [
         Tighter(
-            stated=guarantee_text(each.epsilon, each.delta),
+            amounts=(each.epsilon, each.delta),
             name=_NAMES[each.source],
             source=each.source.removesuffix(" (accountant.price)"),
         )

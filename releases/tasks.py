@@ -24,6 +24,14 @@ def execute(*, release_id: str) -> None:
     execute_release(release_id=release_id)
 
 
+@shared_task(name="releases.read_upload")
+def read_upload(*, upload_id: str) -> None:
+    """Read one table that was received (see ``services/uploads.py``)."""
+    from releases.services import execute_upload
+
+    execute_upload(upload_id=upload_id)
+
+
 @worker_init.connect
 def refuse_biased_noise(**kwargs: Any) -> None:
     """Before a worker takes anything: the samplers must have the laws they claim."""
@@ -50,11 +58,12 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 def _reconcile() -> None:
     from releases.notices import send_waiting
-    from releases.services import reconcile
+    from releases.services import reconcile, reconcile_uploads
 
     close_old_connections()
     try:
         reconcile()
+        reconcile_uploads()
         send_waiting()
     except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again
         logger.warning("reconciling failed (%s)", type(error).__name__)

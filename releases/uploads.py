@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.core.files.uploadhandler import FileUploadHandler, SkipFile
+from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler, SkipFile, TemporaryFileUploadHandler
 
 from releases.models import Organisation
+from releases.services.uploads import incoming_folder
 
 #: How much of a refused upload is still read. A browser that is cut off in mid-upload shows a broken connection
 #: instead of the page that says why; beyond this much it is cut off.
@@ -54,3 +57,24 @@ class CappedUploadHandler(FileUploadHandler):
         while left > 0 and (chunk := self._input.read(_CHUNK)):
             left -= len(chunk)
         raise RequestDataTooBig
+
+
+class IncomingFile(TemporaryUploadedFile):
+    """A file that goes where tables wait for their worker, so that keeping it is giving it a name, not copying it."""
+
+    def __init__(
+        self, name: str | None, content_type: str | None, size: int, charset: str | None, content_type_extra: Any = None
+    ) -> None:
+        folder = incoming_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = tempfile.NamedTemporaryFile(suffix=".part", dir=folder)  # noqa: SIM115  Django closes it with the request
+        # Past Django's own, which knows one folder for all.
+        UploadedFile.__init__(self, file, name, content_type, size, charset, content_type_extra)
+
+
+class IncomingFileUploadHandler(TemporaryFileUploadHandler):
+    """As Django's for large files, and for small ones too."""
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        FileUploadHandler.new_file(self, *args, **kwargs)
+        self.file = IncomingFile(self.file_name, self.content_type, 0, self.charset, self.content_type_extra)

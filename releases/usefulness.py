@@ -6,17 +6,17 @@ Public inputs only: a number of rows here is somebody's guess, typed for the com
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log10
 from typing import Any
 
 from releases.engine.errors import EngineError
-from releases.engine.histogram import MOST_DENSE_CELLS
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw_online import OnlinePlan
+from releases.engine.prepared import within_if_prepared
 from releases.engine.privacy import PrivacyBudget
-from releases.engine.smalldb.shapes import MOST_CELLS
 from releases.engine.statistic import STATISTIC_WORDS, Mean, Quantile
 from releases.engine.universe import Schema
 from releases.engine.workload import Inquiry, Workload, all_marginals
@@ -26,6 +26,8 @@ from releases.receipt import rows_text
 GUESSES = ("population", "expected_rows")
 #: An ordinary release of all tables of two columns is planned beside a session up to so many columns.
 _MOST_COLUMNS = 40
+#: From so many times on, that a prepared release is closer than a session must not be overlooked.
+_MUCH_BETTER = 3
 #: What ordinary releases of counts that a session is held against add noise to each answer by.
 _ON_EACH_ANSWER = ("laplace-queries", "gaussian-queries")
 
@@ -91,22 +93,83 @@ def says_little_of_released(receipt: Mapping[str, Any]) -> str:
     )
 
 
-def universe_size(cells: int) -> str:
-    """What the size of a universe means for the mechanisms that hold cells; the declaration decides it, no row does."""
-    fit = "fit" if cells <= MOST_DENSE_CELLS else "do not fit, though some of them may"
-    return (
-        f"Noise on the histogram, and live sessions, hold every combination of the columns they are about, at most "
-        f"{MOST_DENSE_CELLS:,} cells: all of these columns together {fit}. Fitted tables hold the columns that are "
-        f"asked about together, up to as many cells; small databases the same, up to {MOST_CELLS:,}. Noise on each "
-        "answer has no such limit."
-    )
-
-
 def useful_from(alpha: float) -> int:
     """The least number of rows, to two digits, of which answers within `alpha` say something."""
     least = 2 * alpha
     unit = 10 ** max(0, int(log10(least)) - 1) if least >= 1 else 1
     return max(1, ceil(least / unit) * unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A session's questions asked together in one release instead, for the same epsilon.
+
+    Attributes:
+        questions: how many.
+        session: what every answer of the session is within.
+        ways: titles of the mechanisms with what every answer would be within, the best first.
+    """
+
+    questions: int
+    session: float
+    ways: tuple[tuple[str, float], ...]
+
+    @property
+    def best(self) -> float:
+        return self.ways[0][1]
+
+    @property
+    def times(self) -> float:
+        """How many times as wide as that the session's bound is."""
+        return self.session / max(self.best, 0.5)
+
+    @property
+    def times_text(self) -> str:
+        return f"{self.times:,.1f}" if self.times < 10 else f"{self.times:,.0f}"
+
+    @property
+    def is_better(self) -> bool:
+        return self.best < self.session
+
+    @property
+    def is_much_better(self) -> bool:
+        return self.times >= _MUCH_BETTER
+
+    @property
+    def session_margin(self) -> str:
+        return rows_text(self.session)
+
+    @property
+    def margins(self) -> list[tuple[str, str]]:
+        return [(title, rows_text(alpha)) for title, alpha in self.ways]
+
+    @property
+    def sentence(self) -> str:
+        asked = "the one question" if self.questions == 1 else f"the same {self.questions:,} questions"
+        best, session = rows_text(self.best), rows_text(self.session)
+        if not self.is_better:
+            return (
+                f"Asked together in one release, {asked} would have an error of at most {best}, whatever they are; "
+                f"the session's bound is {session}."
+            )
+        return (
+            f"Asked together in one release, {asked} would have an error of at most {best} instead of {session}, "
+            "whatever they are. Open a session only if the questions cannot be known beforehand."
+        )
+
+
+def prepared(plan: OnlinePlan) -> Prepared | None:
+    """The yardstick of a session's plan; None where nothing is known of its bound."""
+    if plan.expectation is None:
+        return None
+    bounds = _within_if_prepared(plan.schema, plan.rules.questions, plan.budget, plan.beta)
+    ways = sorted(((mechanism(name).title, alpha) for name, alpha in bounds.items()), key=lambda way: way[1])
+    return Prepared(questions=plan.rules.questions, session=plan.expectation.alpha, ways=tuple(ways))
+
+
+@lru_cache(maxsize=64)
+def _within_if_prepared(schema: Schema, questions: int, budget: PrivacyBudget, beta: Fraction) -> dict[str, float]:
+    return within_if_prepared(schema, questions=questions, budget=budget, beta=beta)
 
 
 def ordinary_release(plan: OnlinePlan) -> str:

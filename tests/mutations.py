@@ -254,13 +254,49 @@ MUTATIONS = (
     Mutation(
         name="run-before-charge",
         file="releases/services/releases.py",
-        text="    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)",
+        text="    entry = ledger.charge(\n        release=release, events=plan.events",
         instead=(
             "    from releases.services.execution import execute_release\n\n"
             "    execute_release(release_id=release.pk)\n"
-            "    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)"
+            "    entry = ledger.charge(\n        release=release, events=plan.events"
         ),
         test="tests/web/test_execution.py::test_no_data_are_touched_before_the_charge_is_booked",
+    ),
+    Mutation(
+        name="many-small-ones-pass-unseen",
+        file="releases/ledger.py",
+        text="    before = _charged_to(person, budget, but=release, is_unseen=True).spent_epsilon",
+        instead="    before = 0",
+        test="tests/web/test_unseen.py::test_many_small_releases_pass_up_to_the_threshold_and_no_further",
+    ),
+    Mutation(
+        name="the-ledger-trusts-what-was-unseen-before-its-lock",
+        file="releases/services/releases.py",
+        text="                most_unseen=None if _is_approved(release, plan) else _threshold(),",
+        instead="                most_unseen=None,",
+        test="tests/web/test_unseen.py::test_the_ledger_refuses_what_came_in_between_and_a_reviewer_is_asked",
+    ),
+    Mutation(
+        name="an-ended-token-opens",
+        file="releases/api.py",
+        text="        if found.is_ended and found.ends_at is not None:",
+        instead="        if found.ends_at is None:",
+        test="tests/web/test_api.py::test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use",
+    ),
+    Mutation(
+        name="a-reading-token-writes",
+        file="releases/api.py",
+        text="        if found.scope == TokenScope.READ and request.method not in _READING:",
+        instead="        if False:",
+        test="tests/web/test_api.py::test_a_token_for_reading_reads_and_changes_nothing",
+    ),
+    Mutation(
+        name="what-is-spent-is-rounded-down",
+        file="releases/standing.py",
+        text="    return ceil(1000 * share) / 10",
+        instead="    return int(1000 * share) / 10",
+        test="tests/web/test_board.py::"
+        "test_what_is_shown_as_left_fits_and_what_is_shown_as_spent_is_no_less_than_it_is",
     ),
     Mutation(
         name="a-run-that-was-not-charged",
@@ -298,6 +334,27 @@ MUTATIONS = (
         test="tests/web/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
     ),
     Mutation(
+        name="an-upload-claimed-twice",
+        file="releases/services/uploads.py",
+        text="pk=upload_id, state=UploadState.WAITING, attempts__lt=",
+        instead="pk=upload_id, attempts__lt=",
+        test="tests/web/test_reading_uploads.py::test_a_table_is_read_once_however_often_its_message_comes",
+    ),
+    Mutation(
+        name="a-late-worker-stores",
+        file="releases/services/uploads.py",
+        text="        ours = _held(upload.pk, token).update(",
+        instead="        ours = Upload.objects.filter(pk=upload.pk).update(",
+        test="tests/web/test_reading_uploads.py::test_a_worker_that_lost_its_lease_stores_nothing",
+    ),
+    Mutation(
+        name="progress-by-what-the-file-holds",
+        file="releases/engine/ingest.py",
+        text="                report.within(_CHECK, min(read / size, 1.0))",
+        instead="                report.within(_CHECK, min(line / 1_000_000, 1.0))",
+        test="tests/web/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold",
+    ),
+    Mutation(
         name="an-error-tells-its-values",
         file="releases/failures.py",
         text='    logger.error("%s failed: %s at %s", what, type(error).__name__, places)',
@@ -328,6 +385,22 @@ MUTATIONS = (
         instead="readable = self.filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
         test="tests/web/test_certify.py::"
         "test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_are_public_apart",
+    ),
+    # Beside the columns
+    Mutation(
+        name="kept-columns-of-anybody",
+        file="releases/views/columns.py",
+        text="KeptColumns.objects.filter(dataset=dataset, person=signed_in(request)).first()",
+        instead="KeptColumns.objects.filter(dataset=dataset).first()",
+        test="tests/web/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other",
+    ),
+    Mutation(
+        name="unreleased-description-found",
+        file="releases/views/catalogue.py",
+        text='described=Cast("result__described", TextField())',
+        instead='described=Cast("dataset__description", TextField())',
+        test="tests/web/test_descriptions.py"
+        "::test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since",
     ),
 )
 

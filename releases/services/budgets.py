@@ -45,6 +45,7 @@ def request_budget(
             f"must be at most {decimal_text(LARGEST_DELTA)}: with that probability a release may tell anything at all",
         )
     Caps.of(policy, epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
+    _refuse_no_more_than_granted(budget, epsilon=epsilon, delta=delta or "0")
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
     Budget.objects.filter(pk=budget.pk).update(policy=policy.value)
@@ -54,6 +55,21 @@ def request_budget(
     audit_log.record(AuditAction.REQUEST, actor=by, on=request, detail=reason)
     notices.request_made(request)
     return request
+
+
+def _refuse_no_more_than_granted(budget: Budget, *, epsilon: str, delta: str) -> None:
+    """A request that would change nothing, or only take away, gives a reviewer nothing to decide."""
+    if not budget.is_granted:
+        return
+    asked = {"epsilon": epsilon, "delta": delta}
+    granted = {"epsilon": budget.epsilon, "delta": budget.delta or "0"}
+    if any(exact(asked[field], field=field) > exact(granted[field], field=field) for field in asked):
+        return
+    if exact(granted["delta"], field="delta"):
+        rule = f"must be above the {granted['epsilon']} that is granted, or delta above {granted['delta']}"
+    else:
+        rule = f"must be above the {granted['epsilon']} that is granted"
+    raise InvalidInput("epsilon", epsilon, rule)
 
 
 @transaction.atomic
@@ -161,19 +177,25 @@ def ask_back_request(*, request: BudgetRequest, by: User, note: str) -> BudgetRe
 
 
 @transaction.atomic
-def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> None:
+def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> bool:
     """Stop all that has not begun: further charges, queued releases, and new questions in open sessions.
 
     What is running already ends, for its data may have been touched. A queued release keeps its charge and waits.
+    False where it was frozen before: the reason that was given then stands.
     """
-    if Budget.objects.filter(pk=budget.pk, is_frozen=False).update(is_frozen=True, frozen_reason=reason.strip()):
+    moved = Budget.objects.filter(pk=budget.pk, is_frozen=False).update(is_frozen=True, frozen_reason=reason.strip())
+    if moved:
         audit_log.record(AuditAction.FREEZE, actor=by, on=budget, detail=reason)
+    return bool(moved)
 
 
 @transaction.atomic
-def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> None:
-    if Budget.objects.filter(pk=budget.pk, is_frozen=True).update(is_frozen=False, frozen_reason=""):
+def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> bool:
+    """Let all of that go on. False where it was not frozen any more."""
+    moved = Budget.objects.filter(pk=budget.pk, is_frozen=True).update(is_frozen=False, frozen_reason="")
+    if moved:
         audit_log.record(AuditAction.UNFREEZE, actor=by, on=budget, detail=reason)
+    return bool(moved)
 
 
 @transaction.atomic

@@ -22,6 +22,7 @@ from releases.engine.privacy import privacy_budget
 from releases.engine.universe import Schema
 from releases.engine.workload import Question, Workload, read_question
 from releases.models import Release, ReleaseState
+from releases.receipt import rows_of_one
 from releases.services.releases import NO_ROWS, Refusal, draft_release, read_beta, set_choice
 
 if TYPE_CHECKING:
@@ -190,11 +191,7 @@ def _numbers(of: Release, what: str, path: Path, workload: Workload) -> list[NDA
     assert of.result is not None
     receipt = of.result["receipt"]
     counts = workload.answer(files.synthetic_marginals(path, workload.universe))
-    # So many rows as were wished for stand for the whole table; otherwise they are as many as it has.
-    scale = (
-        receipt["total"]["estimate"] / receipt["synthetic_rows"] if receipt["mechanism"]["options"].get("rows") else 1.0
-    )
-    return [np.rint(each * scale) for each in counts]
+    return [np.rint(each * rows_of_one(receipt)) for each in counts]
 
 
 def _digest(of: Release, what: str) -> str:

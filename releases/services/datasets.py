@@ -23,9 +23,17 @@ from releases.models import AuditAction, Budget, Dataset, EntryKind, LedgerEntry
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    from releases.engine.ingest import Ingested, Progress
 
 #: What a release's worker, or a session, reads the rows for.
-NEEDING_ROWS = (ReleaseState.REVIEW, ReleaseState.QUEUED, ReleaseState.RUNNING, ReleaseState.OPEN)
+#: Closing reads none, but a session that no worker could close is open again.
+NEEDING_ROWS = (
+    ReleaseState.REVIEW,
+    ReleaseState.QUEUED,
+    ReleaseState.RUNNING,
+    ReleaseState.OPEN,
+    ReleaseState.CLOSING,
+)
 
 
 class Kept(Exception):
@@ -41,45 +49,64 @@ MOST_CELLS_SAID = 10**4000
 
 
 def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None = None) -> Dataset:
-    """Take a table in. Content that the owner may see here already shares the budget it had.
-
-    Among the tables of others it is not looked for: a budget that only the exact rows get would tell whoever guesses
-    them that they are right. There it is recognised where a budget is granted, by the reviewer.
+    """Take a table in, here and now. Pages and the API leave it to a worker (see ``services/uploads.py``).
 
     Args:
-        source: the uploaded file on disc; it is read, checked and left where it is.
+        source: the file on disc; it is read, checked and left where it is.
+
+    Raises:
+        UnreadableTable: the file is not a table that can be read. Nothing is kept.
+    """
+    title = read_title(title, what="the table is")
+    number = uuid.uuid4()
+    ingested = read_table(source, table_file(number))
+    with transaction.atomic():
+        return keep_dataset(number=number, owner=owner, title=title, group=group, ingested=ingested)
+
+
+def read_table(source: Path, destination: Path, *, progress: Progress | None = None) -> Ingested:
+    """Check a file and write it as the counts will read it.
 
     Raises:
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
     """
     from releases.engine.ingest import ingest
 
-    title = read_title(title, what="the table is")
-    number = uuid.uuid4()
-    folder = Path(settings.TABLES_DIR)
-    folder.mkdir(parents=True, exist_ok=True)
-    location = f"{number}.parquet"
-    ingested = ingest(source, folder / location, digest_key=settings.DIGEST_KEY.encode())
-    with transaction.atomic():
-        seen = (
-            Dataset.objects.visible_to(owner)
-            .filter(digest=ingested.digest, budget__isnull=False)
-            .select_related("budget")
-            .order_by("created_at")
-            .first()
-        )
-        dataset = Dataset.objects.create(
-            id=number,
-            title=title,
-            owner=owner,
-            group=group,
-            digest=ingested.digest,
-            columns=list(ingested.columns),
-            location=location,
-            budget=seen.budget if seen else None,
-        )
-        audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)
-        return dataset
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    return ingest(source, destination, digest_key=settings.DIGEST_KEY.encode(), progress=progress)
+
+
+def keep_dataset(*, number: uuid.UUID, owner: User, title: str, group: Group | None, ingested: Ingested) -> Dataset:
+    """Make a dataset of a table that was read. Content that the owner may see here already shares the budget it had.
+
+    Among the tables of others it is not looked for: a budget that only the exact rows get would tell whoever guesses
+    them that they are right. There it is recognised where a budget is granted, by the reviewer. Called inside a
+    transaction.
+    """
+    seen = (
+        Dataset.objects.visible_to(owner)
+        .filter(digest=ingested.digest, budget__isnull=False)
+        .select_related("budget")
+        .order_by("created_at")
+        .first()
+    )
+    dataset = Dataset.objects.create(
+        id=number,
+        title=title,
+        owner=owner,
+        group=group,
+        digest=ingested.digest,
+        columns=list(ingested.columns),
+        location=table_file(number).name,
+        budget=seen.budget if seen else None,
+    )
+    audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)
+    return dataset
+
+
+def table_file(number: uuid.UUID) -> Path:
+    """Where the table of a dataset with this identifier is stored."""
+    return Path(settings.TABLES_DIR) / f"{number}.parquet"
 
 
 def read_title(title: str, *, what: str) -> str:
@@ -291,6 +318,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
             raise Kept(reason)
         audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
         budget = dataset.budget
+        notices.upload_gone(dataset.pk)
         dataset.releases.all().delete()
         dataset.delete()
         if budget is not None and not budget.datasets.exists():
@@ -319,6 +347,8 @@ def why_rows_stay(dataset: Dataset) -> str:
         return ""
     if release.status is ReleaseState.OPEN:
         return f"The session {release.title} is open and needs them. Close it first."
+    if release.status is ReleaseState.CLOSING:
+        return f"The session {release.title} is being closed. If that failed it would need them: wait until it is done."
     return f"The release {release.title} is {release.status.label} and needs them. Let it end, or cancel it, first."
 
 

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 
 AnyRequest = BudgetRequest | ReleaseRequest
 
+
+class DecidedBefore(InvalidInput):
+    """Somebody else came first, or the same person in another tab. Nothing was done; the request says what was."""
+
+    def __init__(self, request: AnyRequest) -> None:
+        request.refresh_from_db()
+        if request.state == RequestState.WAITING:
+            said = f"{request.first_by} has approved this request as the first of two"
+        elif request.decided_by is None:
+            said = "This request was taken back by whoever asked"
+        else:
+            said = f"This request was decided before: it was {request.get_state_display()} by {request.decided_by}"
+        super().__init__("request", request.get_state_display(), "was decided before")
+        self.args = (f"{said}. Nothing was changed by what you pressed.",)
+
+
 _ACTIONS = {
     RequestState.APPROVED: AuditAction.APPROVE,
     RequestState.DENIED: AuditAction.DENY,
@@ -52,7 +68,7 @@ def is_final_approval(request: AnyRequest, *, by: User, note: str, epsilon: str,
         first_by=by, first_at=timezone.now(), first_epsilon=epsilon, first_delta=delta, note=note.strip()
     )
     if moved != 1:
-        raise InvalidInput("request", request.get_state_display(), "was decided before, or approved by another first")
+        raise DecidedBefore(request)
     audit_log.record(AuditAction.FIRST_APPROVAL, actor=by, on=request, detail=f"epsilon {epsilon}; {note}".rstrip("; "))
     request.refresh_from_db()
     notices.first_approval(request)
@@ -76,7 +92,7 @@ def decide(
         granted_delta=delta,
     )
     if moved != 1:
-        raise InvalidInput("request", request.get_state_display(), "was decided before")
+        raise DecidedBefore(request)
     said = f"epsilon {epsilon}; {note}" if epsilon else note
     audit_log.record(_ACTIONS[state], actor=by, on=request, detail=said.rstrip("; "))
     request.refresh_from_db()

@@ -2,9 +2,7 @@
 
 The row is the truth and a task message only a hint, so a message may come twice, late or never:
 
-    claim      queued (or lapsed) -> running, by one filtered update that sets a fresh token and a lease; not while
-               the budget is frozen
-    heartbeat  extends the lease while the token is still ours
+    claim      queued (or lapsed) -> running, under a lease (see ``leases.py``); not while the budget is frozen
     publish    running with our token -> published, result and status in the same update
     reconcile  a lapsed lease goes back to the queue; after three attempts the release has failed and the charge stays;
                what waited for its budget to be unfrozen is sent again
@@ -16,38 +14,31 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 import uuid
-from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F
+from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log, ledger, notices
+from releases import audit_log, leases, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
 from releases.failures import log_failure
-from releases.models import AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
+from releases.models import HELD_BY_A_WORKER, AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
+from releases.services import closing
 from releases.services.certificates import with_published
 from releases.services.datasets import table_path
 from releases.services.releases import enqueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from django.db.models import QuerySet
 
     from releases.engine.tables import TableCounts
 
 logger = logging.getLogger(__name__)
-
-#: Progress is written at most this often.
-_PROGRESS_SECONDS = 0.5
 
 
 class PriceMismatch(EngineError):
@@ -55,18 +46,22 @@ class PriceMismatch(EngineError):
 
 
 def execute_release(*, release_id: uuid.UUID | str) -> bool:
-    """Run a queued release and publish its result, or open its session. Returns whether this call did.
+    """Run a queued release and publish its result, or open its session, or publish what a session that is being closed
+    has answered. Returns whether this call did.
 
     Called twice, by two workers, or for a release in any other state, it does nothing the second time.
     """
-    token = _claim(release_id)
+    token = _claim(release_id) or closing.claim(release_id)
     if token is None:
         return False
     release = Release.objects.select_related("dataset__budget").get(pk=release_id)
     folder = Path(settings.RELEASES_DIR) / str(release.pk) / str(token)
     try:
-        with _heartbeat(release.pk, token):
-            if release.is_session:
+        with leases.heartbeat(_held(release.pk, token), what=f"release {release.pk}"):
+            if release.status is ReleaseState.CLOSING:
+                progress = leases.Progress(_held(release.pk, token))
+                published = closing.publish(release, token, folder, progress=progress)
+            elif release.is_session:
                 published = _open(release, token)
             else:
                 published = _publish(release.pk, token, _run(release, token, folder))
@@ -75,7 +70,8 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
         log_failure(logger, f"release {release.pk}", error)
         shutil.rmtree(folder, ignore_errors=True)
-        _fail(release.pk, token)
+        if not closing.give_up(release.pk, token):
+            _fail(release.pk, token)
         return False
     if not published:
         # Another worker holds the release now; what was computed here is nobody's.
@@ -89,33 +85,21 @@ def reconcile() -> int:
     lapsed = Release.objects.filter(state=ReleaseState.RUNNING, lease_until__lt=now).values_list("pk", "run_token")
     for release_id, token in lapsed:
         moved += _fail(release_id, token, lapsed_before=now)
-    waiting = Release.objects.filter(state=ReleaseState.QUEUED, lease_until__lt=now).not_frozen()
-    for release_id in waiting.values_list("pk", flat=True):
-        again = now + timedelta(seconds=2 * settings.LEASE_SECONDS)
-        with transaction.atomic():
-            hinted = Release.objects.filter(pk=release_id, state=ReleaseState.QUEUED, lease_until__lt=now)
-            if hinted.update(lease_until=again) == 1:
-                enqueue(release_id)
-                moved += 1
-    return moved
+    waiting = Release.objects.filter(state=ReleaseState.QUEUED).not_frozen()
+    return moved + leases.hint_again(waiting, enqueue) + closing.reconcile(now)
+
+
+def _held(release_id: uuid.UUID, token: uuid.UUID | None) -> QuerySet[Release]:
+    """The release while the worker with this token runs or closes it."""
+    return Release.objects.filter(pk=release_id, state__in=HELD_BY_A_WORKER, run_token=token)
 
 
 def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
     """Take a queued release; None if there is nothing to take."""
-    token, now = uuid.uuid4(), timezone.now()
     claimable = Release.objects.filter(
         pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS
     ).not_frozen()
-    claimed = claimable.update(
-        state=ReleaseState.RUNNING,
-        run_token=token,
-        started_at=now,
-        lease_until=now + timedelta(seconds=settings.LEASE_SECONDS),
-        attempts=F("attempts") + 1,
-        step="Starting",
-        share_done=0.0,
-    )
-    return token if claimed == 1 else None
+    return leases.claim(claimable, running=ReleaseState.RUNNING)
 
 
 def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
@@ -125,7 +109,9 @@ def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     from releases.engine.run import run_release
 
     plan, counts = _ready(release)
-    made = run_release(plan, counts, rng=OperatingSystemRandomness(), progress=_Progress(release.pk, token))
+    made = run_release(
+        plan, counts, rng=OperatingSystemRandomness(), progress=leases.Progress(_held(release.pk, token))
+    )
     return files.write(folder, release=release, made=made)
 
 
@@ -187,59 +173,13 @@ def _record(action: AuditAction, release_id: uuid.UUID) -> None:
 
 def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any = None) -> bool:
     """Give a run up: back to the queue, or failed for good after the last attempt."""
-    ours = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)
+    ours = _held(release_id, token).filter(state=ReleaseState.RUNNING)
     if lapsed_before is not None:
         ours = ours.filter(lease_until__lt=lapsed_before)
     with transaction.atomic():
-        if ours.filter(attempts__gte=settings.MOST_ATTEMPTS).update(
-            state=ReleaseState.FAILED, run_token=None, lease_until=None, step=""
-        ):
+        state = leases.give_up(ours, waiting=ReleaseState.QUEUED, failed=ReleaseState.FAILED)
+        if state == ReleaseState.FAILED:
             _record(AuditAction.FAIL, release_id)
-            return True
-        again = timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS)
-        if ours.update(
-            state=ReleaseState.QUEUED, run_token=None, lease_until=again, step="Waiting for another attempt"
-        ):
+        elif state is not None:
             enqueue(release_id)
-            return True
-    return False
-
-
-class _Progress:
-    """Writes step and share to the row, seldom, and stops a run that lost its lease."""
-
-    def __init__(self, release_id: uuid.UUID, token: uuid.UUID) -> None:
-        self.ours = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)
-        self.written_at = 0.0
-
-    def __call__(self, step: str, share: float) -> None:
-        if monotonic() - self.written_at < _PROGRESS_SECONDS:
-            return
-        self.written_at = monotonic()
-        if self.ours.update(step=step, share_done=min(max(share, 0.0), 1.0)) != 1:
-            raise Cancelled("another worker holds this release")
-
-
-@contextmanager
-def _heartbeat(release_id: uuid.UUID, token: uuid.UUID) -> Iterator[None]:
-    """Extend the lease from a thread of its own while the body runs."""
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(settings.HEARTBEAT_SECONDS):
-            try:
-                Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
-                    lease_until=timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)
-                )
-            except Exception as error:  # noqa: BLE001  a database that is away may be back at the next beat
-                logger.warning("heartbeat of release %s failed (%s)", release_id, type(error).__name__)
-                connection.close()
-        connection.close()
-
-    thread = threading.Thread(target=beat, name=f"heartbeat-{release_id}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return state is not None

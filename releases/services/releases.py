@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import uuid
 from collections.abc import Mapping
-from datetime import timedelta
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from celery import current_app
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from releases import alerts, audit_log, ledger, notices
+from releases import alerts, audit_log, leases, ledger, notices
 from releases.engine import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.mechanisms.pmw_online import OnlinePlan
-from releases.engine.privacy import PrivacyBudget, exact, privacy_budget
+from releases.engine.privacy import PrivacyBudget, decimal_text, exact, privacy_budget
 from releases.engine.workload import Inquiry, Question, of_columns_asked, read_question
 from releases.models import (
     AuditAction,
@@ -40,9 +35,6 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from releases.engine.universe import Schema
-
-logger = logging.getLogger(__name__)
-
 
 #: Said wherever something new is asked of a table whose rows are gone.
 NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
@@ -233,7 +225,7 @@ def submit_release(
 
     Args:
         send: False where the caller executes the release itself and no worker need hear of it.
-        reason: for the reviewer, where one is needed.
+        reason: for reviewers: one decides by it, or all read afterwards what it was for.
 
     Raises:
         Refusal: it is no draft, or its plan cannot be run.
@@ -250,40 +242,104 @@ def submit_release(
     if release.is_session and not isinstance(plan, OnlinePlan):
         # A worker could not open it, and the charge would stay.
         raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session anew.")
-    if needs_review(release=release, plan=plan):
+    try:
+        # Undone, and looked at by a reviewer instead, where two submissions at once come to too much together.
+        with transaction.atomic():
+            if needs_review(release=release, plan=plan, by=by):
+                raise ledger.Unseen
+            entry = charge_and_queue(
+                release=release,
+                plan=plan,
+                key=key,
+                by=by,
+                since=ReleaseState.DRAFT,
+                most_unseen=None if _is_approved(release, plan) else _threshold(),
+                reason=reason,
+            )
+    except ledger.Unseen:
         _send_to_review(release, plan, key=key, by=by, reason=reason)
         return None
-    entry = charge_and_queue(release=release, plan=plan, key=key, by=by, since=ReleaseState.DRAFT)
     if send:
         enqueue(release.pk)
     return entry
 
 
-def needs_review(*, release: Release, plan: Plan) -> bool:
-    """Whether a reviewer must see a plan before it is charged: it costs more than the organisation lets pass, or has
-    no epsilon to compare; and it is not the very plan that was approved already."""
-    threshold = Organisation.current().review_above
-    if not threshold:
-        return False
+def needs_review(*, release: Release, plan: Plan, by: User) -> bool:
+    """Whether a reviewer must see a plan before it is charged: with what this person released of the budget without a
+    review, it comes to more than the organisation lets pass, or it has no epsilon to compare; and it is not the very
+    plan that was approved already. The ledger decides the same once more under its lock."""
+    return why_it_waits(release=release, plan=plan, by=by) is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WhyItWaits:
+    """Why a reviewer has to see a release: what one person has released of its budget without a review, as epsilon.
+
+    Attributes:
+        before: without the release.
+        with_it: with it; None where it has no epsilon to add up.
+        most: what may pass.
+    """
+
+    before: str
+    with_it: str | None
+    most: str
+
+    def in_words(self, who: str) -> str:
+        if self.with_it is None:
+            return (
+                f"what {who} would have released of this budget without a review has no epsilon to hold against the "
+                f"{self.most} that may pass"
+            )
+        already = f" ({self.before} before it)" if self.before != "0" else ""
+        return (
+            f"with it {who} would have released epsilon {self.with_it}{already} of this budget that no reviewer saw; "
+            f"up to {self.most} may pass"
+        )
+
+
+def why_it_waits(*, release: Release, plan: Plan, by: User) -> WhyItWaits | None:
+    """The numbers by which `needs_review` decides; None where no reviewer has to see it."""
+    threshold, budget = _threshold(), release.dataset.budget
+    if threshold is None or budget is None or _is_approved(release, plan):
+        return None
     price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
-    epsilon = price.pure_epsilon if price.pure_epsilon is not None else price.epsilon
-    units = exact(threshold, field="review_above") * 10**accountant.EPSILON_PLACES
-    if epsilon is not None and epsilon <= units:
-        return False
-    approved = release.reviews.filter(state=RequestState.APPROVED, approved_plan=plan_digest(plan))
-    return not approved.exists()
+    with_it = ledger.unseen_with(release=release, budget=budget, price=price, person=by)
+    if with_it <= threshold:
+        return None
+    return WhyItWaits(
+        before=decimal_text(ledger.unseen_before(release=release, budget=budget, person=by)),
+        with_it=None if with_it >= ledger.NO_EPSILON else decimal_text(with_it),
+        most=decimal_text(threshold),
+    )
+
+
+def _threshold() -> Fraction | None:
+    text = Organisation.current().review_above
+    return exact(text, field="review_above") if text else None
+
+
+def _is_approved(release: Release, plan: Plan) -> bool:
+    """Whether a reviewer approved this very plan."""
+    return release.reviews.filter(state=RequestState.APPROVED, approved_plan=plan_digest(plan)).exists()
 
 
 def plan_digest(plan: Plan) -> str:
     """What tells one plan from every other."""
-    return hashlib.sha256(json.dumps(plan.to_json(), sort_keys=True).encode()).hexdigest()
+    return ledger.plan_digest(plan.to_json())
 
 
 def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
     _move(release, ReleaseState.DRAFT, state=ReleaseState.REVIEW, plan=plan.to_json(), submitted_by=by)
     _refuse_without_rows(release)
     request = ReleaseRequest.objects.create(
-        release=release, key=key, epsilon=release.epsilon, delta=release.delta, reason=reason.strip(), requested_by=by
+        release=release,
+        key=key,
+        asked_plan=plan.to_json(),
+        epsilon=release.epsilon,
+        delta=release.delta,
+        reason=reason.strip(),
+        requested_by=by,
     )
     detail = f"a review of epsilon {release.epsilon}; {reason}"
     audit_log.record(AuditAction.REQUEST, actor=by, on=release, detail=detail.rstrip("; "))
@@ -291,11 +347,22 @@ def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, r
     notices.request_made(request)
 
 
-def charge_and_queue(*, release: Release, plan: Plan, key: uuid.UUID, by: User, since: ReleaseState) -> LedgerEntry:
+def charge_and_queue(
+    *,
+    release: Release,
+    plan: Plan,
+    key: uuid.UUID,
+    by: User,
+    since: ReleaseState,
+    most_unseen: Fraction | None = None,
+    reason: str = "",
+) -> LedgerEntry:
     """Charge a plan and queue its release. Called inside a transaction.
 
     Args:
         since: the state it must still be in.
+        most_unseen: as `ledger.charge` takes it.
+        reason: given with a submission that no reviewer was asked about, so that no request holds it.
 
     Raises:
         Refusal: it is in another.
@@ -308,13 +375,16 @@ def charge_and_queue(*, release: Release, plan: Plan, key: uuid.UUID, by: User, 
         plan=plan.to_json(),
         submitted_by=by,
         submitted_at=timezone.now(),
-        lease_until=timezone.now() + timedelta(seconds=2 * settings.LEASE_SECONDS),
+        lease_until=leases.next_hint(),
         step="Waiting for a worker",
     )
-    entry = ledger.charge(release=release, events=plan.events, delta=plan.delta, key=key, actor=by)
+    entry = ledger.charge(
+        release=release, events=plan.events, delta=plan.delta, key=key, actor=by, most_unseen=most_unseen
+    )
     _refuse_without_rows(release)
     alerts.raise_alerts(entry.budget)
-    audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=f"epsilon {release.epsilon}")
+    detail = f"epsilon {release.epsilon}{audit_log.BEFORE_A_REASON}{reason.strip()}"
+    audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=detail.removesuffix(audit_log.BEFORE_A_REASON))
     release.refresh_from_db()
     return entry
 
@@ -393,15 +463,8 @@ def withdraw_release(*, release: Release, by: User | None = None) -> None:
 
 
 def enqueue(release_id: uuid.UUID) -> None:
-    """Tell a worker after the commit. The message is only a hint: a lost one is sent again by `reconcile`."""
-
-    def send() -> None:
-        try:
-            current_app.send_task("releases.execute", kwargs={"release_id": str(release_id)}, retry=False)
-        except Exception as error:  # noqa: BLE001  whatever the broker's client raises when it cannot be reached
-            logger.warning("broker unreachable (%s); release %s stays queued", type(error).__name__, release_id)
-
-    transaction.on_commit(send)
+    """Tell a worker after the commit; a lost message is sent again by `reconcile`."""
+    leases.hint("releases.execute", release_id=str(release_id))
 
 
 def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction]:

@@ -1,4 +1,4 @@
-"""Live sessions: opened by a worker under one charge, asked one question at a time, closed into a published release.
+"""Live sessions: opened by a worker under one charge, asked one question at a time (closed in ``closing``).
 
 An answer is in the database before anybody sees it. A session that crashes between two answers is replayed from its
 transcript; only the noisy threshold is stored beside it, and it is never shown.
@@ -9,27 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from releases import audit_log, notices
-from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan, one_count
 from releases.engine.online import AnswerKind, Exchange, most_updates
 from releases.engine.online import Session as LiveSession
-from releases.engine.result import Result, whole_universe
 from releases.engine.universe import Universe
-from releases.engine.workload import Count, Workload, read_count
+from releases.engine.workload import Count, read_count
 from releases.failures import log_failure
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.services.datasets import table_path
@@ -43,6 +37,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MECHANISM = "pmw-online"
+#: Said to whoever asked in a session and may do so no more.
+NARROWED = (
+    "The curator has narrowed who may ask here, and you may no more. What was answered up to your last question stays "
+    "readable to you."
+)
 #: Said of an open session, and to whoever asks something new in it, while its budget is frozen.
 FROZEN = "A reviewer has frozen the budget, so no new questions are answered until it is unfrozen."
 #: Questions that a session is planned for where nobody says how many.
@@ -172,8 +171,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     Raises:
         InvalidInput: the question breaks a rule of the format.
         SessionOver: no further answer would have a proved bound.
-        Refusal: the session is closed; or its budget is frozen, and the question was not asked before; or the table
-            cannot be read.
+        Refusal: the session is closed; or it is not for them to ask in; or its budget is frozen, and the question was
+            not asked before; or the table cannot be read.
     """
     from releases.engine.randomness import OperatingSystemRandomness
     from releases.engine.tables import TableCounts, open_table
@@ -183,6 +182,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     release = locked.release
     if release.status is not ReleaseState.OPEN:
         raise Refusal(f"The session is {release.status.label}; no more questions can be asked.")
+    if not locked.lets_ask(by):
+        raise Refusal(NARROWED)
     plan = plan_of_session(locked)
     asked = read_count(dict(query), plan.schema.universe)
     if _is_frozen(release) and not locked.answers.filter(key=key_of(asked, plan.schema.universe)).exists():
@@ -210,12 +211,21 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
             asked_by=by,
         )
         Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
+        _note_if_used_up(locked, live)
         sequence = len(live.exchanges)
     else:
         sequence = locked.answers.get(key=key_of(exchange.query, plan.schema.universe)).sequence
     return Answered(
         exchange=exchange, sequence=sequence, updates_left=live.updates_left, questions_left=live.questions_left
     )
+
+
+def _note_if_used_up(session: Session, live: LiveSession) -> None:
+    """With the answer that leaves none to come: lists say so from then on, and the curator is told once."""
+    if live.is_settled and live.questions_left > 0:
+        return
+    if Session.objects.filter(pk=session.pk, used_up_at=None).update(used_up_at=timezone.now()):
+        notices.session_used_up(session, answers=len(live.exchanges))
 
 
 def standing(session: Session, plan: OnlinePlan) -> Standing:
@@ -225,7 +235,9 @@ def standing(session: Session, plan: OnlinePlan) -> Standing:
     rules = plan.rules
     most = most_updates(plan.schema.universe.size, gap=rules.least_gap, rows=session.total + session.total_half_width)
     over = ""
-    if session.release.status is not ReleaseState.OPEN:
+    if session.release.status is ReleaseState.CLOSING:
+        over = "It is being closed: a worker is publishing what it has answered."
+    elif session.release.status is not ReleaseState.OPEN:
         over = "It was closed."
     elif used >= rules.updates and rules.updates <= most:
         over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
@@ -244,73 +256,15 @@ def standing(session: Session, plan: OnlinePlan) -> Standing:
 
 @transaction.atomic
 def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> None:
-    """Say who may ask."""
-    Session.objects.filter(pk=session.pk).update(audience=audience)
-    audit_log.record(AuditAction.SHARE, actor=by, on=session, detail=f"with {audience.label}")
-
-
-def close_session(*, session: Session, by: User | None = None) -> Release:
-    """End a session and publish what it has answered, with synthetic rows from its public state. Touches no data.
+    """Say who may ask.
 
     Raises:
-        Refusal: it is not open, or nothing was asked.
+        Refusal: it is closed; who could ask until then keeps reading what it answered.
     """
-    from releases import files
-    from releases.engine.randomness import OperatingSystemRandomness
-    from releases.engine.run import Release as MadeRelease
-    from releases.engine.run import rows_to_make
-    from releases.engine.synthetic import synthetic_records
-
-    plan = plan_of_session(session)
-    live = replay(session, plan)
-    if not live.exchanges:
-        raise Refusal("Nothing was asked yet, so there is nothing to publish.")
-    distribution = whole_universe(live.universe, live.distribution())
-    asked = Workload(universe=live.universe, families=tuple(exchange.query for exchange in live.exchanges))
-    assert plan.expectation is not None
-    result = Result(
-        estimates=tuple(np.asarray([float(exchange.estimate)]) for exchange in live.exchanges),
-        bound=replace(
-            plan.expectation,
-            half_widths=tuple(exchange.half_width for exchange in live.exchanges),
-            proof=Proof.AFTER,
-        ),
-        total=float(live.total),
-        distribution=distribution,
-        notes={"questions asked": len(live.exchanges), "updates used": plan.rules.updates - live.updates_left},
-    )
-    answered = replace(plan, workload=asked)
-    records = synthetic_records(
-        live.universe, distribution, rows=rows_to_make(answered, result), rng=OperatingSystemRandomness()
-    )
-    token = uuid.uuid4()
-    folder = Path(settings.RELEASES_DIR) / str(session.pk) / str(token)
-    outcome = files.write(
-        folder, release=session.release, made=MadeRelease(plan=answered, result=result, records=records)
-    )
-    try:
-        _publish(session, outcome, answers=len(live.exchanges), folder=f"{session.pk}/{token}", by=by)
-    except Refusal:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    session.release.refresh_from_db()
-    return session.release
-
-
-@transaction.atomic
-def _publish(session: Session, outcome: dict[str, Any], *, answers: int, folder: str, by: User | None) -> None:
-    """Move an open session to its published result, if that holds everything that was answered."""
-    # The same lock as an answer's.
-    locked = Session.objects.select_for_update().get(pk=session.pk)
-    if locked.answers.count() != answers:
-        raise Refusal("A question was answered while the session was being closed. Close it once more.")
-    closed = Release.objects.filter(pk=session.pk, state=ReleaseState.OPEN).update(
-        state=ReleaseState.PUBLISHED, result=outcome, folder=folder, published_at=timezone.now()
-    )
-    if closed != 1:
-        raise Refusal("The session is not open.")
-    Session.objects.filter(pk=session.pk).update(closed_at=timezone.now())
-    audit_log.record(AuditAction.PUBLISH, actor=by, on=session.release, detail="the session was closed")
+    changed = Session.objects.filter(pk=session.pk, release__state=ReleaseState.OPEN).update(audience=audience)
+    if changed != 1:
+        raise Refusal("The session is closed. Whoever could ask in it keeps reading what it answered.")
+    audit_log.record(AuditAction.SHARE, actor=by, on=session, detail=f"with {audience.label}")
 
 
 def _is_frozen(release: Release) -> bool:

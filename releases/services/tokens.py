@@ -1,18 +1,18 @@
-"""API tokens: made, used and revoked by their owner."""
+"""API tokens: made, used and revoked by their owner. Each has an end, and may be for reading only."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.contrib.auth.models import User as UserModel
 from django.db import transaction
 from django.utils import timezone
 
 from releases import audit_log
 from releases.engine.errors import InvalidInput
-from releases.models import ApiToken, AuditAction
+from releases.models import ApiToken, AuditAction, TokenScope
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -21,18 +21,27 @@ if TYPE_CHECKING:
 PREFIX = "dpweb_"
 
 
+#: A token that leaked is of use to others until its end, so none is without one.
+MOST_DAYS = 365
+USUAL_DAYS = 90
+
+
 @transaction.atomic
-def make_token(*, user: User, name: str) -> str:
+def make_token(*, user: User, name: str, days: int = USUAL_DAYS, scope: TokenScope = TokenScope.ALL) -> str:
     """A new token, to be shown once: only its hash is kept.
 
     Raises:
-        InvalidInput: the name is empty.
+        InvalidInput: the name is empty, or it would not end within a year.
     """
     if not name.strip():
         raise InvalidInput("name", name, "must say which program the token is for")
+    if not 1 <= days <= MOST_DAYS:
+        raise InvalidInput("days", days, f"must be from 1 to {MOST_DAYS}: every token has an end")
     token = PREFIX + secrets.token_urlsafe(32)
-    ApiToken.objects.create(user=user, name=name.strip(), digest=_digest(token))
-    audit_log.record(AuditAction.ACCOUNT, actor=user, detail=f"made the token {name.strip()}")
+    ends_at = timezone.now() + timedelta(days=days)
+    ApiToken.objects.create(user=user, name=name.strip(), digest=_digest(token), scope=scope, ends_at=ends_at)
+    said = f"made the token {name.strip()}: {scope.label}, until {timezone.localtime(ends_at):%Y-%m-%d}"
+    audit_log.record(AuditAction.ACCOUNT, actor=user, detail=said)
     return token
 
 
@@ -42,14 +51,15 @@ def revoke_token(*, token: ApiToken) -> None:
     token.delete()
 
 
-def owner_of_token(token: str) -> User | None:
-    """Whose token it is; None where it is nobody's, or of an account that may not sign in."""
+def use_token(token: str) -> ApiToken | None:
+    """The token of that text, with its owner; None where it is nobody's, or of an account that may not sign in.
+
+    One that has ended is returned as well, so that its owner can be told; it is not noted as used.
+    """
     found = ApiToken.objects.filter(digest=_digest(token), user__is_active=True).select_related("user").first()
-    if found is None:
-        return None
-    ApiToken.objects.filter(pk=found.pk).update(last_used_at=timezone.now())
-    assert isinstance(found.user, UserModel)
-    return found.user
+    if found is not None and not found.is_ended:
+        ApiToken.objects.filter(pk=found.pk).update(last_used_at=timezone.now())
+    return found
 
 
 def _digest(token: str) -> str:

@@ -12,7 +12,6 @@ from django import template
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from releases import usefulness
 from releases.glossary import ANY_FORM, BY_FIELD, BY_FORM, Word
 
 register = template.Library()
@@ -67,12 +66,6 @@ def what_is(context: Any, field: str) -> str:
     meant = BY_FORM[BY_FIELD[field]]
     used[meant.anchor] = meant
     return _button(meant, f"What {'are' if meant.name.endswith('s') else 'is'} {meant.name}?")
-
-
-@register.simple_tag
-def universe_size(size: int) -> str:
-    """What so many cells mean for the mechanisms."""
-    return usefulness.universe_size(size)
 
 
 @register.inclusion_tag("releases/_meanings.html", takes_context=True)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, render
 from django.utils.functional import SimpleLazyObject
 
 from releases.models import (
@@ -24,6 +24,7 @@ from releases.models import (
     ReleaseState,
     Session,
     Survey,
+    Upload,
 )
 
 View = Callable[..., HttpResponseBase]
@@ -39,6 +40,11 @@ def get_dataset_for(request: HttpRequest, dataset_id: uuid.UUID) -> Dataset:
     return get_object_or_404(
         Dataset.objects.visible_to(request.user).select_related("budget", "owner", "group"), pk=dataset_id
     )
+
+
+def get_upload_for(request: HttpRequest, upload_id: uuid.UUID) -> Upload:
+    """A table that one sent oneself."""
+    return get_object_or_404(Upload.objects.visible_to(request.user).select_related("dataset"), pk=upload_id)
 
 
 def get_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
@@ -62,6 +68,21 @@ def taken_back(release_id: uuid.UUID) -> tuple[Release, datetime] | None:
     return (release, hidden.at) if hidden is not None else None
 
 
+def says_if_withdrawn(view: View) -> View:
+    """For what a public release gave away: whoever has its address is told that it was taken back, and since when."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, release_id: uuid.UUID, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        try:
+            return view(request, release_id, *args, **kwargs)
+        except Http404:
+            if (gone := taken_back(release_id)) is None:
+                raise
+            return render(request, "releases/withdrawn.html", {"release": gone[0], "since": gone[1]}, status=410)
+
+    return wrapped
+
+
 def get_own_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
     """A release of a dataset one may work on."""
     return get_object_or_404(
@@ -79,13 +100,21 @@ def get_published_for(request: HttpRequest, release_id: uuid.UUID) -> Release:
 
 def get_session_for(request: HttpRequest, release_id: uuid.UUID) -> Session:
     """A session one may ask in, or one may read what was answered."""
-    return get_object_or_404(Session.objects.for_asking(request.user), pk=release_id)
+    readable = Session.objects.readable_by(request.user).exclude(release__state=ReleaseState.WITHDRAWN)
+    return get_object_or_404(readable, pk=release_id)
+
+
+def withdrawn_session(request: HttpRequest, release_id: uuid.UUID) -> Session | None:
+    """A session whose answers one could read until they were withdrawn."""
+    readable = Session.objects.readable_by(request.user).filter(release__state=ReleaseState.WITHDRAWN)
+    return readable.filter(pk=release_id).first()
 
 
 def get_own_session_for(request: HttpRequest, release_id: uuid.UUID) -> Session:
     """A session on a dataset one may work on."""
     own = Release.objects.editable_by(request.user)
-    return get_object_or_404(Session.objects.for_asking(request.user).filter(release__in=own), pk=release_id)
+    mine = Session.objects.for_asking(request.user).filter(release__in=own).select_related("release__dataset__budget")
+    return get_object_or_404(mine, pk=release_id)
 
 
 def get_survey_for(request: HttpRequest, survey_id: uuid.UUID) -> Survey:

@@ -48,7 +48,7 @@ def ledger_page(request: HttpRequest) -> HttpResponse:
 def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
     """The whole ledger as CSV: amounts as decimals, and as they are booked, in whole units that the heads name."""
     log.record(AuditAction.EXPORT, actor=signed_in(request), detail="ledger.csv")
-    heads = ["budget", "sequence", "kind", "release", "actor", "granted_epsilon", "granted_delta"]
+    heads = ["budget", "sequence", "kind", "release", "actor", "granted_epsilon", "granted_delta", "granted_rho"]
     heads += ["epsilon", "delta", "rho", "epsilon in 1e-12", "delta in 1e-18", "rho in 1e-12", "rho_delta in 1e-18"]
     heads += ["made_at", "hash"]
     rows = (
@@ -58,7 +58,7 @@ def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
             entry.kind,
             entry.release_id or "",
             guarded(str(entry.actor)),
-            *(granted_by(entry) or ("", "")),
+            *(granted_by(entry) or ("", "", "")),
             *decimal_amounts(entry),
             entry.epsilon,
             entry.delta,

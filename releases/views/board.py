@@ -12,7 +12,8 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
@@ -26,7 +27,9 @@ from releases.files import guarded
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
 from releases.models import (
+    Audience,
     AuditAction,
+    AuditEvent,
     Budget,
     BudgetAlert,
     Dataset,
@@ -74,29 +77,33 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         "alerts": _alerts(_budgets(wanted, charges)),
         "people": people[:MOST_USES],
         "mechanisms": mechanisms[:MOST_USES],
-        "filters": filters_of(request),
+        "filters": filters_of(request) if form.is_valid() else "",
         **_chart([row.budget for row in busiest if row.used], wanted),
     }
     return render(request, "releases/budget_board.html", context, status=400 if form.errors else 200)
 
 
 @reviewers_only
-def board_csv(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-    """The board's budgets under the same filters."""
+def board_csv(request: HttpRequest) -> HttpResponseBase:
+    """The board's budgets under the same filters: each amount as a number; none where there is no such form."""
     form = BoardFilterForm(request.GET)
     if not form.is_valid():
-        return render(request, "releases/budget_board.html", {"form": form, "rows": [], "alerts": []}, status=400)
+        return budget_board(request)
     budgets = _budgets(form.cleaned_data, _charges(form.cleaned_data))
     audit_log.record(AuditAction.EXPORT, actor=signed_in(request), detail="budgets.csv")
     heads = ["budget", "owner", "policy", "epsilon", "delta", "spent_percent", "reserved_percent", "left_percent"]
-    heads += ["strict", "after_the_fact", "largest_release_left", "frozen"]
+    sums = ("spent", "reserved", "strict")
+    heads += [f"{each}_{amount}" for each in sums for amount in ("epsilon", "delta", "rho")]
+    heads += ["left_epsilon", "left_delta", "after_the_fact_epsilon", "after_the_fact_delta", "frozen", "frozen_reason"]
     return csv_response("budgets.csv", heads, _board_lines(budgets))
 
 
 def _board_lines(budgets: QuerySet[Budget]) -> Iterator[list[Any]]:
     paginator = Paginator(budgets, 200)
     for number in paginator.page_range:
-        for row in spending.standings(paginator.page(number)):
+        page = list(paginator.page(number))
+        spending.work_out(page)
+        for row in spending.standings(page):
             budget = row.budget
             yield [
                 guarded(budget.name),
@@ -107,10 +114,11 @@ def _board_lines(budgets: QuerySet[Budget]) -> Iterator[list[Any]]:
                 row.spent,
                 row.reserved,
                 row.left,
-                row.strict,
-                row.after_the_fact,
-                row.left_text,
-                guarded(budget.frozen_reason or "yes") if budget.is_frozen else "",
+                *(amount for sums in row.sums for amount in sums.values()),
+                *row.left_over.values(),
+                *row.figure_after_the_fact,
+                "yes" if budget.is_frozen else "no",
+                guarded(budget.frozen_reason) if budget.is_frozen else "",
             ]
 
 
@@ -185,7 +193,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
             return render(request, "releases/_tighter.html", figures)
     else:
         figures = {}
-    people, mechanisms = spending.uses(LedgerEntry.objects.charges_that_stand().filter(budget=budget))
+    people, mechanisms = spending.uses_of(budget)
     entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
     context = {
@@ -218,11 +226,20 @@ def _released(budget: Budget) -> list[dict[str, Any]]:
         .order_by("requested_at")
         .values_list("release", "reason")
     )
+    # Of those that needed no review: the log alone holds what was said with them.
+    submitted = AuditEvent.objects.filter(
+        action=AuditAction.SUBMIT, object_id__in=[str(pk) for pk in charged.values_list("release", flat=True)]
+    )
+    for number, detail in submitted.order_by("pk").values_list("object_id", "detail"):
+        if said := detail.partition(audit_log.BEFORE_A_REASON)[2]:
+            reasons[uuid.UUID(number)] = said
     entries = charged.select_related("actor", "release__dataset").defer("detail", "release__plan", "release__workload")
     return [
         {
             "entry": entry,
             "release": entry.release,
+            "share": spending.share_of_charge(budget, entry),
+            "cost": spending.charge_text(entry),
             "asked": _asked(entry.release),
             "reason": reasons.get(entry.release.pk, ""),
             "readers": _readers(entry.release),
@@ -247,11 +264,15 @@ def _asked(release: Release) -> str:
 def _readers(release: Release) -> str:
     if release.status is ReleaseState.WITHDRAWN:
         return "nobody any more: withdrawn"
-    if release.status is ReleaseState.OPEN:
+    if release.status in (ReleaseState.OPEN, ReleaseState.CLOSING):
         return release.session.get_audience_display()
     if release.status is not ReleaseState.PUBLISHED:
         return f"nobody: {release.status.label}"
-    return "everybody: public" if release.is_public else "the dataset's people"
+    if release.is_public:
+        return "everybody: public"
+    if release.is_session and release.session.audience == Audience.EVERYBODY:
+        return "the dataset's people; what it answered, everybody who signs in"
+    return "the dataset's people"
 
 
 def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
@@ -263,11 +284,15 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         return False
     try:
         if action == "freeze":
-            services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"])
-            messages.success(request, "Frozen: no release can be charged to this budget.")
+            if services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
+                messages.success(request, "Frozen: no release can be charged to this budget.")
+            else:
+                messages.info(request, "It was frozen already, for the reason that stands here; yours was not noted.")
         elif action == "unfreeze":
-            services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"])
-            messages.success(request, "Unfrozen: releases can be charged again.")
+            if services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
+                messages.success(request, "Unfrozen: releases can be charged again.")
+            else:
+                messages.info(request, "It was not frozen any more; your reason was not noted.")
         elif action == "restore":
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, "What was missing is booked as spent.")
@@ -280,13 +305,12 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
     """A ledger entry with its amounts as decimals; a grant has none, and says up to how much may be spent."""
     granted = granted_by(entry)
     if granted is not None:
-        epsilon, delta = granted
-        rho = _amount_text(entry.detail["caps"].get("rho", 0), EPSILON_PLACES)
+        epsilon, delta, rho = granted
         return {
             "entry": entry,
             "epsilon": f"up to {epsilon}",
             "delta": f"up to {delta}" if delta != "0" else "–",
-            "rho": f"up to {rho}" if rho != "–" else rho,
+            "rho": f"up to {rho}" if rho else "–",
         }
     return {
         "entry": entry,
@@ -296,27 +320,27 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
     }
 
 
-def granted_by(entry: LedgerEntry) -> tuple[str, str] | None:
-    """Epsilon and delta that a grant set the budget to; None for every other entry."""
+def granted_by(entry: LedgerEntry) -> tuple[str, str, str] | None:
+    """Epsilon, delta and rho, if any, that a grant set the budget to; None for every other entry."""
     # Grants of old say only what may be spent in the forms that are booked.
     if entry.kind != EntryKind.GRANT or "epsilon" not in entry.detail:
         return None
-    return entry.detail["epsilon"], entry.detail["delta"] or "0"
+    rho = entry.detail["caps"].get("rho", 0)
+    return entry.detail["epsilon"], entry.detail["delta"] or "0", _decimal(rho, EPSILON_PLACES) if rho else ""
 
 
 def decimal_amounts(entry: LedgerEntry) -> list[str]:
     """What an entry adds as epsilon, delta and rho; empty where the release had no such form."""
     amounts = (entry.epsilon, EPSILON_PLACES), (entry.delta, DELTA_PLACES), (entry.rho, EPSILON_PLACES)
-    return [
-        "" if abs(units) >= CLOSED else decimal_text(Fraction(units, 10**places), places=places)
-        for units, places in amounts
-    ]
+    return [_decimal(units, places) for units, places in amounts]
+
+
+def _decimal(units: int, places: int) -> str:
+    return "" if abs(units) >= CLOSED else decimal_text(Fraction(units, 10**places), places=places)
 
 
 def _amount_text(units: int, places: int) -> str:
     """A booked amount; a dash where there is none, and a word where the release had no such form."""
     if units == 0:
         return "–"
-    if abs(units) >= CLOSED:
-        return "no such form"
-    return decimal_text(Fraction(units, 10**places), places=places)
+    return _decimal(units, places) or "no such form"

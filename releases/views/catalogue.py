@@ -17,7 +17,7 @@ from django.shortcuts import render
 
 from releases.engine.accuracy import Proof
 from releases.glossary import WORDS
-from releases.models import Dataset, Notice, Release, Session
+from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.receipt import percent, rows_text
 from releases.views.access import is_reviewer, signed_in
 from releases.views.datasets import with_standings
@@ -43,6 +43,7 @@ class Listed:
         confidence: with which probability; empty where nothing is known of the bound.
         proof: how it is known, where that is no proof.
         certificates: what was certified of it since, in words.
+        about: what the table is, as it was put when the release was made.
     """
 
     release: Release
@@ -51,6 +52,7 @@ class Listed:
     confidence: str
     proof: str
     certificates: tuple[Listed, ...] = ()
+    about: str = ""
 
 
 def listed(releases: Iterable[Any]) -> list[Listed]:
@@ -68,6 +70,7 @@ def _listed(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
         confidence=percent(1 - Fraction(release.bound_beta)) if is_known else "",
         proof="" if is_proved else release.bound_proof,
         certificates=certificates,
+        about=getattr(release, "about", "") or "",
     )
 
 
@@ -95,7 +98,7 @@ def home(request: HttpRequest) -> HttpResponse:
         context["releases"] = Release.objects.for_list(person).with_review()[:MOST_RELEASES]
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MOST_RELEASES])
-        context["sessions"] = Session.objects.for_list(person).filter(closed_at=None)[:MOST_SESSIONS]
+        context["sessions"] = Session.objects.that_answer(person)[:MOST_SESSIONS]
     return render(request, "releases/home.html", context)
 
 
@@ -105,23 +108,35 @@ def words(request: HttpRequest) -> HttpResponse:
     return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
-def _declaring(text: str) -> QuerySet[Any, Any]:
-    """Datasets with a text in what is declared of their columns: a name, a category."""
+def _telling(text: str) -> QuerySet[Any, Any]:
+    """Releases with a text in what they tell of their columns, a name or a category, or of their table. What a curator
+    has declared or written and not released is nobody else's to find."""
     # Some databases keep JSON as it is written in ASCII alone.
     written = json.dumps(text)[1:-1]
-    declared = Dataset.objects.annotate(text=Cast("declared", TextField()))
-    return declared.filter(Q(text__icontains=text) | Q(text__icontains=written)).values("pk")
+    told = Release.objects.filter(is_public=True).annotate(
+        columns=Cast("result__receipt__schema__columns", TextField()), described=Cast("result__described", TextField())
+    )
+    return told.filter(
+        Q(columns__icontains=text)
+        | Q(columns__icontains=written)
+        | Q(described__icontains=text)
+        | Q(described__icontains=written)
+    ).values("pk")
+
+
+def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
+    """What is public and has every word of a search, in any order, in its title, its dataset's, or in what it tells of
+    its columns and its table."""
+    found = Release.objects.for_catalogue()
+    for each in wanted.split()[:_MOST_WORDS]:
+        found = found.filter(Q(title__icontains=each) | Q(dataset__title__icontains=each) | Q(pk__in=_telling(each)))
+    return found
 
 
 @login_not_required
 def catalogue(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
-    found = Release.objects.for_catalogue()
-    for each in wanted.split()[:_MOST_WORDS]:
-        found = found.filter(
-            Q(title__icontains=each) | Q(dataset__title__icontains=each) | Q(dataset__in=_declaring(each))
-        )
-    page = Paginator(found, 20).get_page(request.GET.get("page"))
-    sessions = Session.objects.for_list(request.user).filter(closed_at=None)[:MOST_SESSIONS]
+    page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
+    sessions = Session.objects.that_answer(request.user)[:MOST_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
     return render(request, "releases/catalogue.html", context)

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from releases import planning, services, spending
+from releases import planning, services
 from releases.engine.accuracy import Proof
 from releases.engine.errors import InvalidInput
 from releases.engine.largest_error import RELEASED_ANSWERS
@@ -151,7 +151,6 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
         "of": of,
         "row": row,
         "why_not": row.why_not,
-        "would_leave": spending.after(budget, row.price) if budget is not None and row.price is not None else None,
         "earlier": _begun(of),
     }
     if isinstance(plan, MeasuredErrorPlan) and plan.expectation is not None:

@@ -136,7 +136,7 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
 
 
 def _others(request: HttpRequest, release: Release) -> list[Release]:
-    """Releases that one may read, of the same rows of the same table, with a number in common."""
+    """Releases that one may read, of the same table, with columns declared alike and a number in common."""
     asked, schema = set(_asked(release)), _schema(release)
     same_table = Release.objects.visible_to(request.user).filter(
         dataset=release.dataset_id, state=ReleaseState.PUBLISHED

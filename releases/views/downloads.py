@@ -17,13 +17,14 @@ from releases.dictionary import DICTIONARY
 from releases.models import AuditAction, Release
 from releases.readme import name_of
 from releases.receipt import learned_in, percent, protects_text, rows_text
-from releases.views.access import get_published_for, signed_in
+from releases.views.access import get_published_for, says_if_withdrawn, signed_in
 from releases.views.certificates import certificates_of, certified_files
 from releases.views.citation import address_of
 from releases.views.results import answers_as_json, asked_of
 
 
 @login_not_required
+@says_if_withdrawn
 def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
     """All answers of a release as JSON."""
     release = get_published_for(request, release_id)
@@ -34,6 +35,7 @@ def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpRespons
 
 
 @login_not_required
+@says_if_withdrawn
 def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The receipt as a page."""
     release = get_published_for(request, release_id)
@@ -56,7 +58,12 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 @login_not_required
+@says_if_withdrawn
 def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    return file_of_release(request, release_id, name)
+
+
+def file_of_release(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
     """A file of the release, named so that it can be told from those of other releases."""
     release = get_published_for(request, release_id)
     if release.result is None or name not in download_names(release.result):
@@ -68,7 +75,7 @@ def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResp
         pieces = archive.archive_of(folder, result, address=address_of(request, release))
         response = StreamingHttpResponse(pieces, content_type="application/zip")
     elif name == DICTIONARY:
-        written = archive.dictionary_of(folder, result["receipt"])
+        written = archive.dictionary_of(folder, result)
         response = HttpResponse(written, content_type="text/csv; charset=utf-8")
     else:
         response = FileResponse((folder / name).open("rb"), filename=name)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.core.exceptions import BadRequest, RequestDataTooBig, TooManyFieldsSent
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from releases.api_errors import is_for_programs
 from releases.files import readable_size
 from releases.models import Organisation
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Status 400; too much data, and too many fields, have words of their own."""
+    if is_for_programs(request):
+        return JsonResponse({"message": _for_programs(exception)}, status=400)
     if isinstance(exception, RequestDataTooBig):
         context = {
             "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
@@ -20,7 +23,19 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         }
         return render(request, "413.html", context, status=400)
     if isinstance(exception, TooManyFieldsSent):
-        reason = f"The form has more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} fields."
-        return render(request, "400.html", {"reason": reason}, status=400)
+        return render(request, "400.html", {"reason": _too_many()}, status=400)
     reason = str(exception) if isinstance(exception, BadRequest) else ""
     return render(request, "400.html", {"reason": reason}, status=400)
+
+
+def _for_programs(exception: Exception) -> str:
+    if isinstance(exception, RequestDataTooBig):
+        cap = readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return f"Beside a table, which has its own limit, a request may have at most {cap}."
+    if isinstance(exception, TooManyFieldsSent):
+        return _too_many()
+    return str(exception) if isinstance(exception, BadRequest) else "The request cannot be read."
+
+
+def _too_many() -> str:
+    return f"The form has more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} fields."

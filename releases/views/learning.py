@@ -125,15 +125,12 @@ def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
     """What any plan costs and leaves. Public inputs only."""
     assert dataset.universe is not None
     row = planning.compared([plan], dataset.budget)[0]
-    facts: dict[str, Any] = {
+    return {
         "plan": plan,
         "row": row,
         "declares": not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes),
         **beliefs(plan.budget.epsilon),
     }
-    if row.price is not None and dataset.budget is not None and not row.refusal:
-        facts["left"] = planning.left_after(dataset.budget, row.price)
-    return facts
 
 
 # A range

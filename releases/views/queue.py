@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -17,7 +18,8 @@ from releases import ledger, planning, services, spending
 from releases.beliefs import beliefs
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
-from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
+from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.privacy import exact
 from releases.forms import POLICY_TITLES
 from releases.mistakes import in_words
@@ -31,8 +33,9 @@ from releases.models import (
     ReleaseState,
     RequestState,
 )
-from releases.receipt import rules_in_words
+from releases.receipt import percent, rules_in_words
 from releases.review_forms import DecisionForm, ReleaseDecisionForm
+from releases.usefulness import prepared
 from releases.views.access import may_decide, reviewers_only, signed_in
 from releases.views.sessions import session_words
 from releases.views.wizard import budget_text, protection_text
@@ -104,7 +107,7 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             return redirect("review_queue")
     context = {
         **_request_context(request, asked, form, asked.budget),
-        "granted": budget_text(asked.budget) if asked.budget.is_granted else "",
+        "standing": spending.standings([asked.budget])[0] if asked.budget.is_granted else None,
         "datasets": asked.budget.datasets.select_related("owner"),
         "same_rows": _same_rows(asked.budget),
         "alike": _alike(asked.budget),
@@ -172,19 +175,26 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
         **_request_context(request, asked, form, budget),
         "release": release,
         "dataset": release.dataset,
-        "left": budget_text(budget),
+        "same_rows": services.same_rows(budget)[:5] if asked.state == RequestState.WAITING else [],
+        "standing": spending.standings([budget])[0] if budget.is_granted else None,
         **_plan_context(asked, budget),
     }
     return render(request, "releases/release_request.html", context, status=400 if form.errors else 200)
 
 
 def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
-    """What the stored plan says; nothing of a release that has gone back to be changed."""
-    stored = asked.release.plan
-    if asked.release.status is ReleaseState.DRAFT or not stored:
+    """What the plan says that was asked for, whatever became of its release since."""
+    stored = asked.asked_plan
+    if stored is None and asked.release.status is not ReleaseState.DRAFT:
+        # Requests of old kept no plan of their own.
+        stored = asked.release.plan
+    if not stored:
         return {}
-    plan = plan_from_json(stored)
-    waits = asked.release.status is ReleaseState.REVIEW
+    try:
+        plan = plan_from_json(stored)
+    except PlanChanged as error:
+        return {"why_no_plan": in_words(error)}
+    waits = asked.state == RequestState.WAITING
     row = planning.compared([plan], budget)[0]
     return {
         "row": row,
@@ -192,10 +202,19 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
         "attributes": plan.schema.universe.attributes,
         "about": planning.universe_text(plan.workload),
         "rules": rules_in_words(plan.schema.universe),
-        "would_leave": spending.after(budget, row.price) if waits and row.price else None,
-        "more": max(0, planning.releases_left(budget, row.price)[0] - 1) if waits and row.price else None,
+        "would_leave": row.leaves if waits else None,
+        "why_it_waits": _why_it_waits(asked, plan) if waits else "",
+        "prepared": prepared(plan) if isinstance(plan, OnlinePlan) else None,
+        "confidence": percent(1 - plan.beta),
         **session_words(asked.release, plan),
     }
+
+
+def _why_it_waits(asked: ReleaseRequest, plan: Plan) -> str:
+    why = services.why_it_waits(release=asked.release, plan=plan, by=asked.requested_by)
+    if why is None:
+        return "It waits because it was above what could pass without a review when it was asked for."
+    return f"It waits because {why.in_words(str(asked.requested_by))}."
 
 
 def _request_context(
@@ -240,6 +259,12 @@ def _decide(
         if verb is None:
             raise InvalidInput("decision", pressed, "must be to grant or to deny; press one of the buttons")
         verb()
+    except services.DecidedBefore as error:
+        asked.refresh_from_db()
+        if _is_pressed_twice(asked, pressed, signed_in(request), form.cleaned_data):
+            return True
+        form.add_error(None, in_words(error))
+        return False
     except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
         field = getattr(error, "field", None)
         form.add_error(field if field in form.fields else None, in_words(error))
@@ -249,6 +274,28 @@ def _decide(
     return True
 
 
+def _is_pressed_twice(asked: BudgetRequest | ReleaseRequest, pressed: str, person: User, given: dict[str, Any]) -> bool:
+    """Whether what stands is what this person pressed: the second click of two is told what the first one did."""
+    if asked.decided_by_id != person.pk or asked.state != _LEADS_TO[pressed]:
+        return False
+    if given["note"].strip() not in ("", asked.note):
+        return False
+    if asked.state != RequestState.APPROVED or not asked.granted_epsilon:
+        return True
+    typed = given["epsilon"] or asked.epsilon, given.get("delta") or asked.granted_delta or "0"
+    granted = asked.granted_epsilon, asked.granted_delta or "0"
+    return all(
+        exact(one, field="amount") == exact(other, field="amount") for one, other in zip(typed, granted, strict=True)
+    )
+
+
+_LEADS_TO = {
+    "approve": RequestState.APPROVED,
+    "deny": RequestState.DENIED,
+    "ask_back": RequestState.ASKED_BACK,
+}
+
+
 def _said(asked: BudgetRequest | ReleaseRequest) -> str:
     if asked.state == "waiting":
         return "Approved by you; a second reviewer has to approve it too."
@@ -256,7 +303,7 @@ def _said(asked: BudgetRequest | ReleaseRequest) -> str:
         granted = exact(asked.granted_epsilon or asked.epsilon, field="epsilon")
         if granted < exact(asked.epsilon, field="epsilon"):
             return (
-                f"Approved for epsilon {asked.granted_epsilon} instead of {asked.epsilon}; it waits for "
-                f"{asked.requested_by} to confirm it at that."
+                f"Approved for epsilon {asked.granted_epsilon} instead of {asked.epsilon}. It is a draft again: "
+                f"{asked.requested_by} has to confirm it before it is released."
             )
     return f"The request was {asked.get_state_display()}."

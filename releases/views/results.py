@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from releases import charts, files
 from releases.archive import ARCHIVE, dictionary_of, download_names
+from releases.descriptions import Notes, notes_of, table_of, with_unit
 from releases.dictionary import DICTIONARY, columns_of
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.statistic import Part
@@ -26,7 +27,7 @@ from releases.engine.universe import Schema, Universe
 from releases.engine.workload import Family, Inquiry, Marginal, Question, Workload, read_question
 from releases.planning import questions_text
 from releases.readme import FILES, description_of
-from releases.receipt import fuller_bins, rows_text, rules_in_words, synthetic_beside
+from releases.receipt import fuller_bins, rows_of_one, rows_text, rules_in_words, synthetic_beside
 from releases.views.arrangement import MOST_ARRANGED, Arrangement
 from releases.views.statistic_results import shown_statistic
 
@@ -77,7 +78,7 @@ def result_context(
     result: dict[str, Any], folder: Path, *, question: str, page: str, find: str, sort: str = "", only: str = ""
 ) -> dict[str, Any]:
     """The chosen question's answers, a page of them as arranged, and what can be chosen and downloaded."""
-    receipt = result["receipt"]
+    receipt, notes = result["receipt"], notes_of(result)
     universe = Schema.from_json(receipt["schema"]).universe
     workload = read_question(receipt["workload"], universe)
     families = workload.families
@@ -114,7 +115,8 @@ def result_context(
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,
         "questions": [{"number": str(number), "title": titles[number]} for number in listed],
-        "dictionary": columns_of(receipt),
+        "dictionary": columns_of(receipt, notes),
+        "about": table_of(result),
         "questions_more": len(matching) - len(listed),
         "questions_number": len(families),
         "find": find,
@@ -129,15 +131,17 @@ def result_context(
         "arrangement": arrangement,
         "arranged_by": arrangement.heads(family.attributes),
         "found": found,
-        "heat": _heat(every, family.attributes) if is_heat and every is not None else None,
+        "heat": _heat(every, family.attributes, notes) if is_heat and every is not None else None,
         "is_counts": not isinstance(workload, Inquiry),
-        "shown": shown_statistic(workload, folder) if isinstance(workload, Inquiry) else None,
+        "shown": shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None,
         "cells": cells,
         "first_shown": start + 1,
         "last_shown": start + len(rows),
         "previous_page": str(shown_page - 1) if shown_page > 1 else "",
         "next_page": str(shown_page + 1) if shown_page < pages else "",
-        "chart": charts.marginal_bars([row.to_json() for row in rows], title=titles[chosen])
+        "chart": charts.marginal_bars(
+            [row.to_json() for row in rows], title=titles[chosen], axis=_axis(family.attributes, notes)
+        )
         if _is_drawn(rows)
         else None,
         "downloads": [
@@ -151,7 +155,7 @@ def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str
     """Of each download. The archive shrinks what it holds, so it is below all of it together."""
     sizes = dict(result["files"])
     if sum(each.size for each in universe.attributes) <= _MOST_MEASURED_BINS:
-        sizes[DICTIONARY] = len(dictionary_of(folder, result["receipt"]).encode())
+        sizes[DICTIONARY] = len(dictionary_of(folder, result).encode())
     shown = {name: files.readable_size(size) for name, size in sizes.items()}
     return shown | {ARCHIVE: f"below {files.readable_size(sum(sizes.values()) + _OTHERS_IN_ARCHIVE)}"}
 
@@ -207,8 +211,15 @@ def _is_heat(family: Family | Part, universe: Universe) -> bool:
     return all(2 <= universe[name].size <= _MOST_HEAT_BINS for name in family.attributes)
 
 
-def _heat(rows: list[Answer], heads: Sequence[str]) -> dict[str, Any]:
-    return charts.heat_map([{"labels": row.labels, **row.to_json()} for row in rows], heads=heads)
+def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:
+    drawn = [{"labels": row.labels, **row.to_json()} for row in rows]
+    return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads])
+
+
+def _axis(names: Sequence[str], notes: Notes) -> str:
+    """The columns with their units, where one has any; the question's title stands above the chart anyway."""
+    titled = [with_unit(name, notes) for name in names]
+    return "" if titled == list(names) else ", ".join(titled)
 
 
 def _is_drawn(rows: list[Answer]) -> bool:
@@ -263,7 +274,7 @@ def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
 def _synthetic_counts(
     folder: Path, family: Family, universe: Universe, receipt: dict[str, Any]
 ) -> NDArray[np.float64] | None:
-    """The same question asked of the synthetic rows, scaled to the released total; None where there are none."""
+    """The same question asked of the synthetic rows, scaled to the whole table; None where there are none."""
     import pyarrow.parquet
 
     rows = receipt["synthetic_rows"]
@@ -274,4 +285,4 @@ def _synthetic_counts(
     if not set(family.attributes) <= set(pyarrow.parquet.read_schema(path).names):
         return None
     counts = files.synthetic_marginals(path, universe)(family.attributes)
-    return np.asarray(family.answer(counts) * (receipt["total"]["estimate"] / rows), dtype=np.float64)
+    return np.asarray(family.answer(counts) * rows_of_one(receipt), dtype=np.float64)

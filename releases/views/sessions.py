@@ -38,8 +38,8 @@ from releases.models import Audience, AuditAction, Dataset, Release, ReleaseStat
 from releases.readme import name_of
 from releases.receipt import percent, rows_text, rules_in_words
 from releases.release_forms import AskForm, SessionForm
-from releases.services.sessions import MECHANISM, USUAL_QUESTIONS
-from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
+from releases.services.sessions import MECHANISM, NARROWED, USUAL_QUESTIONS
+from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.views.checks import status_of
 from releases.views.exports import csv_response
 from releases.views.questions import column_field, predicate
@@ -48,6 +48,8 @@ from releases.views.wizard import budget_text, protection_text
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.
 MOST_OPEN_COLUMNS, MOST_OPEN_BINS = 9, 12
+#: States in which a session's page shows what it has answered.
+READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
 #: Sizes of table that the plan's page tries, to say from which on a session is of use.
 _SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
 
@@ -200,6 +202,8 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
             "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
             "formula": row.formula,
             "ordinary": usefulness.ordinary_release(plan),
+            "prepared": usefulness.prepared(plan),
+            "confidence": percent(1 - plan.beta),
         }
         alpha = plan.expectation.alpha if plan.expectation else 0.0
         facts["says_little"] = usefulness.says_little(alpha, plan.options["population"])
@@ -247,8 +251,13 @@ def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> 
 
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The analyst's page: ask by clicking or as text, the answer, what is left, and everything asked so far."""
-    live = get_session_for(request, release_id)
-    if live.release.status not in (ReleaseState.OPEN, ReleaseState.PUBLISHED):
+    try:
+        live = get_session_for(request, release_id)
+    except Http404:
+        if (gone := withdrawn_session(request, release_id)) is None:
+            raise
+        return render(request, "releases/session_withdrawn.html", {"release": gone.release}, status=410)
+    if live.release.status not in READABLE:
         raise Http404
     plan = _readable_plan(request, live)
     if isinstance(plan, HttpResponse):
@@ -268,7 +277,10 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         except (SessionOver, services.Refusal) as error:
             problem, status = in_words(error), 409
     context = {"problem": problem, **_page_context(request, live, plan)}
-    if request.headers.get("HX-Request"):
+    if problem:
+        # The answer before it, in the address still, would be taken for one to this question.
+        context["answer"] = None
+    if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
         return render(request, "releases/_session_live.html", context)
     # What was typed; or the question whose answer is shown, to ask another like it.
@@ -309,7 +321,10 @@ def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: s
     if context["standing"].over:
         # Nothing more can be asked, so the fields to ask with must go too.
         return HttpResponse(headers={"HX-Redirect": address})
-    return render(request, "releases/_session_live.html", context)
+    response = render(request, "releases/_session_live.html", context)
+    # Loaded anew, the page shows the same answer, and asks nothing.
+    response["HX-Replace-Url"] = address.removesuffix("#answer")
+    return response
 
 
 def _page_context(
@@ -320,8 +335,9 @@ def _page_context(
     wanted = request.GET.get("answer", "")
     if answer is None and wanted.isascii() and wanted.isdecimal() and len(wanted) < 10:
         answer, again = int(wanted), "again" in request.GET
-    shown = live.answers.filter(sequence=answer).first() if answer is not None else None
-    stored = Paginator(live.answers.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
+    told = live.told(request.user)
+    shown = told.filter(sequence=answer).first() if answer is not None else None
+    stored = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
     page: Page[SessionAnswer] = stored.get_page(request.GET.get("page"))
     release = live.release
     return {
@@ -330,6 +346,8 @@ def _page_context(
         "is_own": Release.objects.editable_by(request.user).filter(pk=release.pk).exists(),
         "can_read_release": release.status is ReleaseState.PUBLISHED
         and Release.objects.visible_to(request.user).filter(pk=release.pk).exists(),
+        "may_ask": live.lets_ask(request.user),
+        "narrowed": NARROWED,
         "standing": services.standing(live, plan),
         "sentence": session_sentence(plan),
         "protection": protection_text(release.dataset.budget) if release.dataset.budget else "",
@@ -386,34 +404,37 @@ def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
     chosen = request.POST.get("audience", "")
     if chosen not in Audience.values:
         messages.error(request, "Who may ask: nothing was chosen.")
-    else:
+        return redirect("session", release_id=live.pk)
+    try:
         services.let_ask(session=live, audience=Audience(chosen), by=signed_in(request))
         messages.success(request, f"From now on {Audience(chosen).label} may ask.")
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
     return redirect("session", release_id=live.pk)
 
 
 @require_POST
 def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
-    """End the session and publish what it has answered."""
+    """End the asking; a worker publishes what was answered, and the release's page follows it."""
     live = get_own_session_for(request, release_id)
     try:
         services.close_session(session=live, by=signed_in(request))
     except (services.Refusal, PlanChanged) as error:
         messages.error(request, in_words(error))
         return redirect("session", release_id=live.pk)
-    messages.success(request, "Closed. What it answered is a release of its own now; the budget stays spent.")
+    messages.success(request, "Nobody can ask any more. What it answered becomes a release; the budget stays spent.")
     return redirect("release_detail", release_id=live.pk)
 
 
 def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpResponse | StreamingHttpResponse:
     """Every question and answer so far, as CSV or JSON."""
     live = get_session_for(request, release_id)
-    if live.release.status not in (ReleaseState.OPEN, ReleaseState.PUBLISHED):
+    if live.release.status not in READABLE:
         raise Http404
     plan = _readable_plan(request, live)
     if isinstance(plan, HttpResponse):
         return plan
-    answers = [_past(each, live, plan.schema.universe) for each in live.answers.order_by("sequence")]
+    answers = [_past(each, live, plan.schema.universe) for each in live.told(request.user).order_by("sequence")]
     audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
     told_apart = f"{name_of(live.release.title, str(live.pk))}-transcript.{form}"
     if form == "csv":

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from releases import charts, files
+from releases.descriptions import UNIT, Notes
 from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.thresholds import ABOVE
-from releases.engine.statistic import MostCommon, Range, Survey, Threshold, Votes
+from releases.engine.statistic import Mean, MostCommon, Quantile, Range, Sum, Survey, Threshold, Votes
 from releases.engine.workload import Inquiry
 
 #: Rows on the page; the rest is in the file.
@@ -59,13 +60,14 @@ class ShownStatistic:
     more: int
     summary: str = ""
     chart: dict[str, Any] | None = None
+    unit: str = ""
 
     @property
     def has_values(self) -> bool:
         return any(each.value for each in self.answers)
 
 
-def shown_statistic(inquiry: Inquiry, folder: Path) -> ShownStatistic:
+def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatistic:
     """Read a published statistic's answers from its file."""
     table = files.read_answers(folder)
     stored = table.slice(0, MOST_SHOWN).to_pylist()
@@ -90,7 +92,16 @@ def shown_statistic(inquiry: Inquiry, folder: Path) -> ShownStatistic:
         chart=charts.marginal_bars(drawn, title=inquiry.families[0].title(inquiry.universe))
         if shape is Shape.DISTRIBUTION
         else None,
+        unit=_unit(inquiry, notes),
     )
+
+
+def _unit(inquiry: Inquiry, notes: Notes) -> str:
+    """What the answers are measured in: the column's unit, of a statistic whose answers are values of one column."""
+    statistic = inquiry.statistic
+    if not isinstance(statistic, (Sum, Mean, Quantile, Range)) or len(statistic.attributes) != 1:
+        return ""
+    return notes.get(statistic.attributes[0], {}).get(UNIT, "")
 
 
 def _shape(inquiry: Inquiry, answers: list[ShownAnswer]) -> Shape:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.forms import missing
-from releases.models import ApiToken
+from releases.models import ApiToken, TokenScope
 from releases.views.access import signed_in
 
 
@@ -20,6 +20,21 @@ class TokenForm(forms.Form):
         label="Which program it is for",
         error_messages=missing("Which program it is for: nothing was typed."),
     )
+    days = forms.TypedChoiceField(
+        choices=[(30, "30 days"), (services.USUAL_DAYS, "90 days"), (services.MOST_DAYS, "a year")],
+        coerce=int,
+        initial=services.USUAL_DAYS,
+        label="How long it opens",
+        help_text="Then make another: a token that somebody copied is of no use to them for ever.",
+        error_messages=missing("How long it opens: nothing was chosen."),
+    )
+    scope = forms.ChoiceField(
+        choices=TokenScope.choices,
+        initial=TokenScope.ALL,
+        widget=forms.RadioSelect,
+        label="What the program may do",
+        error_messages=missing("What the program may do: nothing was chosen."),
+    )
 
 
 def tokens(request: HttpRequest) -> HttpResponse:
@@ -27,7 +42,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST if request.method == "POST" else None)
     made = ""
     if request.method == "POST" and form.is_valid():
-        made = services.make_token(user=signed_in(request), name=form.cleaned_data["name"])
+        given = form.cleaned_data
+        made = services.make_token(
+            user=signed_in(request), name=given["name"], days=given["days"], scope=TokenScope(given["scope"])
+        )
         form = TokenForm()
     context = {
         "form": form,

@@ -7,9 +7,8 @@ from typing import Any
 
 from django.urls import reverse
 
-from releases import ledger, planning
+from releases import planning, spending
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Policy
 from releases.engine.workload import Question, read_question
 from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.receipt import neighbours_text
@@ -44,17 +43,13 @@ def protection_text(budget: Budget) -> str:
 
 
 def budget_text(budget: Budget) -> str:
-    """What was granted and what is left."""
+    """What was granted, what is spent and reserved of it, and what is left."""
     if not budget.is_granted:
         return "waits for a reviewer" if budget.requests.filter(state="waiting").exists() else "not asked for yet"
     delta = f", delta {budget.delta}" if budget.delta not in ("", "0") else ""
-    left = ledger.remaining(budget)
     frozen = "; frozen by a reviewer" if budget.is_frozen else ""
     frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
-    room = planning.room_text(left.pure_epsilon)
-    is_plain = budget.caps.policy is Policy.PURE
-    what = f"epsilon {room} left" if is_plain else f"room for one more release of epsilon {room}"
-    return f"epsilon {budget.epsilon}{delta} in all; {what}{frozen}"
+    return f"epsilon {budget.epsilon}{delta} in all; {spending.standings([budget])[0].in_words}{frozen}"
 
 
 def workload_of(release: Release) -> Question | None:

@@ -96,6 +96,15 @@ class Visitor:
             self.follow("Look again how far it is")
         expect(downloads).to_be_visible(timeout=RELEASE_PATIENCE)
 
+    def wait_for_columns(self) -> None:
+        """The same of a table that was sent, until it is stored."""
+        columns = self.page.get_by_role("heading", name="What can the columns hold?")
+        deadline = monotonic() + RELEASE_PATIENCE / 1000
+        while not self.javascript and not columns.is_visible() and monotonic() < deadline:
+            self.page.wait_for_timeout(500)
+            self.page.reload()
+        expect(columns).to_be_visible(timeout=RELEASE_PATIENCE)
+
     def sign_in(self, name: str, password: str) -> None:
         self.go("/accounts/login/", "sign in")
         self.page.get_by_label("User name or e-mail address").fill(name)

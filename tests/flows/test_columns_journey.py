@@ -34,7 +34,7 @@ def test_columns_as_people_type_them(visitor, tmp_path, request, window):
     alice.look("upload refused")
     page.get_by_label("Table", exact=True).set_input_files(table)
     alice.press("Upload and go on")
-    alice.heading("What can the columns hold?")
+    alice.wait_for_columns()
     page.get_by_label("Type of age").select_option("whole numbers")
     page.get_by_label("Categories or edges of age").fill("0-17, 18-64, 66-120")
     page.get_by_label("Type of sex").select_option("categories")

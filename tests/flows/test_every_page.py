@@ -17,6 +17,7 @@ NO_PAGES = {
     "answers",  # JSON
     "download",  # a file by its name
     "release_status",  # a part of a page
+    "upload_status",  # a part of a page
     "unsent",  # there is one only after a session has ended; looked at in test_astray.py
 }
 
@@ -25,7 +26,9 @@ WORLD = """
     from releases import services
     from releases.engine.filters import Policy
     from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-    from releases.models import ApiToken, Organisation
+    from datetime import timedelta
+    from django.utils import timezone
+    from releases.models import ApiToken, Organisation, Upload
     from celery import current_app
     current_app.send_task = lambda *arguments, **options: None
 
@@ -85,15 +88,26 @@ WORLD = """
             services.make_survey_public(survey=made, by=alice)
         return str(made.pk)
 
-    Organisation.objects.create(upload_cap_bytes=2**21, review_above="1")
+    Organisation.objects.create(upload_cap_bytes=2**21, review_above="13.8")
+    upload = services.receive_upload(owner=alice, title="Next year's survey", source=source)
+    # Nobody sends its message again while it is looked at.
+    Upload.objects.update(lease_until=timezone.now() + timedelta(days=1))
+    source.write_text("age,sex\\n30,female\\n31\\n")
+    refused = services.receive_upload(owner=alice, title="A survey with a line too short", source=source)
+    services.execute_upload(upload_id=refused.pk)
     reviewed = submit(draft("2"))
+    asked_back = submit(draft("2.5")).reviews.get()
+    services.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
+    session = submit(services.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
     answer = {{
+        "upload": str(upload.pk), "upload_refused": str(refused.pk),
         "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
         "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),
         "certificate": str(services.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
         "certified": str(certified.pk), "survey_draft": survey("draft"), "survey_open": survey("open"),
         "survey_closed": survey("closed"), "survey_public": survey("public"),
         "request": str(request.pk), "budget": str(dataset.budget_id), "review": str(reviewed.reviews.get().pk),
+        "asked_back": str(asked_back.pk), "session_review": str(session.pk),
         "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }}
 """
@@ -129,7 +143,8 @@ def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
         # A reviewer's own pages; the rest are as everybody's.
         own = ("/review/", "/notices/")
         pages = {name: path for name, path in pages.items() if path == "/" or path.startswith(own)}
-        assert len(pages) > 8
+        pages |= {kind: f"/review/releases/{world[kind]}/" for kind in ("asked_back", "session_review")}
+        assert len(pages) > 10
     if person == "alice":
         other, draft = f"/releases/{world['public']}/beside/?other={world['published']}", world["draft"]
         pages |= {"both releases": other}

@@ -59,7 +59,7 @@ def upload(alice, title, path):
     alice.page.get_by_label("What the table is").fill(title)
     alice.page.get_by_label("Table", exact=True).set_input_files(path)
     alice.press("Upload and go on")
-    alice.heading("What can the columns hold?")
+    alice.wait_for_columns()
     alice.look("columns")
 
 

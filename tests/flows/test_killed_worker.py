@@ -10,6 +10,8 @@ from tests.stack import Stack
 
 # About twelve million cells: long enough in the worker to be killed half-way.
 COLUMNS = "[dict(name=f'c{i}', type='integer', edges=list(range(232))) for i in range(3)]"
+# A million: with as many synthetic rows, longer than a lease.
+FEWER = "[dict(name=f'c{i}', type='integer', edges=list(range(100))) for i in range(3)]"
 
 
 @pytest.fixture(params=["embedded", pytest.param("redis", marks=pytest.mark.redis)])
@@ -53,3 +55,39 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
         """
     )
     assert answer == [2, 1, 3 * 231, True, []]
+
+
+def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_further_charge(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("c0,c1,c2\n" + "".join(f"{i % 99},{i % 77},{i % 13}\n" for i in range(5000)))
+    stack.run(
+        f"""
+        dataset = budgeted('2', {FEWER}, {str(table)!r})
+        # Many synthetic rows: long enough in the worker to be killed half-way, and to outlive a lease.
+        live = services.draft_session(dataset=dataset, by=dataset.owner, title="Live", epsilon="1",
+                                      options={{"rows": 1_000_000}})
+        services.submit_release(release=live, key=uuid.uuid4(), by=dataset.owner, send=False)
+        assert services.execute_release(release_id=live.pk)
+        live.refresh_from_db()
+        services.ask_session(session=live.session, query={{"c0": {{"to": 50}}}}, by=dataset.owner)
+        services.close_session(session=live.session, by=dataset.owner)
+        """
+    )
+    first = stack.start_worker("first.log")
+    stack.wait_for("answer = Release.objects.filter(state='closing', run_token__isnull=False).exists()")
+    stack.kill(first)
+    assert stack.run("answer = Release.objects.get().state") == "closing"
+    stack.start_worker("second.log")
+    stack.wait_for("answer = Release.objects.filter(state='published').exists()", seconds=180)
+    answer = stack.run(
+        """
+        from releases import files, ledger
+        release = Release.objects.get()
+        charges = LedgerEntry.objects.filter(kind="charge").count()
+        faults = [fault.what for fault in ledger.verify(release.dataset.budget)]
+        answers = len(files.read_answers(files.folder_of(release)))
+        answer = [release.session.closing_attempts, charges, answers, faults]
+        """
+    )
+    # The second attempt was the last: its lease was extended for as long as it took.
+    assert answer == [2, 1, 1, []]

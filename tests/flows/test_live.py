@@ -76,6 +76,44 @@ def test_a_plan_follows_what_is_typed(typing, installation, tmp_path):
     expect(alice.page.locator("#planned")).to_have_text("")
 
 
+def test_nobody_goes_on_with_the_plan_of_what_stood_there_before(typing, installation, tmp_path):
+    dataset, _ = installation.run(DRAFT.format(title="Hasty", folder=str(tmp_path)))
+    alice, type_in = typing(f"/datasets/{dataset}/sessions/new/", "session", "Epsilon")
+    expect(alice.page.locator("#planned")).to_contain_text("epsilon 1")
+    type_in("1.75")
+    alice.press("Go on to confirm")
+    alice.reads("epsilon 1.75")
+    assert alice.page.url.endswith("/confirm/")
+
+
+def test_what_is_no_longer_asked_for_does_not_stand_in_the_way(typing, installation, tmp_path):
+    undeclared = installation.run(
+        f"""
+        alice = User.objects.get(username="alice")
+        table = Path({str(tmp_path)!r}) / "rows.csv"
+        table.write_text("id,age\\n1,20\\n")
+        dataset = services.ingest_dataset(owner=alice, title="Rows", source=table)
+        services.declare_universe(dataset=dataset, columns=[{{"name": "age", "type": "integer", "edges": [0, 50, 99]}}])
+        answer = str(dataset.pk)
+        """
+    )
+    alice, type_in = typing(f"/datasets/{undeclared}/columns/", "columns", "Categories or edges of age")
+    type_in("50, 0")
+    alice.press("Check only")
+    beside = alice.page.locator("fieldset.row .errorlist")
+    expect(beside).to_have_count(1)
+    alice.page.get_by_label("Categories or edges of age").fill("0, 50, 99")
+    expect(beside).to_have_count(0)
+    alice.go(f"/datasets/{undeclared}/protection/", "protection")
+    alice.page.get_by_role("radio", name="Each person").check()
+    alice.page.get_by_label("Rows counted of each person").fill("-3")
+    alice.press("Declare and go on")
+    expect(alice.page.locator("main .errorlist").first).to_be_visible()
+    alice.page.get_by_role("radio", name="Each row").check()
+    alice.press("Declare and go on")
+    alice.page.wait_for_url("**/budget/")
+
+
 def test_a_question_says_what_would_be_asked_before_it_is_added(typing, installation, tmp_path):
     _, release = installation.run(DRAFT.format(title="Counted", folder=str(tmp_path)))
     alice, _ = typing(f"/releases/{release}/questions/", "questions", "Name of this draft")

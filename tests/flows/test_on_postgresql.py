@@ -1,4 +1,4 @@
-"""Tests of the ledger, of neighbouring tables, of surveys and of strange input, again on PostgreSQL."""
+"""Tests of the ledger, neighbouring tables, surveys, strange input and text in JSON, again on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ pytestmark = pytest.mark.postgres
     [
         "tests/privacy/test_ledger_machine.py",
         "tests/web/test_api.py",
+        "tests/web/test_closing.py",
+        "tests/web/test_descriptions.py",
         "tests/web/test_errors.py",
+        "tests/web/test_kept_columns.py",
         "tests/web/test_neighbours.py",
         "tests/web/test_surveys.py",
     ],

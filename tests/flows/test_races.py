@@ -29,6 +29,19 @@ print(granted, refused)
 """
 
 
+def race(stack, command, *, processes):
+    """What each of so many processes prints that run the same at once; none may say anything of an error."""
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(processes)
+    ]
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * processes
+    return [output for output, _ in outcomes]
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def stack(request, tmp_path):
     url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_database")
@@ -43,15 +56,7 @@ def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error
     table.write_text("sex\nf\nm\n")
     stack.run(f"budgeted('1', {COLUMNS!r}, {str(table)!r})")
     command = stack.script(RACER.format(tries=10))
-    racers = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(8)
-    ]
-    outcomes = [racer.communicate(timeout=240) for racer in racers]
-    assert [error for _, error in outcomes] == [""] * 8
-    counts = [tuple(map(int, output.split())) for output, _ in outcomes]
+    counts = [tuple(map(int, output.split())) for output in race(stack, command, processes=8)]
     assert sum(granted for granted, _ in counts) == 10
     assert sum(refused for _, refused in counts) == 70
     answer = stack.run(
@@ -76,15 +81,7 @@ def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_
         """
     )
     command = stack.script(RACER.format(tries=4))
-    racers = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
-    ]
-    outcomes = [racer.communicate(timeout=240) for racer in racers]
-    assert [error for _, error in outcomes] == [""] * 4
-    assert sum(int(output.split()[0]) for output, _ in outcomes) == 3
+    assert sum(int(output.split()[0]) for output in race(stack, command, processes=4)) == 3
     answer = stack.run(
         """
         from releases import ledger
@@ -109,14 +106,7 @@ def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
             print("refused")
         """
     )
-    racers = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
-    ]
-    outcomes = [racer.communicate(timeout=240) for racer in racers]
-    assert [error for _, error in outcomes] == [""] * 4
+    race(stack, command, processes=4)
     assert stack.run("answer = LedgerEntry.objects.filter(kind='charge').count()") == 1
     assert stack.run("answer = Release.objects.get().state") == "queued"
 
@@ -171,3 +161,44 @@ def test_a_survey_that_closes_while_reports_come_in_has_each_accepted_one_in_its
         "answer = list(SurveyTally.objects.order_by('answer').values_list('number', flat=True))"
     )
     assert told == accepted == kept
+
+
+def test_one_person_at_four_desks_releases_no_more_without_a_review_than_may_pass_unseen(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("sex\nf\nm\n")
+    stack.run(
+        f"""
+        from releases.models import Organisation
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.35")
+        budgeted('2', {COLUMNS!r}, {str(table)!r})
+        """
+    )
+    command = stack.script(
+        """
+        passed = 0
+        for _ in range(3):
+            release = draft(Dataset.objects.get(), epsilon="0.1")
+            passed += services.submit_release(
+                release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False) is not None
+        print(passed)
+        """
+    )
+    racers = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    outcomes = [racer.communicate(timeout=240) for racer in racers]
+    assert [error for _, error in outcomes] == [""] * 4
+    assert sum(int(output.split()[-1]) for output, _ in outcomes) == 3
+    answer = stack.run(
+        """
+        from releases import ledger
+        budget = Budget.objects.get()
+        states = list(Release.objects.order_by("state").values_list("state", flat=True))
+        answer = [budget.spent_epsilon, states.count("queued"), states.count("awaiting review"),
+                  [fault.what for fault in ledger.verify(budget)]]
+        """
+    )
+    assert answer == [3 * 10**11, 3, 9, []]

@@ -96,6 +96,7 @@ def test_a_curator_puts_a_wrong_upload_right_without_javascript(visitor, world, 
     window.page.locator("input[name=title]").fill("Wrnog")
     window.page.locator("input[type=file]").set_input_files(table)
     window.press("Upload and go on")
+    window.wait_for_columns()
     window.page.goto(f"/datasets/{window.number()}/")
     window.follow("Rename")
     window.page.get_by_label("Title").fill("Wrong")

@@ -15,6 +15,7 @@ from django.urls import reverse
 from releases import notices, services
 from releases.engine.filters import Policy
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Upload, UploadState
 from tests.web.pages import inline_code
 
 CSV = b"person,age,sex\n" + b"".join(
@@ -94,6 +95,17 @@ def upload_file(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def read_uploads(db):
+    """What a worker does next: read every table that was received. Returns how many are stored."""
+
+    def read():
+        waiting = Upload.objects.filter(state=UploadState.WAITING).order_by("created_at")
+        return sum(services.execute_upload(upload_id=each) for each in list(waiting.values_list("pk", flat=True)))
+
+    return read
 
 
 @pytest.fixture
@@ -200,6 +212,19 @@ def asked(make_dataset, alice):
     return services.request_budget(
         dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="For the yearbook.", by=alice
     )
+
+
+@pytest.fixture
+def close():
+    """Close a session as its curator asks and a worker does."""
+
+    def run(session, *, by=None):
+        release = services.close_session(session=session, by=by, send=False)
+        assert services.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return run
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from releases.models import (
     SessionAnswer,
     Survey,
     SurveyTally,
+    Upload,
 )
 from tests.web.conftest import CSV
 
@@ -45,6 +46,8 @@ SIGNED_IN = seen(LOGIN, 200, 200, 200, 200)
 OURS = seen(LOGIN, 200, 200, 404, 404)
 #: The same of addresses that public releases share, so strangers get a 404 instead of a sign-in page.
 OURS_OR_404 = seen(404, 200, 200, 404, 404)
+#: A person's own, and nobody else's.
+HERS = seen(LOGIN, 200, 404, 404, 404)
 STAFF = seen(LOGIN, 404, 404, 404, 200)
 POST_ONLY = seen(LOGIN, 405, 405, 405, 405)
 
@@ -53,9 +56,14 @@ GETS = {
     ("home", ""): ALL,
     ("words", ""): ALL,
     ("catalogue", ""): ALL,
+    ("programs", ""): ALL,
     ("ways", ""): SIGNED_IN,
     ("dataset_list", ""): SIGNED_IN,
     ("upload", ""): SIGNED_IN,
+    ("upload_detail", "upload"): HERS,
+    ("upload_detail", "upload_refused"): HERS,
+    ("upload_status", "upload"): HERS,
+    ("discard_upload", "upload"): POST_ONLY,
     ("dataset_detail", "dataset"): OURS,
     ("columns", "dataset"): OURS,
     ("learn_range", "dataset"): OURS,
@@ -155,6 +163,7 @@ GETS = {
 #: What a POST by somebody who may not gives, and the status that shows that it was not done.
 POSTS = {
     ("upload", ""): LOGIN,
+    ("discard_upload", "upload"): 404,
     ("rename_dataset", "dataset"): 404,
     ("delete_dataset", "dataset"): 404,
     ("columns", "dataset"): 404,
@@ -197,7 +206,7 @@ POSTS = {
 
 
 @pytest.fixture
-def world(make_dataset, make_draft, make_queued, make_survey, alice, bob, charlie, sofia):
+def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice, bob, charlie, sofia):
     """One of everything, all of it alice's; bob shares her group."""
     dataset = make_dataset(epsilon="10")
     published, public = make_queued(dataset), make_queued(dataset)
@@ -215,16 +224,20 @@ def world(make_dataset, make_draft, make_queued, make_survey, alice, bob, charli
     services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
     assert services.execute_release(release_id=live.pk)
     services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
-    reviewed = make_draft(dataset, epsilon="2")
-    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
-    review = reviewed.reviews.get()
     for release in (published, public):
         release.refresh_from_db()
     certificate = services.draft_certificate(of=public, by=alice, epsilon="0.05")
     services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
     assert services.execute_release(release_id=certificate.pk)
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+    reviewed = make_draft(dataset, epsilon="2")
+    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
+    review = reviewed.reviews.get()
+    refused = services.receive_upload(owner=alice, title="Ragged", source=upload_file(b"a,b\n1\n"))
+    assert not services.execute_upload(upload_id=refused.pk)
     objects = {
+        "upload": services.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
+        "upload_refused": refused.pk,
         "dataset": dataset.pk,
         "draft": make_draft(dataset).pk,
         "queued": make_queued(dataset).pk,
@@ -257,6 +270,7 @@ def test_every_address_of_the_site_is_in_this_file():
     names = {
         pattern.name
         for group in (
+            urls.upload_urls,
             urls.dataset_urls,
             urls.release_urls,
             urls.session_urls,
@@ -299,6 +313,7 @@ def snapshot():
             ApiToken,
             Notice,
             MailChoice,
+            Upload,
             User,
         )
     ]

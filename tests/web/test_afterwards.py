@@ -43,8 +43,8 @@ def page(as_, alice):
 @pytest.mark.django_db
 def test_the_comparison_says_what_each_mechanism_leaves_and_how_many_more_fit(ask, page):
     assert "Leaves" in page(ask(), "compare")
-    assert "epsilon 1.75 about 7 more like it fit" in page(ask(epsilon="0.25"), "compare")
-    assert "epsilon 0 no other like it fits" in page(ask(epsilon="2"), "compare")
+    assert "87.5% (epsilon 1.75) a release like this again: about 7 times" in page(ask(epsilon="0.25"), "compare")
+    assert "0% (epsilon 0) no release like this again" in page(ask(epsilon="2"), "compare")
     assert "does not fit" in page(ask(epsilon="3"), "compare")
 
 
@@ -55,24 +55,34 @@ def test_what_is_left_really_fits_and_no_more_does(ask):
     assert (row.leaves.amount, row.leaves.more, row.leaves.more_text) == (
         "epsilon 1.7",
         5,
-        "about 5 more like it fit",
+        "a release like this again: about 5 times",
     )
 
 
 @pytest.mark.django_db
 def test_the_confirmation_says_both_as_well(ask, page):
     said = page(ask(epsilon="0.25", mechanism_name="laplace-queries"), "confirm")
-    assert "Leaves epsilon 1.75 about 7 more like it fit. The budget’s epsilon runs out first." in said
+    assert (
+        "Leaves 87.5% (epsilon 1.75) a release like this again: about 7 times. The budget’s epsilon runs out first."
+        in said
+    )
+
+
+@pytest.mark.django_db
+def test_why_no_other_fits_is_said_where_something_is_left(ask, page):
+    because = "no release like this again. The budget’s epsilon runs out first."
+    assert f"40% (epsilon 0.8) {because}" in page(ask(epsilon="1.2"), "compare")
+    assert because not in page(ask(epsilon="2"), "compare"), "nothing is left, which says why"
 
 
 def test_one_and_none_and_very_many_are_said_in_words():
     def said(more):
-        return planning.Leaves(amount="epsilon 1", more=more, runs_out="").more_text
+        return planning.Leaves(percent=50.0, amount="epsilon 1", more=more, runs_out="").more_text
 
     assert [said(more) for more in (0, 1, 999)] == [
-        "no other like it fits",
-        "about 1 more like it fits",
-        "999 or more like it fit",
+        "no release like this again",
+        "a release like this again: about once",
+        "a release like this again: 999 times or more",
     ]
 
 
@@ -256,18 +266,3 @@ def test_a_released_table_is_held_against_its_own_number_of_rows():
     assert usefulness.says_little_of_released(receipt(9_000, 8_802, [{"median": "age"}])) == ""
     # Single counts describe no table: no number of rows was released that they could be held against.
     assert usefulness.says_little_of_released(receipt(40, 1) | {"synthetic_rows": 0}) == ""
-
-
-# The universe
-
-
-def test_the_size_of_a_universe_is_told_by_what_can_hold_it():
-    assert "at most 100,000,000 cells: all of these columns together fit." in usefulness.universe_size(290_304)
-    assert "all of these columns together do not fit" in usefulness.universe_size(10**9)
-    assert "up to 4,000,000" in usefulness.universe_size(1)
-
-
-@pytest.mark.django_db
-def test_the_columns_page_says_what_its_size_means(dataset, as_, alice):
-    said = words(as_(alice).get(reverse("columns", args=[dataset.pk])))
-    assert "all of these columns together fit" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from releases import services
-from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Organisation, Release
+from releases.archive import download_names
+from releases.engine.errors import InvalidInput
+from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Organisation, Release, TokenScope
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import words
+from tests.web.pages import chosen, words
 
 pytestmark = pytest.mark.django_db
 
@@ -27,9 +31,9 @@ WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}
 class Program:
     """Shows a token with everything it sends."""
 
-    def __init__(self, client, user):
+    def __init__(self, client, user, **more):
         self.client = client
-        self.headers = {"authorization": f"Bearer {services.make_token(user=user, name='a script')}"}
+        self.headers = {"authorization": f"Bearer {services.make_token(user=user, name='a script', **more)}"}
 
     def get(self, path):
         return self.client.get(f"/api{path}", headers=self.headers)
@@ -49,10 +53,14 @@ def program(client, alice):
     return Program(client, alice)
 
 
-def test_the_whole_way_from_a_file_to_a_receipt(program, sofia):
+def test_the_whole_way_from_a_file_to_a_receipt(program, sofia, read_uploads):
     uploaded = program.upload()
-    assert uploaded.status_code == 201
-    dataset = f"/datasets/{uploaded.json()['id']}"
+    assert uploaded.status_code == 202
+    upload = f"/uploads/{uploaded.json()['id']}"
+    assert (program.get(upload).json()["state"], program.get(upload).json()["dataset"]) == ("waiting", None)
+    read_uploads()
+    assert program.get(upload).json()["state"] == "stored"
+    dataset = f"/datasets/{program.get(upload).json()['dataset']}"
     declared = program.send("put", f"{dataset}/schema", SCHEMA).json()
     assert [each["name"] for each in declared["schema"]["columns"]] == [each["name"] for each in COLUMNS]
     asked = {"epsilon": "2", "delta": "0.000001", "policy": "zcdp", "reason": "a test"}
@@ -95,7 +103,7 @@ def test_a_browser_s_session_needs_the_csrf_token_to_change_anything(dataset, al
     client.force_login(alice)
     path = f"/api/datasets/{dataset.pk}/budget-requests"
     refused = client.post(path, json.dumps({"epsilon": "1"}), content_type="application/json")
-    assert refused.status_code == 403
+    assert (refused.status_code, "CSRF" in refused.json()["message"]) == (403, True)
     assert client.get(f"/api/datasets/{dataset.pk}").status_code == 200
 
 
@@ -120,7 +128,7 @@ def test_a_member_of_the_group_may_what_its_owner_may(client, bob, dataset):
         ({"epsilon": "1,5"}, "epsilon", "1,5"),
         ({"workload": {"version": 1, "queries": []}}, "queries", "at least one query"),
         ({"mechanism": "laplace"}, "mechanism", "laplace-queries"),
-        ({"epsilon": None}, "epsilon", "string"),
+        ({"epsilon": None}, "epsilon", "null must be text"),
     ],
 )
 def test_a_bad_value_is_answered_with_its_field_and_rule_and_keeps_nothing(program, dataset, body, field, says):
@@ -145,6 +153,25 @@ def test_a_file_that_is_no_table_is_refused_in_words(program):
     assert answer.status_code == 409
     assert "Two columns are named a." in answer.json()["message"]
     assert not Dataset.objects.exists()
+
+
+def test_a_file_that_is_refused_later_says_why_until_it_is_discarded(program, read_uploads):
+    ragged = b"a,b\n1\n"
+    upload = f"/uploads/{program.upload(ragged).json()['id']}"
+    read_uploads()
+    said = program.get(upload).json()
+    assert (said["state"], said["dataset"]) == ("refused", None)
+    assert said["refusal"] == "Line 2 has fewer values than the header, which names 2 columns."
+    assert program.send("delete", upload, {}).status_code == 204
+    assert program.get(upload).status_code == 404
+
+
+def test_an_upload_that_is_stored_cannot_be_discarded_as_one(program, read_uploads):
+    upload = f"/uploads/{program.upload().json()['id']}"
+    read_uploads()
+    kept = program.send("delete", upload, {})
+    assert (kept.status_code, "It is stored already." in kept.json()["message"]) == (409, True)
+    assert Dataset.objects.exists()
 
 
 # What pages let a curator do
@@ -230,7 +257,11 @@ def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, 
     assert stranger.get(session).status_code == 200
     assert stranger.send("post", f"{session}/close", {}).status_code == 404
     assert stranger.send("put", f"{session}/audience", {"audience": "group"}).status_code == 404
-    assert program.send("post", f"{session}/close", {}).json()["state"] == "published"
+    assert program.send("post", f"{session}/close", {}).json()["state"] == "closing"
+    assert program.send("post", f"{session}/close", {}).status_code == 409
+    assert "being closed" in program.get(session).json()["over"]
+    assert services.execute_release(release_id=number)
+    assert program.get(f"/releases/{number}").json()["state"] == "published"
 
 
 def test_a_session_is_about_the_columns_it_names(program, dataset):
@@ -240,7 +271,7 @@ def test_a_session_is_about_the_columns_it_names(program, dataset):
     assert (refused.status_code, refused.json()["value"]) == (400, "town")
 
 
-def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_dataset, make_queued):
+def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_dataset, make_queued, read_uploads):
     dataset = make_dataset()
     path = f"/datasets/{dataset.pk}"
     assert program.send("put", f"{path}/title", {"title": "Panel"}).json()["title"] == "Panel"
@@ -252,6 +283,7 @@ def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_d
     assert program.send("delete", f"{path}/rows", {}).status_code == 204
     assert not Path(table_path(dataset)).exists()
     second = program.upload(CSV + b"another,30,male\n").json()["id"]
+    read_uploads()
     assert program.send("delete", f"/datasets/{second}", {}).status_code == 204
     assert program.get(f"/datasets/{second}").status_code == 404
 
@@ -276,13 +308,179 @@ def test_a_number_longer_than_there_is_room_for_is_refused(program, dataset):
 def test_text_with_a_null_character_is_refused_and_no_fault(program, dataset):
     asked = {"epsilon": "2", "reason": "a\0b"}
     refused = program.send("post", f"/datasets/{dataset.pk}/budget-requests", asked)
-    assert (refused.status_code, refused.json()) == (400, {"detail": "Cannot parse request body"})
+    assert refused.status_code == 400
+    assert refused.json()["message"] == "The body must not hold a null character, which no text has"
 
 
-def test_requests_are_listed_with_what_was_decided_and_populations_joined(program, dataset):
+# What was charged
+
+
+def test_a_dataset_s_budget_tells_what_is_spent_reserved_and_left(program, dataset, make_queued):
+    done, _ = make_queued(dataset, epsilon="0.5"), make_queued(dataset, epsilon="0.75")
+    assert services.execute_release(release_id=done.pk)
+    budget = program.get(f"/datasets/{dataset.pk}").json()["budget"]
+    assert budget["epsilon"] == "2"
+    assert budget["spent"] == {"percent": 25.0, "epsilon": "0.5", "delta": "0", "rho": "0.122459331202"}
+    rho = budget["reserved"].pop("rho")
+    assert 0.75**2 / 3 < float(rho) < 0.75**2 / 2
+    assert budget["reserved"] == {"percent": 37.5, "epsilon": "0.75", "delta": "0"}
+    assert budget["left"] == {"percent": 37.5, "epsilon": "0.75", "delta": ""}
+    (listed,) = program.get("/datasets").json()
+    assert listed["budget"] == {**budget, "reserved": {**budget["reserved"], "rho": rho}}
+
+
+def test_datasets_are_listed_with_as_many_queries_however_many_there_are(program, make_dataset):
+    counts = []
+    for number in range(2):
+        for each in range(1 + 2 * number):
+            make_dataset(content=CSV + f"p{number}-{each},30,male\n".encode())
+        with CaptureQueriesContext(connection) as asked:
+            assert len(program.get("/datasets").json()) == 1 + 3 * number
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_one_s_own_release_tells_its_epsilon_its_cost_and_its_address(program, dataset, make_draft, client, charlie):
+    draft = make_draft(dataset, epsilon="0.4", delta="0.0000001")
+    path = f"/releases/{draft.pk}"
+    told = program.get(path).json()
+    assert (told["epsilon"], told["delta"], told["cost"]) == ("0.4", "0.0000001", None)
+    told = program.send("post", f"{path}/submit", {"key": str(uuid.uuid4()), "reason": "The yearbook."}).json()
+    assert told["cost"] == {"epsilon": "0.4", "delta": "0", "rho": "0.07895012809"}
+    assert AuditEvent.objects.get(action="submit").detail == "epsilon 0.4; The yearbook."
+    assert services.execute_release(release_id=draft.pk)
+    draft.refresh_from_db()
+    services.make_public(release=draft)
+    read = Program(client, charlie).get(path).json()
+    assert client.get(read["address"]).status_code == 200
+    assert "cost" not in read
+    (listed,) = catalogue(client)["releases"]
+    assert (listed["epsilon"], listed["delta"]) == ("0.4", "0"), "what was charged, not what it was allowed"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "value", "rule"),
+    [
+        ({"epsilon": 0.25}, "epsilon", "0.25", 'must be text: exact numbers are sent as text, "0.25"'),
+        ({"delta": 0}, "delta", "0", 'must be text: exact numbers are sent as text, "0"'),
+        ({"title": 5}, "title", "5", "must be text"),
+        ({"epsilon": True}, "epsilon", "true", "must be text"),
+        ({"workload": [1, "ä"]}, "workload", '[1, "ä"]', "must be an object"),
+        ({"workload": None}, "workload", "null", "must be an object"),
+    ],
+)
+def test_a_value_of_another_type_is_told_as_it_was_sent(program, dataset, body, field, value, rule):
+    asked = {"workload": WORKLOAD, "epsilon": "1"} | body
+    answer = program.send("post", f"/datasets/{dataset.pk}/releases", asked)
+    told = {"field": field, "value": value, "rule": rule, "message": f"{field}: {value} {rule}"}
+    assert (answer.status_code, answer.json()) == (400, told)
+
+
+def test_what_is_missing_is_named_as_a_program_would_send_it(program, dataset, draft):
+    for path, body, field in (
+        (f"/datasets/{dataset.pk}/releases", {"epsilon": "1"}, "workload"),
+        (f"/releases/{draft.pk}/submit", {"reason": "none"}, "key"),
+    ):
+        told = {"field": field, "value": None, "rule": "must be given", "message": f"{field} must be given"}
+        assert program.send("post", path, body).json() == told
+    said = program.client.post("/api/datasets", {"title": "No table"}, headers=program.headers).json()
+    assert (said["field"], said["value"], said["rule"]) == ("table", None, "must be given")
+    said = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["age", 5]}).json()
+    assert (said["field"], said["value"]) == ("columns[1]", "5")
+
+
+@pytest.mark.parametrize("body", ["[1]", "5", '"text"', "null"])
+def test_a_body_that_is_no_object_is_told_as_a_whole(program, draft, body):
+    path = f"/api/releases/{draft.pk}/submit"
+    answer = program.client.post(path, body, content_type="application/json", headers=program.headers)
+    assert answer.status_code == 400
+    assert (answer.json()["field"], answer.json()["rule"]) == ("body", "must be an object")
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (b'{"key": ', "must be JSON: "),
+        (b"\xff{}", "must be text in UTF-8"),
+        (b'{"key": "\\ud800"}', "must be text in UTF-8"),
+        (b"[" * 100_000, "must be JSON: "),
+        (b"", "must be given"),
+    ],
+)
+def test_a_body_that_cannot_be_read_says_why(program, draft, body, rule):
+    path = f"/api/releases/{draft.pk}/submit"
+    answer = program.client.post(path, body, content_type="application/json", headers=program.headers)
+    said = answer.json()
+    assert (answer.status_code, said["field"]) == (400, "body")
+    assert said["rule"].startswith(rule)
+    assert said["rule"] in said["message"]
+    assert set(said) == {"field", "value", "rule", "message"}
+
+
+def test_a_key_that_is_no_uuid_says_so_plainly(program, draft):
+    said = program.send("post", f"/releases/{draft.pk}/submit", {"key": "xyz"}).json()
+    assert said == {"field": "key", "value": "xyz", "rule": "must be a UUID", "message": "key: xyz must be a UUID"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "says"),
+    [
+        ("get", "/api/nothing", 404, "no such thing"),
+        ("get", "/api/datasets/nonsense", 404, "no such thing"),
+        ("get", "/api/datasets/00000000-0000-4000-8000-000000000000", 404, "no such thing"),
+        ("get", "/api/releases/00000000-0000-4000-8000-000000000000/files/x", 404, "no such thing"),
+        ("patch", "/api/datasets", 405, "PATCH is not taken here, only "),
+        ("delete", "/api/catalogue", 405, "DELETE is not taken here, only GET."),
+        ("get", "/api/catalogue?q=%00", 400, "null character"),
+        ("get", "/api/catalogue?page=0", 400, "page: 0 must be greater than or equal to 1"),
+        ("get", "/api/releases?before=never", 400, "before: never must be a valid datetime"),
+    ],
+)
+def test_every_refusal_is_json_with_a_message(program, method, path, status, says):
+    answer = getattr(program.client, method)(path, headers=program.headers)
+    assert answer.status_code == status
+    assert answer["Content-Type"].startswith("application/json")
+    assert says in answer.json()["message"]
+    assert int(answer.headers.get("Content-Length", len(answer.content))) == len(answer.content)
+    assert ("Allow" in answer) == (status == 405)
+
+
+def test_who_is_not_known_is_told_whether_a_token_was_shown(client, dataset, alice):
+    path = f"/api/datasets/{dataset.pk}"
+    shown = services.make_token(user=alice, name="old")
+    services.revoke_token(token=ApiToken.objects.get())
+    for token in (shown, "dpweb_wrong"):
+        refused = client.get(path, headers={"authorization": f"Bearer {token}"})
+        assert (refused.status_code, set(refused.json())) == (401, {"message"})
+        assert "no such token, or it was revoked" in refused.json()["message"]
+    assert "No token was shown" in client.get(path).json()["message"]
+
+
+def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("the row of Ann, 31, income 40000")
+
+    monkeypatch.setattr("releases.api.mechanisms", fail)
+    program.client.raise_request_exception = False
+    answer = program.get("/mechanisms")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith("Something failed here.")
+    assert b"Ann" not in answer.content
+
+
+def test_pages_that_refuse_are_still_pages(client, as_, alice):
+    assert as_(alice).get("/nothing/").headers["Content-Type"].startswith("text/html")
+    assert client.get("/catalogue/?q=%00").headers["Content-Type"].startswith("text/html")
+
+
+def test_requests_are_listed_with_what_was_decided_and_populations_joined(program, dataset, read_uploads):
     asked = program.get(f"/datasets/{dataset.pk}/budget-requests").json()
     assert [(each["state"], each["granted_epsilon"]) for each in asked] == [("approved", "2")]
     second = program.upload(CSV + b"one more,30,male\n").json()["id"]
+    read_uploads()
     joined = program.send("put", f"/datasets/{second}/population", {"other": str(dataset.pk)}).json()
     assert joined["budget"]["epsilon"] == "2"
 
@@ -321,12 +519,13 @@ def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, 
 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(as_, alice):
-    page = as_(alice).post(reverse("tokens"), {"name": "nightly job"})
+    page = as_(alice).post(reverse("tokens"), {"name": "nightly job", "days": "90", "scope": "all"})
     token = next(word for word in words(page).split() if word.startswith("dpweb_"))
     assert token not in ApiToken.objects.get().digest
-    assert services.owner_of_token(token) == alice
+    assert services.use_token(token).user == alice
     assert token not in words(as_(alice).get(reverse("tokens")))
-    assert AuditEvent.objects.filter(detail="made the token nightly job").exists()
+    made = AuditEvent.objects.get(detail__startswith="made the token nightly job: all that you may do, until ")
+    assert made.actor == alice
 
 
 def test_a_revoked_token_opens_nothing(as_, alice, client):
@@ -348,7 +547,127 @@ def test_nobody_revokes_another_s_token_and_a_closed_account_s_opens_nothing(as_
 
 
 def test_a_token_without_a_name_is_not_made(as_, alice):
-    page = as_(alice).post(reverse("tokens"), {"name": ""})
+    page = as_(alice).post(reverse("tokens"), {"name": "", "days": "30", "scope": "read"})
     assert page.status_code == 400
+    assert chosen(page, "days") == "30"
     assert "Which program it is for: nothing was typed." in words(page)
     assert not ApiToken.objects.exists()
+
+
+def test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use(client, alice):
+    program = Program(client, alice)
+    assert program.get("/mechanisms").status_code == 200
+    used = ApiToken.objects.get().last_used_at
+    ends = timezone.now() - timedelta(seconds=1)
+    ApiToken.objects.update(ends_at=ends)
+    refused = program.get("/mechanisms")
+    assert refused.status_code == 401
+    ended = f"The token “a script” ended on {ends:%Y-%m-%d}. Make another under Tokens for programs."
+    assert refused.json() == {"message": ended}
+    assert ApiToken.objects.get().last_used_at == used
+
+
+def test_a_token_ends_on_the_same_day_for_its_program_as_on_its_page(client, as_, alice, settings):
+    settings.TIME_ZONE = "Pacific/Auckland"
+    program = Program(client, alice)
+    ApiToken.objects.update(ends_at=datetime(2020, 3, 1, 20, tzinfo=UTC))
+    assert "ended on 2020-03-02." in program.get("/mechanisms").json()["message"]
+    assert "2 March 2020" in words(as_(alice).get(reverse("tokens")))
+
+
+def test_a_session_s_cookie_does_not_open_what_an_ended_token_does_not(as_, alice):
+    program = Program(as_(alice), alice)
+    ApiToken.objects.update(ends_at=timezone.now())
+    assert program.get("/datasets").status_code == 401
+
+
+def test_a_token_for_reading_reads_and_changes_nothing(client, alice, draft):
+    program = Program(client, alice, scope=TokenScope.READ)
+    assert program.get(f"/releases/{draft.pk}").status_code == 200
+    refused = program.send("post", f"/releases/{draft.pk}/submit", {"key": str(uuid.uuid4())})
+    assert refused.status_code == 403
+    assert refused.json() == {"message": "The token “a script” is for reading only, and this would change something."}
+    assert program.send("delete", f"/releases/{draft.pk}", {}).status_code == 403
+    assert program.upload().status_code == 403
+    assert Release.objects.get().state == "draft"
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+
+
+def test_every_token_ends_within_a_year(as_, alice):
+    for days in (0, -1, 366):
+        with pytest.raises(InvalidInput, match="must be from 1 to 365: every token has an end"):
+            services.make_token(user=alice, name="a script", days=days)
+    assert as_(alice).post(reverse("tokens"), {"name": "x", "days": "4000", "scope": "all"}).status_code == 400
+    assert as_(alice).post(reverse("tokens"), {"name": "x", "scope": "all"}).status_code == 400
+    assert as_(alice).post(reverse("tokens"), {"name": "x", "days": "30", "scope": "some"}).status_code == 400
+    assert not ApiToken.objects.exists()
+    as_(alice).post(reverse("tokens"), {"name": "x", "days": "30", "scope": "read"})
+    made = ApiToken.objects.get()
+    assert made.scope == "read"
+    assert timedelta(days=29, hours=23) < made.ends_at - timezone.now() <= timedelta(days=30)
+
+
+def test_a_token_from_before_there_were_ends_still_opens_and_is_shown_to_be_replaced(client, as_, alice):
+    program = Program(client, alice)
+    ApiToken.objects.update(ends_at=None)
+    assert program.get("/datasets").status_code == 200
+    said = words(as_(alice).get(reverse("tokens")))
+    assert "○ no end Replace it by one that ends." in said
+    ApiToken.objects.update(ends_at=timezone.now())
+    said = words(as_(alice).get(reverse("tokens")))
+    assert "✕ ended" in said
+    assert "all that you may do" in said
+
+
+# What is public
+
+
+def catalogue(client, **asked):
+    answer = client.get("/api/catalogue", asked)
+    assert answer.status_code == 200
+    return answer.json()
+
+
+def test_programs_find_what_is_public_without_a_token_and_nothing_else(client, public, make_queued, dataset):
+    private = make_queued(dataset, epsilon="0.5")
+    assert services.execute_release(release_id=private.pk)
+    found = catalogue(client)
+    assert (found["count"], found["page"], found["pages"]) == (1, 1, 1)
+    (only,) = found["releases"]
+    assert (only["id"], only["title"], only["epsilon"]) == (str(public.pk), public.title, "1")
+    assert only["bound"]["alpha"] == public.result["receipt"]["bound"]["alpha"]
+    assert set(only["files"]) == set(download_names(public.result))
+    for address in (only["address"], *only["files"].values()):
+        assert client.get(address).status_code == 200, address
+    services.withdraw_release(release=public)
+    assert catalogue(client) == {"count": 0, "page": 1, "pages": 1, "releases": []}
+
+
+def test_programs_search_the_catalogue_as_people_do(client, public):
+    assert catalogue(client, q="survey AGE")["count"] == 1
+    assert catalogue(client, q="survey height")["count"] == 0
+
+
+def test_the_catalogue_is_paged_and_a_page_beyond_the_last_is_empty(client, public, monkeypatch):
+    again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
+    newer = Release.objects.create(title="Newer", published_at=timezone.now(), **again)
+    monkeypatch.setattr("releases.api.MOST_CATALOGUED", 1)
+    pages = [catalogue(client, page=number) for number in (1, 2, 3)]
+    assert [[each["id"] for each in page["releases"]] for page in pages] == [[str(newer.pk)], [str(public.pk)], []]
+    assert {page["pages"] for page in pages} == {2}
+    for wrong in ("0", "-1", "x"):
+        refused = client.get("/api/catalogue", {"page": wrong})
+        assert refused.status_code == 400
+        assert refused.json()["field"] == "page"
+
+
+def test_the_catalogue_takes_as_many_queries_however_much_is_public(client, public):
+    counts = []
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as asked:
+            catalogue(client)
+        counts.append(len(asked))
+        for _ in range(5):
+            again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
+            Release.objects.create(title="More", published_at=timezone.now(), **again)
+    assert counts[0] == counts[1] <= 3

@@ -23,6 +23,8 @@ KEY = str(uuid.uuid4())
 SIGNED_IN = seen(401, 200, 200, 200, 200)
 #: Those of the dataset; for everybody else it does not exist, staff included.
 OURS = seen(401, 200, 200, 404, 404)
+#: A person's own, and nobody else's.
+HERS = seen(401, 200, 404, 404, 404)
 PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
 
 
@@ -34,12 +36,16 @@ def everybody(status):
     return {person: status if expected == 200 else expected for person, expected in SIGNED_IN.items()}
 
 
+UPLOAD = "/uploads/{upload_id}"
 DATASET, RELEASE, SESSION = "/datasets/{dataset_id}", "/releases/{release_id}", "/sessions/{release_id}"
 
 #: Operation and object, what is sent with it, and what it answers each person. A new operation must be added here.
 CALLS = {
+    ("get", "/catalogue", ""): (None, seen(200, 200, 200, 200, 200)),
     ("get", "/datasets", ""): (None, SIGNED_IN),
-    ("post", "/datasets", ""): ("a table", everybody(201)),
+    ("post", "/datasets", ""): ("a table", everybody(202)),
+    ("get", UPLOAD, "upload"): (None, HERS),
+    ("delete", UPLOAD, "upload"): ({}, {**HERS, "alice": 204}),
     ("get", DATASET, "dataset"): (None, OURS),
     ("put", f"{DATASET}/title", "dataset"): ({"title": "Mine"}, OURS),
     ("delete", DATASET, "dataset"): ({}, ours(409)),  # privacy was charged for it
@@ -105,7 +111,8 @@ def call(things, client):
     def send(person, operation, headers):
         method, path, thing = operation
         sent, _ = CALLS[operation]
-        address = "/api" + path.format(dataset_id=things.get(thing), release_id=things.get(thing), name="answers.csv")
+        ids = dict.fromkeys(("upload_id", "dataset_id", "release_id"), things.get(thing))
+        address = "/api" + path.format(**ids, name="answers.csv")
         before = kept()
         with transaction.atomic():
             if sent == "a table":

@@ -16,8 +16,11 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases import ledger, services, spending
+from releases import ledger, services, spending, standing
+from releases.engine import accountant, filters
+from releases.engine.events import PureEvent
 from releases.engine.filters import CLOSED, Caps, Policy, Totals
+from releases.engine.privacy import NeighbouringRelation
 from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice, Organisation, share_of
 from releases.services.notices import choose_mail
 from tests.web.conftest import person
@@ -56,8 +59,12 @@ def test_the_bar_tells_spent_from_reserved(dataset, spend, as_, sofia):
     row = spending.standings([Budget.objects.get()])[0]
     assert (row.spent, row.reserved, row.left) == (25.0, 37.5, 37.5)
     page = as_(sofia).get("/review/budgets/")
-    assert 'aria-label="25.0% spent, 37.5% reserved, 37.5% left of Survey"' in body(page)
-    assert "62.5% 37.5% reserved" in words(page)
+    said = "25% spent (epsilon 0.5), 37.5% reserved (epsilon 0.75), 37.5% left (epsilon 0.75)"
+    assert f'aria-label="{said}"' in body(page)
+    assert "epsilon 2 delta 0.000001 25% epsilon 0.5; 37.5% reserved: epsilon 0.75 37.5% epsilon 0.75" in words(page)
+    own = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
+    assert "Granted epsilon 2, delta 0.000001 Spent 25% epsilon 0.5 Reserved by releases on their way 37.5%" in own
+    assert "Left 37.5% epsilon 0.75" in own
     assert inline_code(page) == []
 
 
@@ -92,7 +99,50 @@ def test_a_delta_that_is_used_up_leaves_room_for_releases_without_one(make_datas
     services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     row = spending.standings([Budget.objects.get()])[0]
     assert 0 < row.used <= 20.0
-    assert float(row.left_text) >= 2.4
+    assert float(row.left_text.removeprefix("epsilon ").removesuffix(" in one release")) >= 2.4
+
+
+@given(
+    epsilon=st.integers(0, 3 * 10**12),
+    rho=st.integers(0, 10**12),
+    policy=st.sampled_from(Policy),
+    delta=st.integers(0, 10**12),
+)
+def test_what_is_shown_as_left_fits_and_what_is_shown_as_spent_is_no_less_than_it_is(epsilon, rho, policy, delta):
+    caps = Caps.of(policy, epsilon=Fraction(2), delta=Fraction(0 if policy is Policy.PURE else "0.000001"))
+    spent = Totals(spent_epsilon=epsilon, spent_rho=rho, spent_delta=0 if policy is Policy.PURE else delta)
+    if not any(branch.holds(spent) for branch in caps.branches):
+        return
+    share = share_of(spent, caps)
+    assert Fraction(str(standing.per_cent(share))) >= 100 * share
+    said = standing.left_text(spent, caps).removesuffix(" in one release")
+    assert said.startswith("epsilon ")
+    left = Fraction(said.removeprefix("epsilon ").split(",")[0])
+    assert (left > 0) or share > Fraction(99, 100)
+    if left:
+        price = accountant.price(
+            [PureEvent(epsilon=left)], delta=Fraction(0), neighbours=NeighbouringRelation.ADD_REMOVE
+        )
+        assert filters.admits(spent, price, caps)
+    if not standing.is_fine(spent, caps):
+        # Plain sums: what is spent and what is left come to what was granted.
+        assert 0 <= 2 - (Fraction(epsilon, 10**12) + left) < Fraction(1, 10**6)
+
+
+def test_where_the_finer_sum_counts_the_page_says_that_the_per_cents_decide(make_dataset, spend, as_, sofia):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(8):
+        spend(dataset, "0.25", run=True)
+    row = spending.standings([Budget.objects.get()])[0]
+    assert row.is_fine
+    assert (row.spent_text, row.reserved_text) == ("epsilon 2", "")
+    assert row.spent < 100 * 2 / 9
+    assert row.left_text.endswith(" in one release")
+    page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
+    assert "The per cents decide." in page
+    assert f"{row.spent:g}% epsilon 2" in page
+    people = page.split("By person")[1]
+    assert people.startswith(f" Person Releases Of the budget Epsilon alice 8 {row.spent:g}% 2")
 
 
 # --- the totals -------------------------------------------------------------------------------------------------------
@@ -107,7 +157,46 @@ def test_the_strict_total_stands_beside_the_figure_after_the_fact(make_dataset, 
     assert row.after_the_fact == "epsilon 0.8"
     page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk]), {"tighter": "1"}))
     assert "Strict total epsilon 0.8 however each release was chosen" in page
-    assert "only had every release been fixed before the first; it decides nothing" in page
+    assert page.count("only had every release been fixed before the first; nothing is decided by it") == 1
+
+
+def test_the_board_s_figure_after_the_fact_stands_on_the_budget_s_page_under_the_same_words(
+    make_dataset, spend, as_, sofia
+):
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(40):
+        spend(dataset, "0.1")
+    client, url = as_(sofia), reverse("budget_detail", args=[dataset.budget.pk])
+    assert "not worked out yet" in words(client.get("/review/budgets/"))
+    client.get("/review/budgets/", {"tighter": "1"})
+    row = spending.standings([Budget.objects.get()])[0]
+    assert row.tighter.stated != row.after_the_fact
+    assert f"{row.tighter.stated} {row.tighter.name}" in words(client.get("/review/budgets/"))
+    page = words(client.get(url, {"tighter": "1"}, headers={"HX-Request": "true"}))
+    assert f"After the fact {row.tighter.name}; {row.tighter.source} {row.tighter.stated}" in page
+    assert page.count("After the fact") == 1
+
+
+def test_a_filter_that_is_wrong_filters_nothing_and_says_so(dataset, spend, as_, sofia):
+    spend(dataset, "0.1")
+    client = as_(sofia)
+    for wrong in ({"since": "2026-11-23", "until": "2026-11-20"}, {"since": "soon", "person": "nobody"}):
+        page = client.get("/review/budgets/", wrong)
+        assert page.status_code == 400
+        said = words(page)
+        assert "Nothing is filtered: put the filters right first. Below are all budgets." in said
+        assert "Charges that stand." in said
+        assert "under the filters" not in said
+        assert f'href="{reverse("board_csv")}"' in body(page), "so that it leads to no error page"
+        asked_anyway = client.get(reverse("board_csv"), wrong)
+        assert asked_anyway.status_code == 400
+        assert "Nothing is filtered" in words(asked_anyway)
+
+
+def test_the_pages_say_how_shares_are_rounded(dataset, spend, as_, sofia):
+    spend(dataset, "0.1")
+    for url in ("/review/budgets/", reverse("budget_detail", args=[dataset.budget.pk])):
+        assert "What is spent is rounded up and what is left down" in words(as_(sofia).get(url))
 
 
 def test_the_tighter_figures_come_after_the_page_and_are_never_above_the_strict_one(make_dataset, spend, as_, sofia):
@@ -132,7 +221,7 @@ def test_the_board_shows_the_tighter_figure_once_it_is_worked_out_and_the_page_i
         spend(dataset, "0.1")
     page = as_(sofia).get("/review/budgets/", {"dataset": "Surv"})
     assert 'hx-get="?tighter=1&amp;dataset=Surv" hx-trigger="load"' in body(page)
-    assert "epsilon 0.8 epsilon 0.8 " in words(page)
+    assert "epsilon 0.8 not worked out yet" in words(page)
     part = as_(sofia).get("/review/budgets/", {"dataset": "Surv", "tighter": "1"}, headers={"HX-Request": "true"})
     assert "<html" not in body(part)
     assert "hx-get" not in body(part), "asked once"
@@ -159,7 +248,7 @@ def test_the_tighter_figures_are_called_by_plain_names(make_dataset, spend, as_,
     dataset = make_dataset(epsilon="9", delta="0.000001")
     spend(dataset, "0.1")
     page = as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk]), {"tighter": "1"})
-    assert "Rényi divergences added up Mironov 2017" in words(page)
+    assert "Rényi divergences added up; Mironov 2017" in words(page)
     assert "accountant.price" not in words(page)
 
 
@@ -226,16 +315,19 @@ def test_beside_a_budget_stand_its_releases_with_what_they_asked_why_and_who_can
     services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice, reason="The yearbook.", send=False)
     services.approve_release(request=reviewed.reviews.get(), by=sofia)
     page = as_(sofia).get(f"/review/budgets/{dataset.budget.pk}/")
-    told = {each["release"].pk: (each["asked"], each["reason"], each["readers"]) for each in page.context["released"]}
+    told = {
+        each["release"].pk: (each["asked"], each["reason"], each["readers"], each["share"])
+        for each in page.context["released"]
+    }
     asked = "2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers"
     assert told == {
-        public.pk: (asked, "", "everybody: public"),
-        private.pk: (asked, "", "the dataset's people"),
-        gone.pk: (asked, "", "nobody any more: withdrawn"),
-        waiting.pk: ("", "", "nobody: queued"),
-        reviewed.pk: ("", "The yearbook.", "nobody: queued"),
+        public.pk: (asked, "", "everybody: public", "12.5%"),
+        private.pk: (asked, "", "the dataset's people", "12.5%"),
+        gone.pk: (asked, "", "nobody any more: withdrawn", "12.5%"),
+        waiting.pk: ("", "", "nobody: queued", "12.5%"),
+        reviewed.pk: ("", "The yearbook.", "nobody: queued", "12.5%"),
     }
-    assert "What was released, and who can read it" in words(page)
+    assert "What was released, for what, and who can read it" in words(page)
     assert f"Of {dataset.title} (alice)." in words(page)
 
 
@@ -345,14 +437,83 @@ def test_the_export_holds_the_numbers_of_the_page(two, as_, sofia):
     response = as_(sofia).get("/review/budgets.csv")
     assert response["Content-Disposition"] == 'attachment; filename="budgets.csv"'
     row = list(csv.DictReader(io.StringIO(body(response))))[1]
-    assert (row["budget"], row["epsilon"], row["reserved_percent"], row["strict"], row["largest_release_left"]) == (
-        "Survey",
-        "2",
-        "50.0",
-        "epsilon 1",
-        "1",
-    )
+    assert row == {
+        "budget": "Survey",
+        "owner": "alice",
+        "policy": "zcdp",
+        "epsilon": "2",
+        "delta": "0.000001",
+        "spent_percent": "0.0",
+        "reserved_percent": "50.0",
+        "left_percent": "50.0",
+        "spent_epsilon": "0",
+        "spent_delta": "0",
+        "spent_rho": "0",
+        "reserved_epsilon": "1",
+        "reserved_delta": "0",
+        "reserved_rho": "0.462117157261",
+        "strict_epsilon": "1",
+        "strict_delta": "0",
+        "strict_rho": "0.462117157261",
+        "left_epsilon": "1",
+        "left_delta": "",
+        "after_the_fact_epsilon": "0.999999",
+        "after_the_fact_delta": "0.000001",
+        "frozen": "no",
+        "frozen_reason": "",
+    }
     assert AuditEvent.objects.filter(action="export", detail="budgets.csv").exists()
+
+
+def test_every_amount_of_the_export_is_a_number_that_a_spreadsheet_adds_up(two, make_dataset, spend, as_, sofia):
+    fine = make_dataset(epsilon="9", delta="0.000001", content=b"person,age,sex\np1,30,male\np2,31,male\n")
+    for _ in range(8):
+        spend(fine, "0.25", run=True)
+    services.freeze_budget(budget=fine.budget, by=sofia, reason="=A complaint.")
+    rows = list(csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv")))))
+    for row in rows:
+        for head, value in row.items():
+            if head.endswith(("percent", "epsilon", "delta", "rho")) and value:
+                assert float(value) >= 0, (head, value)
+    (frozen,) = [row for row in rows if row["frozen"] == "yes"]
+    assert frozen["frozen_reason"] == "'=A complaint."
+    assert sum(float(row["strict_epsilon"]) for row in rows) == 4
+
+
+def test_the_export_tells_the_same_figure_after_the_fact_as_the_board(make_dataset, spend, as_, sofia, monkeypatch):
+    monkeypatch.setattr(spending, "_worked_out", {})
+    dataset = make_dataset(epsilon="9", delta="0.000001")
+    for _ in range(20):
+        spend(dataset, "0.1")
+    (row,) = csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv"))))
+    figure = f"epsilon {row['after_the_fact_epsilon']}, delta {row['after_the_fact_delta']}".removesuffix(", delta 0")
+    assert figure in words(as_(sofia).get("/review/budgets/", {"tighter": "1"}))
+    assert float(row["after_the_fact_epsilon"]) < 2, "a composition is tighter than the sum"
+
+
+# --- what was released ------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_said_to_have_cost_what_was_charged(dataset, make_draft, alice, as_, sofia):
+    """Its delta is what it was allowed; a pure release spends none of it."""
+    release = make_draft(dataset, epsilon="0.4", delta="0.0000001")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert release.delta == "0.0000001"
+    page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
+    told = page.split("What was released, for what, and who can read it")[1].split("By person")[0]
+    assert "epsilon 0.4 alice" in told
+    assert "delta" not in told
+
+
+def test_a_reason_given_where_none_was_needed_is_kept_and_shown(dataset, spend, make_draft, alice, as_, sofia):
+    spend(dataset, "0.25")
+    release = make_draft(dataset, epsilon="0.5")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False, reason=" The yearbook; part 2. ")
+    said = AuditEvent.objects.filter(action="submit").order_by("pk").values_list("detail", flat=True)
+    assert list(said) == ["epsilon 0.25", "epsilon 0.5; The yearbook; part 2."]
+    page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
+    assert "epsilon 0.5 alice The yearbook; part 2. nobody: queued" in page
+    assert "epsilon 0.25 alice – nobody: queued" in page
 
 
 # --- freezing ---------------------------------------------------------------------------------------------------------

@@ -138,8 +138,7 @@ def test_a_table_that_was_here_before_says_with_which_it_shares_its_budget(make_
 def test_once_granted_the_step_shows_what_is_granted_spent_and_left(dataset, queued, as_, alice):
     said = words(as_(alice).get(reverse("budget", args=[dataset.pk])))
     assert "Granted epsilon 2, delta 0.000001" in said
-    assert "Spent 0.0% and 50.0% reserved by releases on their way" in said
-    assert "Largest release without a delta that fits epsilon 1" in said
+    assert "Spent 0% nothing Reserved by releases on their way 50% epsilon 1 Left 50% epsilon 1" in said
     assert "Ask for more" in said
 
 
@@ -148,3 +147,21 @@ def test_before_a_grant_the_step_shows_no_amounts(make_dataset, as_, alice):
     said = words(as_(alice).get(reverse("budget", args=[dataset.pk])))
     assert "Granted" not in said
     assert "Ask for more" not in said
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("2", "0.000001"), ("2.0", "0.0000001"), ("1", "0.000001")])
+def test_no_more_than_is_granted_cannot_be_asked_for(dataset, as_, alice, epsilon, delta):
+    url = reverse("budget", args=[dataset.pk])
+    page = as_(alice).post(url, {"policy": "zcdp", "epsilon": epsilon, "delta": delta, "reason": "Still."})
+    assert page.status_code == 400
+    said = words(page)
+    assert f"epsilon: '{epsilon}' must be above the 2 that is granted, or delta above 0.000001" in said
+    assert "Still." in said
+    assert dataset.budget.requests.filter(state="waiting").count() == 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("2.1", "0.000001"), ("2", "0.00001")])
+def test_more_of_either_can_be_asked_for(dataset, as_, alice, epsilon, delta):
+    url = reverse("budget", args=[dataset.pk])
+    as_(alice).post(url, {"policy": "zcdp", "epsilon": epsilon, "delta": delta, "reason": ""})
+    assert dataset.budget.requests.filter(state="waiting").count() == 1

@@ -32,7 +32,10 @@ def test_the_catalogue_says_what_it_is_and_what_can_be_done_in_two_sentences(cli
     page = client.get("/catalogue/")
     lead = re.search(r'<p class="lead">(.*?)</p>', body(page), flags=re.DOTALL)[1]
     assert len(re.findall(r"[.](?:\s|$)", re.sub(r"<[^>]+>", "", lead))) == 2
-    assert "Search them by title, dataset or column; open one to read it, to cite it, and to download it." in lead
+    assert (
+        "Search them by title, dataset, description or column; open one to read it, to cite it, and to download it."
+        in lead
+    )
     assert "Nothing has been made public yet." in words(page)
 
 
@@ -61,14 +64,25 @@ def test_it_can_be_searched_by_title_and_dataset(public, client):
     assert "Nothing published has “income” in its title" in words(client.get("/catalogue/", {"q": "income"}))
 
 
-def test_it_can_be_searched_by_a_column_whatever_its_letters(public, client):
+def test_it_can_be_searched_by_a_column_that_was_released_whatever_its_letters(make_dataset, alice, client):
+    dataset = make_dataset(epsilon="5")
     services.declare_universe(
-        dataset=public.dataset, columns=[{"name": "sex", "type": "categorical", "categories": ["Männer", "Frauen"]}]
+        dataset=dataset,
+        columns=[
+            {"name": "sex", "type": "categorical", "categories": ["Männer", "Frauen"]},
+            {"name": "age", "type": "categorical", "categories": ["jung", "alt"]},
+        ],
     )
-    Release.objects.update(title="One")
-    assert "One" in words(client.get("/catalogue/", {"q": "männer"})) or "One" in words(
-        client.get("/catalogue/", {"q": "Männer"})
-    )
+    release = services.draft_release(dataset=dataset, by=alice, title="One")
+    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    services.make_public(release=release)
+    # Declared, and nothing was released about it.
+    assert "Nothing published" in words(client.get("/catalogue/", {"q": "jung"}))
+    assert "One" in words(client.get("/catalogue/", {"q": "Männer"}))
+    assert "One" in words(client.get("/catalogue/", {"q": "frauen"}))
     assert "Nothing published" in words(client.get("/catalogue/", {"q": "Männerchor"}))
 
 
@@ -144,11 +158,12 @@ def test_a_curator_s_front_page_shows_her_datasets_with_what_is_spent_and_left(p
     page = as_(alice).get("/")
     said = words(page)
     assert "Your datasets" in said
-    assert "Survey alice 2 1 (50%) 1 " in said
-    assert "Survey alice not granted yet – – " in said
+    spent_and_left = "Survey alice epsilon 2 delta 0.000001 50% epsilon 1 50% epsilon 1 "
+    assert spent_and_left in said
+    assert "Survey alice nothing yet – – " in said
     assert said.index("Your datasets") < said.index("Upload a table") < said.index("Your releases")
     assert "Release 1" in said
-    assert "Survey alice 2 1 (50%) 1 " in words(as_(alice).get("/datasets/"))
+    assert spent_and_left in words(as_(alice).get("/datasets/"))
 
 
 def test_an_analyst_s_front_page_shows_what_can_be_read_and_asked_first(public, as_, charlie, alice):

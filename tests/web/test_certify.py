@@ -24,7 +24,7 @@ from releases.engine.workload import read_question
 from releases.models import Budget, LedgerEntry, Organisation, Release, ReleaseState
 from releases.services import certificates
 from releases.views.certificates import usual_epsilon
-from tests.web.conftest import COLUMNS, WORKLOAD
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import body, field_value, inline_code, words
 from tests.web.test_api import Program
 
@@ -73,7 +73,7 @@ def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(p
     assert "Noise adds at most 46 rows to the true largest error, with probability 95%." in words(plan)
     assert "With more epsilon it adds less: 22 rows at epsilon 0.2, 10 rows at epsilon 0.5, 4 rows at" in words(plan)
     assert "It will say: “At 95% confidence the largest error of the synthetic rows over all 17 counts" in words(plan)
-    assert "epsilon 0.9 45.0% of the budget" in words(plan)
+    assert "Leaves 45% (epsilon 0.9) a release like this again: about" in words(plan)
     assert not Release.objects.filter(certifies=published).exists()
     drafted = browser.post(page_of(published), {**ASKED, "epsilon": "0.1"})
     draft = Release.objects.get(certifies=published)
@@ -187,7 +187,7 @@ def test_what_the_budget_does_not_allow_is_refused_and_nothing_is_charged(publis
 def test_above_the_organisation_s_threshold_a_reviewer_sees_it_first(published, alice, as_, sofia):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.01")
     draft = services.draft_certificate(of=published, by=alice, **ASKED)
-    assert "a reviewer looks at it first" in words(as_(alice).get(page_of(draft, "confirm")))
+    assert "that no reviewer saw" in words(as_(alice).get(page_of(draft, "confirm")))
     assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice) is None
     asked = draft.reviews.get()
     seen = words(as_(sofia).get(reverse("release_request", args=[asked.pk])))
@@ -380,18 +380,19 @@ def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(publis
 
 
 def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason(
-    dataset, published, draft, make_dataset, certify, alice, as_
+    dataset, published, draft, make_dataset, certify, close, alice, as_
 ):
     median = services.draft_release(dataset=dataset, by=alice)
     services.set_questions(release=median, workload={"version": 1, "queries": [{"median": "age"}]})
     services.set_choice(release=median, epsilon="0.1", mechanism_name="exponential-quantile")
     services.submit_release(release=median, key=uuid.uuid4(), by=alice, send=False)
     assert services.execute_release(release_id=median.pk)
-    live = services.draft_session(dataset=make_dataset(), by=alice, title="", epsilon="0.4")
+    other = make_dataset(content=CSV + b"one more,30,male\n")
+    live = services.draft_session(dataset=other, by=alice, title="", epsilon="0.4")
     services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
     assert services.execute_release(release_id=live.pk)
     services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
-    services.close_session(session=live.session, by=alice)
+    close(live.session, by=alice)
     for of, reason in (
         (median, "the error of a statistic is no number of rows"),
         (live, "A live session cannot be certified"),
@@ -585,3 +586,32 @@ def test_the_command_that_releases_refuses_it_before_anything_is_stored(tmp_path
             out=tmp_path / "out",
         )
     assert not Release.objects.exists()
+
+
+# Making it public with its release
+
+
+def test_certificates_are_made_public_together_with_their_release_as_far_as_ticked(published, certify, as_, alice):
+    told, kept = certify(published, what="synthetic rows"), certify(published, what="released answers")
+    address = page_of(published, "visibility")
+    asked = as_(alice).get(address)
+    for each in (told, kept):
+        assert f'name="certificates" value="{each.pk}" checked' in body(asked)
+    as_(alice).post(address, {"public": "yes", "certificates": [str(told.pk)]})
+    for each, is_public in ((published, True), (told, True), (kept, False)):
+        each.refresh_from_db()
+        assert each.is_public is is_public
+    shown = body(as_(None).get(page_of(published, "release_detail")))
+    assert page_of(told, "release_detail") in shown
+    assert page_of(kept, "release_detail") not in shown
+
+
+def test_no_other_release_is_made_public_by_naming_it_as_a_certificate(
+    published, certify, as_, alice, make_draft, carry_out
+):
+    certificate = certify(published)
+    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
+    as_(alice).post(page_of(published, "visibility"), {"public": "yes", "certificates": [str(other.pk), "nonsense"]})
+    for each in (other, certificate):
+        each.refresh_from_db()
+        assert not each.is_public

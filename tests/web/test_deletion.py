@@ -84,6 +84,17 @@ def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_
     assert AuditEvent.objects.filter(action="upload", name="Survye").exists()
 
 
+def test_what_was_said_of_its_upload_is_put_away_with_it(alice, upload_file):
+    received = services.receive_upload(owner=alice, title="Survye", source=upload_file())
+    assert services.execute_upload(upload_id=received.pk)
+    notice = Notice.objects.get()
+    assert (notice.read_at, notice.sent_at) == (None, None)
+    services.discard_dataset(dataset=Dataset.objects.get(), by=alice)
+    notice.refresh_from_db()
+    assert notice.read_at, "its page is gone"
+    assert notice.sent_at, "and no e-mail leads there"
+
+
 def test_its_drafts_go_along_and_are_counted_before(dataset, make_draft, as_, alice):
     make_draft(dataset)
     services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")

@@ -158,7 +158,7 @@ def test_the_text_in_the_archive_says_accuracy_cost_protection_rules_and_how_to_
     for expected in (
         receipt["bound"]["sentence"],
         "epsilon 1",
-        "one row; whether somebody is in the table is private (add/remove neighbours)",
+        "one row; whether somebody is in the table is private: add/remove neighbours",
         *receipt["rules_in_words"],
         cited["text"],
         cited["digest"],
@@ -228,7 +228,7 @@ def test_the_dictionary_tells_every_kind_of_column():
     bound = {"beta": "1/20", "proof": Proof.EXPECTED.value}
     receipt = {"schema": schema, "synthetic_rows": 9, "synthetic_columns": ["wage"], "bound": bound}
     answers = ["query", "estimate_column", "estimate", "lower"]
-    lines = list(csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=answers))))
+    lines = list(csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=answers, notes={}))))
     said = {(line["column"], line["bin"]): line for line in lines}
     assert said["wage", "1"]["meaning"] == "numbers from 0 to below 10.5"
     assert said["wage", "2"]["meaning"] == "numbers from 10.5 to 20, both included"
@@ -362,13 +362,13 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
     receipt = full.result["receipt"]
     assert receipt["bound"]["sentence"] in page
     assert "Cost, pure epsilon 1" in page
-    assert "one row; whether somebody is in the table is private (add/remove neighbours)" in page
+    assert "one row; whether somebody is in the table is private: add/remove neighbours" in page
     assert receipt["content_digest"] in page
     assert "Every release has another, of the same rows too." in page
     assert "Dataset Survey " in page
     assert "Questions 2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers" in page
     assert "age; sex; age × sex" in page
-    assert f"Published {date_format(localtime(full.published_at), 'j F Y, H:i e')}" in page
+    assert f"Finished {date_format(localtime(full.published_at), 'j F Y, H:i e')}" in page
 
 
 def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):

@@ -21,6 +21,9 @@ pytestmark = pytest.mark.django_db
 
 #: Services without an event of their own, and why.
 UNRECORDED = {
+    "keep_columns": "what is typed and not declared is nothing yet; declaring it is recorded",
+    "forget_columns": "as what is typed and not declared",
+    "columns_of_codebook": "reads only",
     "draft_release": "a draft is nothing yet; what becomes of it is recorded",
     "draft_session": "as a draft of a release",
     "change_session": "as a draft of a release",
@@ -32,8 +35,11 @@ UNRECORDED = {
     "change_survey": "as a draft of a survey",
     "accept_report": "who answered a survey must not be known",
     "ask_session": "the transcript keeps every answer with who asked and when",
+    "receive_upload": "a file is nothing yet; the table that it becomes is recorded",
+    "discard_upload": "as a file that was received: it never was a table of the site",
+    "reconcile_uploads": "what it moves waits again; an upload given up on is no table",
     "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
-    "owner_of_token": "notes when a token was last used, on the token",
+    "use_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
     "same_rows": "reads only",
@@ -47,6 +53,7 @@ UNRECORDED = {
     "plan_of": "reads only",
     "plan_of_session": "reads only",
     "needs_review": "reads only",
+    "why_it_waits": "reads only",
     "read_beta": "reads only",
     "standing": "reads only",
     "why_not_discarded": "reads only",
@@ -96,9 +103,28 @@ class Scenes:
     def ingest_dataset(self):
         return self._bare
 
+    def execute_upload(self):
+        upload = services.receive_upload(owner=self.alice, title="Sent", source=self.upload_file())
+        return lambda: services.execute_upload(upload_id=upload.pk)
+
     def declare_universe(self):
         dataset = self._bare()
         return lambda: services.declare_universe(dataset=dataset, columns=COLUMNS, by=self.alice)
+
+    def describe_dataset(self):
+        dataset = self._bare()
+        return lambda: services.describe_dataset(dataset=dataset, notes={"age": {"unit": "years"}}, by=self.alice)
+
+    def _codebook(self):
+        universe = self.make_dataset().universe
+        return services.save_codebook(name="Core", universe=universe, notes={}, by=self.alice)
+
+    def save_codebook(self):
+        return self._codebook
+
+    def discard_codebook(self):
+        codebook = self._codebook()
+        return lambda: services.discard_codebook(codebook=codebook, by=self.alice)
 
     def declare_protection(self):
         dataset = self._bare()
@@ -215,7 +241,7 @@ class Scenes:
     def close_session(self):
         session = self._session()
         services.ask_session(session=session, query={"sex": ["female"]}, by=self.alice)
-        return lambda: services.close_session(session=session, by=self.alice)
+        return lambda: services.close_session(session=session, by=self.alice, send=False)
 
     def learn_range(self):
         dataset = self.make_dataset()

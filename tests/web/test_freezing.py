@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine import run as engine_run
-from releases.models import Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
+from releases.models import Audience, Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
 from releases.services import execution
 from tests.web.pages import body, words
 
@@ -120,6 +120,16 @@ def test_its_page_and_its_programs_say_that_it_waits(queued, as_, alice):
     assert "A reviewer has frozen the budget; it waits. The charge can no longer be given back." in shown
 
 
+def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(session, as_, charlie):
+    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    assert list(Session.objects.that_answer(charlie)) == [session]
+    freeze()
+    assert not Session.objects.that_answer(charlie).exists()
+    title = session.release.title
+    assert title not in words(as_(charlie).get(reverse("catalogue")))
+    assert title in words(as_(charlie).get(reverse("session_list"))), "what it has answered can be read"
+
+
 def test_an_open_session_answers_nothing_new_and_touches_no_data(session, alice, monkeypatch):
     freeze()
     monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
@@ -151,9 +161,9 @@ def test_the_session_s_page_says_why_and_keeps_what_was_answered(session, as_, a
     assert "Ask how many rows" in words(as_(alice).get(url))
 
 
-def test_a_frozen_session_can_be_closed(session):
+def test_a_frozen_session_can_be_closed(session, close):
     freeze()
-    assert services.close_session(session=session).status is ReleaseState.PUBLISHED
+    assert close(session).status is ReleaseState.PUBLISHED
 
 
 def test_the_button_says_exactly_what_freezing_does(dataset, as_, sofia):

@@ -128,7 +128,7 @@ def test_the_datasets_people_alone_may_plan_it(survey, as_, request, person, sta
 def test_the_page_says_what_it_costs_how_many_rows_it_takes_and_what_is_left(sheet):
     shown = words(sheet.get(**TYPED))
     assert "Charged to the budget epsilon 1, delta 0.00000001" in shown
-    assert "Left of it afterwards epsilon" in shown
+    assert "Leaves" in shown
     assert "Rows a value needs, about 20" in shown
     assert "Rows from which it is found 22 rows" in shown
     assert (
@@ -210,7 +210,7 @@ def test_a_price_beyond_the_budget_is_said_and_the_button_does_not_work(sheet, l
     shown = sheet.get(**{**TYPED, "epsilon": "9"})
     assert '<button disabled aria-describedby="why-not">Go on to confirm' in body(shown)
     assert "It does not fit" in words(shown)
-    assert "Left of it afterwards" not in words(shown)
+    assert "Leaves" not in words(shown)
 
 
 def test_an_ungranted_budget_is_said_too(make_dataset, as_, alice):
@@ -440,7 +440,7 @@ def test_nothing_of_the_data_is_said_on_the_way(learn, survey, caplog):
         steps.append(step)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.services.execution._Progress.__call__", noted)
+        patched.setattr("releases.leases.Progress.__call__", noted)
         assert services.execute_release(release_id=release.pk)
     assert "Adding noise" in steps
     failing = learn(execute=False)

@@ -97,7 +97,7 @@ def test_columns_and_protection_come_first(alice, group, upload_file, as_):
 def test_the_page_says_what_it_costs_how_far_off_it_may_be_and_what_is_left(sheet):
     shown = words(sheet.get(**TYPED))
     assert "Charged to the budget epsilon 20" in shown
-    assert "Left of it afterwards epsilon 80" in shown
+    assert "Leaves 80% (epsilon 80) a release like this again: about 4 times" in shown
     assert "With probability 95%, at most 5% of the rows and" in shown
     assert "Either end may be off by 3" in shown
     assert "Going on declares wage anew: 0 to 1000000 in one bin" in shown
@@ -174,7 +174,7 @@ def test_a_price_beyond_the_budget_is_said_and_the_button_does_not_work(sheet, l
     shown = sheet.get(**TYPED)
     assert '<button disabled aria-describedby="why-not">Go on to confirm' in body(shown)
     assert "It does not fit: it costs epsilon 20, and epsilon 10 is left" in words(shown)
-    assert "Left of it afterwards" not in words(shown)
+    assert "Leaves" not in words(shown)
 
 
 def test_an_ungranted_budget_is_said_too(make_dataset, as_, alice):

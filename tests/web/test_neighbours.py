@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import Budget, BudgetRequest, Dataset, Release
+from releases.models import Budget, BudgetRequest, Dataset, Release, Upload
 from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, masked
 
@@ -68,7 +68,13 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
             "/review/budgets/",
             "/review/ledger.csv",
         ]
-        do("upload", alice, "/datasets/new/", {"title": "Survey", "table": SimpleUploadedFile(name, content)})
+        sent = {"title": "Survey", "table": SimpleUploadedFile(name, content)}
+        upload = do("upload", alice, "/datasets/new/", sent).url
+        received = Upload.objects.get()
+        assert upload == reverse("upload_detail", args=[received.pk])
+        look("sent", upload, f"{upload}status/", f"/api/uploads/{received.pk}", *everywhere)
+        assert services.execute_upload(upload_id=received.pk)
+        look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
         services.share_dataset(dataset=dataset, group=alice.groups.get())
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
@@ -213,7 +219,10 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
 
         with transaction.atomic():
             keep(as_(charlie).post("/api/datasets", upload()))
-            keep(as_(charlie).post("/datasets/new/", upload(), follow=True))
+            sent = keep(as_(charlie).post("/datasets/new/", upload()))
+            for received in Upload.objects.filter(owner=charlie):
+                assert services.execute_upload(upload_id=received.pk)
+            keep(as_(charlie).get(sent.url, follow=True))
             first, second = Dataset.objects.filter(owner=charlie).order_by("created_at")
             for mine in (first, second):
                 look(mine)

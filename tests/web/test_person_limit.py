@@ -86,7 +86,7 @@ def test_one_may_spend_exactly_the_limit_and_not_a_unit_more(organisation, datas
 
     for _ in range(5):
         spend("0.1")
-    with pytest.raises(ledger.PersonLimit, match=r"spent 50% of this budget and this release takes 0\.01% more"):
+    with pytest.raises(ledger.PersonLimit, match=r"spent 50% of this budget and this release takes 0\.1% more"):
         spend("0.000000000001")
 
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from releases import audit_log, ledger, notices, services
+from releases import audit_log, ledger, notices, services, spending
 from releases.engine.events import PureEvent
 from releases.engine.privacy import exact
 from releases.models import (
@@ -115,6 +115,7 @@ LISTS = [
 def test_a_list_asks_as_many_questions_for_fifty_as_for_five(grow, as_, request):
     def asked():
         found = {}
+        spending._worked_out.clear()  # kept by budget, so that few would have nothing left to ask
         for who, name in LISTS:
             client = as_(request.getfixturevalue(who) if who else None)
             with CaptureQueriesContext(connection) as queries:
@@ -153,7 +154,7 @@ def test_one_budget_s_page_asks_as_much_for_fifty_charges_as_for_five(dataset, a
         client.get(url)
     charge(MANY - FEW)
     with CaptureQueriesContext(connection) as many:
-        assert f'<td class="number">{MANY}</td>' in body(client.get(url))
+        assert f'class="number">{MANY}</td>' in body(client.get(url))
     assert len(many) == len(few) <= 20
 
 

@@ -109,8 +109,8 @@ def test_the_reviewer_sees_what_is_asked_and_what_it_would_leave(waiting, as_, s
     said = words(page)
     assert "alice asks to release this from Survey for epsilon 1." in said
     assert "For the yearbook." in said
-    assert "Would be used then 50.0% of the budget" in said
-    assert "Would leave epsilon 1, 1 more like it" in said
+    assert "Would leave 50% (epsilon 1) a release like this again: about once" in said
+    assert "Budget 0% spent, 100% left (epsilon 2); to whom, and for what" in said
     assert "age 5 bins from 18 to 65" in said
     assert "sex 2 categories: female, male" in said
     assert "With probability 95%" in said
@@ -156,6 +156,53 @@ def test_approving_less_hands_a_smaller_draft_back_that_needs_no_second_review(w
     assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
+@pytest.mark.parametrize("way", ["asked back", "taken back", "approved for less", "asked anew"])
+def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as_, alice, sofia, way):
+    url = reverse("release_request", args=[waiting.pk])
+    if way == "taken back":
+        services.cancel_release(release=waiting.release, by=alice)
+    elif way == "approved for less":
+        decide(waiting, epsilon="0.75")
+    else:
+        decide(waiting, "ask_back", note="Who reads it?")
+    release = Release.objects.get()
+    services.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
+    if way == "asked anew":
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        anew = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get(state="waiting").pk])))
+        assert "Costs epsilon 0.6" in anew
+    said = words(as_(sofia).get(url))
+    assert "Costs epsilon 1 " in said
+    assert "Laplace noise" in said
+    assert "age 5 bins from 18 to 65" in said
+    assert "With probability 95%" in said
+    assert "Would leave" not in said
+    assert "It waits because" not in said
+
+
+def test_a_request_of_old_that_kept_no_plan_says_so_or_shows_its_release(waiting, decide, as_, sofia):
+    ReleaseRequest.objects.update(asked_plan=None)
+    url = reverse("release_request", args=[waiting.pk])
+    assert "Costs epsilon 1 " in words(as_(sofia).get(url))
+    decide(waiting, "ask_back", note="Who reads it?")
+    assert "What was asked was not kept with this request." in words(as_(sofia).get(url))
+
+
+def test_a_plan_that_this_software_reads_no_more_leaves_the_page_readable(waiting, as_, sofia):
+    ReleaseRequest.objects.update(asked_plan={"version": 0})
+    said = words(as_(sofia).get(reverse("release_request", args=[waiting.pk])))
+    assert "What was asked can no longer be shown: The plan is of format 0" in said
+    assert "For the yearbook." in said
+
+
+def test_the_reviewer_reads_why_it_waits(waiting, decide_by, as_, sofia):
+    url = reverse("release_request", args=[waiting.pk])
+    because = "It waits because with it alice would have released epsilon 1 of this budget that no reviewer saw; up to"
+    assert f"{because} 0.5 may pass." in words(as_(sofia).get(url))
+    decide_by(review_above="3")
+    assert "above what could pass without a review when it was asked for" in words(as_(sofia).get(url))
+
+
 def test_an_approval_is_of_one_plan_only(waiting, decide, alice):
     decide(waiting, epsilon="0.75")
     release = Release.objects.get()
@@ -198,7 +245,7 @@ def test_a_curator_takes_it_back(waiting, as_, alice, decide):
     as_(alice).post(reverse("cancel_release", args=[waiting.release_id]))
     assert Release.objects.get().state == "draft"
     response = decide(waiting)
-    assert "was decided before" in words(response)
+    assert "This request was taken back by whoever asked. Nothing was changed by what you pressed." in words(response)
     assert not charges().exists()
 
 
@@ -206,7 +253,9 @@ def test_a_request_is_decided_once_whoever_comes_second(waiting, decide):
     decide(waiting)
     again = decide(waiting, "deny", note="No.")
     assert again.status_code == 400
-    assert "was decided before" in words(again)
+    assert (
+        "This request was decided before: it was approved by sofia. Nothing was changed by what you pressed."
+    ) in words(again)
     assert charges().count() == 1
 
 
@@ -268,7 +317,7 @@ def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, a
     decide_by(is_two_person=True)
     stale = BudgetRequest.objects.get()
     services.approve_request(request=asked, by=sofia)
-    with pytest.raises(InvalidInput, match="approved by another first"):
+    with pytest.raises(InvalidInput, match="sofia has approved this request as the first of two"):
         services.approve_request(request=stale, by=person("tess", is_staff=True))
     assert not LedgerEntry.objects.exists()
 

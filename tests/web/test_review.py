@@ -41,7 +41,7 @@ def test_a_request_stands_in_the_queue(asked, as_, sofia):
 def test_its_page_says_what_is_asked_what_it_means_and_why(asked, as_, sofia):
     page = words(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
     assert "alice asks for epsilon 3 with delta 0.000001 in all." in page
-    assert "one row; whether somebody is in the table is private (add/remove neighbours)" in page
+    assert "one row; whether somebody is in the table is private: add/remove neighbours" in page
     assert "For the yearbook." in page
     assert "10% 69.1%" in page
 
@@ -120,7 +120,7 @@ def test_a_lowered_budget_cannot_fall_below_what_is_spent(dataset, queued, as_, 
 
 def test_the_board_shows_each_budget_with_what_is_used(queued, as_, sofia):
     page = words(as_(sofia).get("/review/budgets/"))
-    assert "Survey alice epsilon 2 50.0% 50.0% reserved epsilon 1" in page
+    assert "Survey alice epsilon 2 delta 0.000001 0% 50% reserved: epsilon 1 50% epsilon 1" in page
 
 
 def test_a_budget_s_page_shows_its_ledger_and_that_it_verifies(queued, as_, sofia):
@@ -164,6 +164,9 @@ def test_the_ledger_can_be_had_as_csv(queued, as_, sofia):
     assert (charge["granted_epsilon"], charge["granted_delta"]) == ("", "")
     assert (grant["kind"], grant["granted_epsilon"], grant["granted_delta"]) == ("grant", "2", "0.000001")
     assert (grant["epsilon"], grant["epsilon in 1e-12"]) == ("0", "0"), "a grant spends nothing"
+    assert charge["granted_rho"] == ""
+    assert 0 < float(grant["granted_rho"]) < 2
+    assert f"up to {grant['granted_rho']}" in words(as_(sofia).get("/review/ledger/"))
 
 
 def test_the_ledger_says_up_to_how_much_a_grant_lets_spend(queued, as_, sofia):

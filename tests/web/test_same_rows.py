@@ -167,6 +167,21 @@ def test_a_copy_put_into_a_granted_population_is_shown_to_the_reviewer_and_stops
         services.approve_request(request=more, by=sofia)
 
 
+def test_the_reviewer_of_a_release_is_told_of_a_copy_in_another_granted_population_and_the_curator_is_not(
+    dataset, make_dataset, make_draft, upload_file, charlie, sofia, as_
+):
+    own = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n")
+    copy = services.ingest_dataset(owner=charlie, title="Guess", source=upload_file())
+    services.join_population(dataset=copy, other=own, by=charlie)
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    release = make_draft(own, epsilon="1")
+    services.submit_release(release=release, key=release.pk, by=charlie, send=False)
+    said = "The very same rows are in Survey (alice), which spends from another budget."
+    assert said in words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
+    for page in ("dataset_detail", "protection", "budget"):
+        assert "very same rows" not in words(as_(charlie).get(reverse(page, args=[copy.pk])))
+
+
 def test_the_command_line_joins_too(dataset, upload_file, tmp_path, capsys):
     schema = tmp_path / "schema.json"
     schema.write_text(

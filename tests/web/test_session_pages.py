@@ -22,6 +22,7 @@ from releases.models import (
     Session,
     SessionAnswer,
 )
+from releases.receipt import rows_text
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value, inline_code, words
 
@@ -84,6 +85,59 @@ def test_a_session_too_noisy_for_its_table_says_so_in_numbers(dataset, as_, alic
     assert "This is of little use for a table of about 200 rows." in page
     larger = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": "1000000"}))
     assert "of little use" not in larger
+
+
+def test_a_session_is_held_against_one_release_of_the_same_questions_before_anything_is_spent(
+    dataset_with_room, as_, alice, monkeypatch
+):
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    client = as_(alice)
+    response = client.get(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
+    found = response.context["prepared"]
+    assert found.session == response.context["plan"].expectation.alpha
+    assert found.times > 3
+    said = (
+        f"Asked together in one release, the same 50 questions would have an error of at most {rows_text(found.best)} "
+        f"instead of {rows_text(found.session)}, whatever they are. Open a session only if the questions cannot be "
+        "known beforehand."
+    )
+    confirmation = client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
+    for page in (response, confirmation):
+        assert f"One release of the same questions would be {found.times_text} times as close. {said}" in words(page)
+        assert f"Together, in one release: {found.ways[0][0]} {rows_text(found.best)}" in words(page)
+        assert f"One at a time, in this session {rows_text(found.session)}" in words(page)
+        assert '<div class="note bad" id="prepared">' in body(page)
+        assert "Plan one release instead" in words(page)
+    # Not to be overlooked, and not forbidden.
+    assert "Spend and open" in words(confirmation)
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+
+
+def test_the_reviewer_reads_as_well_that_one_release_would_be_closer(dataset_with_room, as_, alice, sofia):
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
+    confirmation = as_(alice).post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
+    found = confirmation.context["prepared"]
+    release = Release.objects.get(is_session=True)
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    page = as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk]))
+    assert "alice asks to open a live session on Survey for epsilon" in words(page)
+    assert f"One release of the same questions would be {found.times_text} times as close." in words(page)
+    assert f"One at a time, in this session {found.session_margin}" in words(page)
+    assert "Plan one release instead" not in words(page), "that is the curator's to do"
+
+
+def test_where_a_session_is_the_closer_one_the_page_says_so_without_a_warning(make_dataset, as_, alice):
+    dataset = make_dataset(epsilon="20")
+    wide = [{"name": "age", "type": "integer", "edges": list(range(1001))}]
+    wide += [{"name": "sex", "type": "categorical", "categories": [f"c{i}" for i in range(1000)]}]
+    services.declare_universe(dataset=dataset, columns=wide)
+    asked = PLAN | {"epsilon": "1", "questions": "1000"}
+    page = as_(alice).get(reverse("new_session", args=[dataset.pk]), asked)
+    assert page.context["prepared"].times < 1
+    assert "times as close" not in words(page)
+    assert "Asked together in one release, the same 1,000 questions would have an error of at most" in words(page)
+    assert "the session's bound is" in words(page)
+    assert "Open a session only if" not in words(page)
 
 
 def test_from_the_size_that_is_said_the_bound_is_below_half_the_table(dataset, as_, alice):
@@ -244,6 +298,11 @@ def test_with_htmx_only_the_answer_and_what_is_left_come_back(session, as_, alic
     response = ask(as_(alice), session, headers=HTMX)
     assert response.status_code == 200
     assert body(response).lstrip().startswith('<div id="live">')
+    # Loaded anew, the page shows the same answer; and where a browser goes back to it, the page is whole.
+    assert response["HX-Replace-Url"] == f"{page_of(session)}?answer=1"
+    restored = as_(alice).get(response["HX-Replace-Url"], headers={**HTMX, "HX-History-Restore-Request": "true"})
+    assert "<html" in body(restored)
+    assert 'id="answer"' in body(restored)
     assert "<html" not in body(response)
     refused = ask(as_(alice), session, {"query": "{"}, headers=HTMX)
     assert refused.status_code == 200
@@ -272,6 +331,7 @@ def test_a_wrong_question_is_explained_and_kept_and_costs_no_question(session, a
         assert response.status_code == 400
         assert said in words(response)
         assert "50 of 50" in words(response)
+        assert 'id="answer"' not in body(response)
         if "query" in asked:
             assert field_value(response, "query") == asked["query"]
     assert not SessionAnswer.objects.exists()
@@ -431,17 +491,25 @@ def test_the_list_takes_the_same_queries_however_long_it_is(session, as_, alice,
 # Closing and reading
 
 
-def test_closing_publishes_what_was_answered_and_ends_the_asking(session, as_, alice, bob):
-    client = as_(alice)
-    assert "Nothing was asked yet" in words(client.post(reverse("session_close", args=[session.pk]), follow=True))
+def test_closing_is_a_worker_s_work_that_the_page_follows(session, as_, alice, bob):
+    client, close = as_(alice), reverse("session_close", args=[session.pk])
+    assert "Nothing was asked yet" in words(client.post(close, follow=True))
+    assert Release.objects.get().status is ReleaseState.OPEN
     ask(client, session)
     spent = Budget.objects.get().totals
-    page = client.post(reverse("session_close", args=[session.pk]), follow=True)
-    assert "Closed. What it answered is a release of its own now" in words(page)
-    assert Release.objects.get().status is ReleaseState.PUBLISHED
+    page = client.post(close, follow=True)
+    assert page.redirect_chain[-1][0] == reverse("release_detail", args=[session.pk])
+    assert "◔ closing Nobody can ask any more, and a worker is publishing what was answered." in words(page)
+    assert "Waiting for a worker" in words(page)
+    assert "You can close this page; you are told when it is done." in words(page)
+    part = client.get(reverse("release_status", args=[session.pk]))
+    assert "hx-trigger" in body(part)
+    assert "Cancel" not in words(part)
+    assert services.execute_release(release_id=session.pk)
+    assert client.get(reverse("release_status", args=[session.pk]))["HX-Refresh"] == "true"
     assert Budget.objects.get().totals == spent
     # Neither page has steps: a session never had a wizard.
-    assert 'class="steps"' not in body(page)
+    assert 'class="steps"' not in body(client.get(reverse("release_detail", args=[session.pk])))
     closed = as_(bob).get(page_of(session))
     assert 'class="steps"' not in body(closed)
     after = words(closed)
@@ -452,24 +520,122 @@ def test_closing_publishes_what_was_answered_and_ends_the_asking(session, as_, a
     assert SessionAnswer.objects.count() == 1
 
 
-def test_an_answer_given_while_closing_is_not_lost(session, alice, monkeypatch):
-    from releases import files
+def test_while_it_is_closed_its_page_says_so_and_keeps_what_was_answered(session, as_, alice, bob):
+    ask(as_(bob), session)
+    services.close_session(session=session, by=alice, send=False)
+    page = as_(bob).get(page_of(session))
+    assert "It is being closed: a worker is publishing what it has answered." in words(page)
+    assert "age: 18 to 34 and sex: female" in words(page)
+    assert "Ask how many rows" not in words(page)
+    assert "Close for good" not in words(page)
+    assert ask(as_(bob), session, {"in.sex": "male"}).status_code == 409
+    assert "being closed already" in words(as_(bob).post(reverse("session_close", args=[session.pk]), follow=True))
+    assert "◔ closing" in words(as_(bob).get(reverse("session_list")))
+    assert as_(bob).get(reverse("transcript_csv", args=[session.pk])).status_code == 200
 
-    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
-    write = files.write
 
-    def ask_meanwhile(folder, **given):
-        services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
-        return write(folder, **given)
+def test_a_session_that_is_used_up_says_so_where_it_is_listed_and_is_offered_to_nobody(
+    make_session, as_, alice, charlie
+):
+    session = make_session(questions=1, audience=Audience.EVERYBODY)
+    for address in ("session_list", "catalogue", "home"):
+        assert "Ask away" in words(as_(charlie).get(reverse(address)))
+    ask(as_(charlie), session)
+    for person, address in ((alice, "session_list"), (charlie, "session_list"), (alice, "release_list")):
+        assert "■ used up" in words(as_(person).get(reverse(address)))
+    for address in ("catalogue", "home"):
+        assert "Ask away" not in words(as_(charlie).get(reverse(address)))
+    page = words(as_(alice).get(page_of(session)))
+    assert "■ used up" in page
+    assert "Close it below" in page
+    assert "Close it below" not in words(as_(charlie).get(page_of(session)))
 
-    monkeypatch.setattr(files, "write", ask_meanwhile)
-    with pytest.raises(services.Refusal, match="Close it once more"):
-        services.close_session(session=session)
-    monkeypatch.undo()
-    assert Release.objects.get().status is ReleaseState.OPEN
-    release = services.close_session(session=session)
-    assert files.read_answers(files.folder_of(release)).num_rows == 2
-    assert [path.name for path in files.folder_of(release).parent.iterdir()] == [files.folder_of(release).name]
+
+# Who asked keeps what they were told
+
+
+def told(client, session):
+    """The numbers of the answers that somebody reads on the page, in the transcript, and over the API."""
+    page = client.get(page_of(session))
+    assert page.status_code == 200
+    table = client.get(reverse("transcript_csv", args=[session.pk]))
+    whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))
+    numbers = [each.stored.sequence for each in page.context["history"]]
+    assert [int(row["number"]) for row in csv.DictReader(io.StringIO(body(table)))] == numbers[::-1]
+    assert [each["number"] for each in whole["answers"]] == numbers[::-1]
+    return numbers
+
+
+def test_an_analyst_reads_after_the_closing_what_the_session_told_while_the_release_is_private(
+    make_session, as_, alice, charlie, close
+):
+    session = make_session(audience=Audience.EVERYBODY)
+    ask(as_(charlie), session)
+    ask(as_(alice), session, {"in.sex": "male"})
+    close(session, by=alice)
+    client = as_(charlie)
+    assert told(client, session) == [2, 1]
+    page = words(client.get(page_of(session)))
+    assert "Everything it has answered stands below and stays readable to whoever could ask." in page
+    assert "Ask how many rows" not in page
+    assert "○ closed" in words(client.get(reverse("session_list")))
+    # The release itself, with its synthetic rows, is for the dataset's people until it is made public.
+    assert client.get(reverse("release_detail", args=[session.pk])).status_code == 404
+    mine = words(as_(alice).get(reverse("release_detail", args=[session.pk])))
+    assert "stays readable on the session's page to everybody who signs in, and to whoever asked there" in mine
+
+
+def test_who_may_ask_is_settled_when_a_session_is_closed(make_session, as_, alice, charlie, close):
+    session = make_session(audience=Audience.EVERYBODY)
+    ask(as_(charlie), session)
+    services.close_session(session=session, by=alice, send=False)
+    for _ in range(2):
+        answer = as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "group"}, follow=True)
+        assert "The session is closed. Whoever could ask in it keeps reading what it answered." in words(answer)
+        assert told(as_(charlie), session) == [1]
+        services.execute_release(release_id=session.pk)
+
+
+def test_who_may_ask_no_more_keeps_what_was_answered_up_to_their_last_question(
+    make_session, as_, alice, charlie, close
+):
+    session = make_session(audience=Audience.EVERYBODY)
+    ask(as_(alice), session)
+    ask(as_(charlie), session, {"in.sex": "male"})
+    services.let_ask(session=session, audience=Audience.GROUP, by=alice)
+    ask(as_(alice), session, {"in.sex": "female"})
+    client = as_(charlie)
+    assert told(client, session) == [2, 1]
+    page = words(client.get(page_of(session)))
+    assert "The curator has narrowed who may ask here, and you may no more." in page
+    assert "Ask how many rows" not in page
+    assert client.get(page_of(session), {"answer": "3"}).context["answer"] is None
+    refused = ask(client, session, {"from.age": "25"})
+    assert refused.status_code == 409
+    assert "you may no more" in words(refused)
+    assert SessionAnswer.objects.count() == 3
+    assert "○ open to others" in words(client.get(reverse("session_list")))
+    assert "Ask away" not in words(client.get(reverse("catalogue")))
+    assert client.post(reverse("session_close", args=[session.pk])).status_code == 404
+    close(session, by=alice)
+    assert told(as_(charlie), session) == [2, 1]
+
+
+def test_what_was_withdrawn_is_said_to_whoever_could_read_it_and_to_nobody_else(
+    make_session, as_, alice, bob, charlie, close
+):
+    session = make_session(audience=Audience.GROUP)
+    ask(as_(bob), session)
+    services.withdraw_release(release=close(session, by=alice), by=alice)
+    page = as_(bob).get(page_of(session))
+    assert page.status_code == 410
+    assert "what it had answered was withdrawn on" in words(page)
+    stored = SessionAnswer.objects.get()
+    assert "sex: female" not in words(page)
+    assert stored.key not in body(page)
+    assert as_(bob).get(reverse("transcript_csv", args=[session.pk])).status_code == 404
+    assert as_(charlie).get(page_of(session)).status_code == 404
+    assert "Ask away" not in words(as_(bob).get(reverse("session_list")))
 
 
 def test_the_transcript_can_be_taken_home_as_csv_and_json(session, as_, alice):
@@ -501,6 +667,8 @@ def test_nothing_secret_is_on_any_page_or_in_any_download(session, as_, alice):
     pages += [client.get(reverse(name, args=[session.pk])) for name in names]
     pages += [client.get(reverse(name)) for name in ("session_list", "release_list", "catalogue", "home")]
     pages.append(client.post(reverse("session_close", args=[session.pk]), follow=True))
+    assert services.execute_release(release_id=session.pk)
+    pages += [client.get(reverse(name, args=[session.pk])) for name in ("release_detail", "session", "receipt")]
     assert all(page.status_code == 200 for page in pages)
     for page in pages:
         assert str(secret) not in body(page)

@@ -85,11 +85,11 @@ def test_a_crash_between_answer_and_storage_loses_the_answer_and_nothing_else(op
     assert services.ask_session(session=session, query=YOUNG_WOMEN, by=alice).questions_left == 48
 
 
-def test_a_closed_session_is_a_published_release_of_what_was_asked(open_session, alice):
+def test_a_closed_session_is_a_published_release_of_what_was_asked(open_session, alice, close):
     session = open_session()
     for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"from": 45}}):
         services.ask_session(session=session, query=query, by=alice)
-    release = services.close_session(session=session)
+    release = close(session)
     assert release.status is ReleaseState.PUBLISHED
     table = files.read_answers(files.folder_of(release))
     assert table.num_rows == 3
@@ -107,12 +107,12 @@ def test_a_session_in_which_nothing_was_asked_is_not_published(open_session):
         services.close_session(session=open_session())
 
 
-def test_the_secret_threshold_is_in_no_published_file_and_in_no_receipt(open_session, alice):
+def test_the_secret_threshold_is_in_no_published_file_and_in_no_receipt(open_session, alice, close):
     session = open_session()
     Session.objects.update(noisy_threshold=123_456_789_987)
     session.refresh_from_db()
     services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
-    release = services.close_session(session=session)
+    release = close(session)
     for path in files.folder_of(release).iterdir():
         assert b"123456789987" not in path.read_bytes()
     assert "123456789987" not in str(release.result) + str(release.plan)

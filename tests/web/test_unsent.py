@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import uuid
 
 import pytest
 from django.conf import settings
 from django.urls import reverse
 
+from releases import services
 from releases.models import Dataset, LedgerEntry
 from releases.signed_out import UNSENT
 from tests.web.conftest import PASSWORD
@@ -128,6 +130,22 @@ def test_more_than_a_codebook_is_not_kept_of_somebody_unknown(expire, dataset):
 def test_what_is_checked_while_typing_stays_in_the_fields(expire, draft):
     answer = expire().post(reverse("questions", args=[draft.pk]), {"action": "check"}, headers={"hx-request": "true"})
     assert (answer.status_code, answer.content) == (204, b"")
+
+
+def test_a_button_that_a_script_sends_for_is_kept_as_any_form_is(expire, make_dataset, alice):
+    release = services.draft_session(dataset=make_dataset(), by=alice, title="", epsilon="1")
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    client, path = expire(), reverse("session", args=[release.pk])
+    by_script = {"referer": f"http://testserver{path}", "hx-request": "true"}
+    # What is merely checked goes unanswered; what somebody has sent is kept, and the page makes way for the sign-in.
+    assert client.post(path, {"in.sex": "male"}, headers=by_script).status_code == 204
+    answer = client.post(path, {"in.sex": "male"}, headers=by_script | {"x-pressed": "1"})
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer["HX-Redirect"] == "/accounts/login/?next=/unsent/"
+    assert not release.session.answers.exists()
+    client.post(answer["HX-Redirect"], {"login": "alice", "password": PASSWORD, "next": "/unsent/"})
+    assert fields_of(client.get("/unsent/")) == {"in.sex": "male"}
 
 
 def test_a_page_that_follows_a_worker_goes_to_the_sign_in_page_as_a_whole(expire, queued):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from releases import services
+from releases import services, uploads
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, Dataset
 from tests.web.conftest import CSV
-from tests.web.pages import field_value, words
+from tests.web.pages import body, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
 
@@ -36,17 +38,34 @@ def as_parquet(content, tmp_path):
     return target.read_bytes()
 
 
-def test_it_stores_a_csv_and_goes_on_to_the_columns(send, alice):
-    response = send(CSV)
+@pytest.fixture
+def take(send, read_uploads, client):
+    """Upload bytes as somebody, let a worker read them, and return where the upload's page leads."""
+
+    def upload_and_read(*args, **named):
+        sent = send(*args, **named)
+        assert sent.status_code == 302, words(sent)
+        read_uploads()
+        return client.get(sent.url)
+
+    return upload_and_read
+
+
+def test_it_stores_a_csv_and_goes_on_to_the_columns(take, alice):
+    response = take(CSV)
     dataset = Dataset.objects.get()
     assert response.status_code == 302
     assert response.url == reverse("columns", args=[dataset.pk])
     assert (dataset.owner, dataset.title, dataset.columns) == (alice, "Survey 1996", ["person", "age", "sex"])
 
 
-def test_it_stores_parquet(send, tmp_path):
-    assert send(as_parquet(CSV, tmp_path), "survey.parquet").status_code == 302
+def test_it_stores_parquet(take, tmp_path):
+    assert take(as_parquet(CSV, tmp_path), "survey.parquet").status_code == 302
     assert Dataset.objects.get().columns == ["person", "age", "sex"]
+
+
+def test_it_says_how_long_reading_takes(as_, alice):
+    assert re.search(r"reads 100 MB of CSV in about \d+ s", words(as_(alice).get(URL)))
 
 
 def test_it_says_how_large_a_table_may_be(as_, alice, settings):
@@ -61,11 +80,8 @@ def test_it_says_how_large_a_table_may_be(as_, alice, settings):
         (b"1,2\n3,4\n", "Column 1 of the first line is 1, a number. The first line must name the columns."),
         (b"a,,c\n1,2,3\n", "Column 2 has no name."),
         (b"a,b,a\n1,2,3\n", "Two columns are named a."),
-        (b"a,b\n1,2\n3\n", "Line 3 has fewer values than the header, which names 2 columns."),
-        (b"a,b\n1,2,3\n", "Line 2 has more values than the header, which names 2 columns."),
         ("a,b\n1,café\n".encode("latin-1"), "Line 2 is not UTF-8 text. Save the file as UTF-8."),
         (b"a,b\n1,\x002\n", "Line 2 holds a NUL byte. The file is not plain text."),
-        (b"a,b\n", "The file has a header but no rows."),
         (",".join(f"c{i}" for i in range(10_001)).encode() + b"\n1\n", "The header names 10,001 columns;"),
         (b"age,Age\n1,2\n", "Two columns are named age and Age, which differ in capitals alone."),
         (b"PK\x03\x04\x14\x00\x06\x00", "The file is an Excel or OpenDocument workbook, or a zip archive, not text."),
@@ -86,11 +102,8 @@ def test_it_says_how_large_a_table_may_be(as_, alice, settings):
         "no header",
         "a column without a name",
         "duplicate header",
-        "ragged, too short",
-        "ragged, too long",
         "wrong encoding",
         "NUL byte",
-        "no rows",
         "10,001 columns",
         "names apart in capitals",
         "workbook",
@@ -114,9 +127,34 @@ def test_a_file_that_is_no_table_is_refused_beside_the_field_and_nothing_typed_i
     assert not Dataset.objects.exists()
 
 
-def test_a_refused_file_leaves_nothing_behind(send, settings):
-    send(b"a,b\n1,2\n3\n")
-    assert not settings.TABLES_DIR.exists() or not list(settings.TABLES_DIR.iterdir())
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b\n1,2\n3\n", "Line 3 has fewer values than the header, which names 2 columns."),
+        (b"a,b\n1,2,3\n", "Line 2 has more values than the header, which names 2 columns."),
+        (b"a,b\n", "The file has a header but no rows."),
+        (b"a,b\n" + b"1,2\n" * 1_100_000 + b"1,\xe9\n", "Line 1100002 is not UTF-8 text. Save the file as UTF-8."),
+    ],
+    ids=["ragged, too short", "ragged, too long", "no rows", "wrong encoding far below"],
+)
+def test_what_only_the_whole_file_tells_is_told_on_the_upload_s_page(take, client, content, message):
+    page = take(content)
+    assert page.status_code == 200
+    assert "✕ refused The file is not a table that can be read. It was deleted." in words(page)
+    assert message in words(page)
+    assert inline_code(page) == []
+    link = re.search(r'href="(/datasets/new/[^"]*)"', body(page))[1]
+    assert field_value(client.get(link), "title") == "Survey 1996"
+    assert not Dataset.objects.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n3\n", CSV], ids=["refused at once", "refused later", "stored"])
+def test_of_the_file_that_was_sent_nothing_is_left_behind(send, read_uploads, settings, content):
+    send(content)
+    read_uploads()
+    tables = [f"{each}.parquet" for each in Dataset.objects.values_list("pk", flat=True)]
+    left = [path for path in settings.TABLES_DIR.rglob("*") if path.is_file()]
+    assert [path.name for path in left] == tables
 
 
 def test_a_parquet_zip_bomb_is_refused_before_it_unfolds(send, tmp_path):
@@ -128,10 +166,10 @@ def test_a_parquet_zip_bomb_is_refused_before_it_unfolds(send, tmp_path):
     assert not Dataset.objects.exists()
 
 
-def test_a_message_about_a_file_never_quotes_a_row(send):
-    response = send(b'name,income\n"secret person,12345\n')
-    assert response.status_code == 400
-    assert "secret" not in words(response)
+def test_a_message_about_a_file_never_quotes_a_row(take):
+    page = take(b'name,income\n"secret person,12345\n')
+    assert "✕ refused" in words(page)
+    assert "secret" not in body(page)
 
 
 def test_a_file_over_the_cap_is_a_clean_400_that_says_the_cap(send, settings):
@@ -156,12 +194,10 @@ def test_a_file_just_under_the_cap_is_taken(send, settings):
 
 
 def test_a_stranger_s_file_is_not_even_stored_for_a_moment(client, monkeypatch):
-    from django.core.files import uploadhandler
-
     stored = []
-    opened = uploadhandler.TemporaryFileUploadHandler.new_file
+    opened = uploads.IncomingFileUploadHandler.new_file
     monkeypatch.setattr(
-        uploadhandler.TemporaryFileUploadHandler,
+        uploads.IncomingFileUploadHandler,
         "new_file",
         lambda self, *args, **kwargs: (stored.append(args), opened(self, *args, **kwargs)),
     )
@@ -199,11 +235,11 @@ def shuffled(content):
 @pytest.mark.parametrize("other", ["the same file", "in another order", "as Parquet"])
 @pytest.mark.parametrize("person", ["alice", "bob"])
 def test_the_same_content_shares_the_budget_of_a_table_that_one_may_see(
-    send, make_dataset, request, tmp_path, other, person, alice
+    take, make_dataset, request, tmp_path, other, person, alice
 ):
     first = make_dataset(epsilon="2")
     content = {"the same file": CSV, "in another order": shuffled(CSV)}.get(other) or as_parquet(CSV, tmp_path)
-    response = send(content, title="A second look", by=request.getfixturevalue(person))
+    response = take(content, title="A second look", by=request.getfixturevalue(person))
     second = Dataset.objects.get(title="A second look")
     assert second.budget == first.budget
     assert Budget.objects.count() == 1
@@ -211,27 +247,27 @@ def test_the_same_content_shares_the_budget_of_a_table_that_one_may_see(
     assert "so it shares the budget it had then" in words(page)
 
 
-def test_the_same_content_as_a_stranger_s_is_a_table_like_any_other(send, make_dataset, charlie, client):
+def test_the_same_content_as_a_stranger_s_is_a_table_like_any_other(take, make_dataset, charlie, client):
     first = make_dataset(epsilon="2")
-    response = send(CSV, title="A guess", by=charlie)
+    response = take(CSV, title="A guess", by=charlie)
     assert "uploaded before" not in words(client.get(response.url))
     assert Dataset.objects.get(title="A guess").budget is None
     assert list(first.budget.datasets.all()) == [first]
 
 
-def test_other_content_has_a_budget_of_its_own(send, make_dataset):
+def test_other_content_has_a_budget_of_its_own(take, make_dataset):
     make_dataset()
-    send(CSV + b"p200,30,male\n", title="Another table")
+    take(CSV + b"p200,30,male\n", title="Another table")
     assert Dataset.objects.get(title="Another table").budget is None
 
 
 @pytest.mark.parametrize(("person", "shares"), [("alice", True), ("bob", True), ("charlie", False)])
 @pytest.mark.parametrize("how", ["declared", "joined"])
 def test_a_copy_uploaded_before_the_budget_was_declared_shares_it_too_where_its_owner_may_see_the_table(
-    send, upload_file, alice, group, request, person, shares, how
+    take, upload_file, alice, group, request, person, shares, how
 ):
     first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
-    send(CSV, title="Copy", by=request.getfixturevalue(person))
+    take(CSV, title="Copy", by=request.getfixturevalue(person))
     kept = first
     if how == "joined":
         kept = services.ingest_dataset(owner=alice, title="Last year", source=upload_file(CSV + b"p200,30,male\n"))

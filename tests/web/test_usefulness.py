@@ -141,4 +141,4 @@ def test_a_session_says_what_a_release_of_tables_would_be_within(dataset, as_, a
     assert int(found[1]) == services.plan_of(release=release).bound.alpha
     larger = words(as_(alice).get(url, plan | {"population": "100000000"}))
     assert "of little use" not in larger
-    assert "A session is for questions that nobody knows beforehand." in larger
+    assert "Open a session only if the questions cannot be known beforehand." in larger

@@ -87,7 +87,7 @@ def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, a
     page = post(as_(alice), "withdraw", public)
     assert "Withdrawn. The budget stays spent: what was learned cannot be unlearned." in words(page)
     assert readable(as_(None), public) == {404, 410}
-    assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 404
+    assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 410
     assert Budget.objects.get().spent_epsilon == spent > 0
     assert as_(alice).get(reverse("release_detail", args=[public.pk])).status_code == 200
     assert "Only a finished release can be withdrawn." in words(post(as_(alice), "withdraw", public))

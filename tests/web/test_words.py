@@ -50,7 +50,7 @@ def test_a_word_is_explained_where_it_first_stands_and_once(draft, as_, alice):
         assert found.count(word) == (2 if word in ("epsilon", "delta") else 1), word
         assert body(page).count(f'<div popover id="word-{word}"') == 1
         assert body(page).count(f'id="says-{word}"') == 1
-    assert found[:4] == ["neighbours", "epsilon", "delta", "room-for-one-more-release"]
+    assert found[:4] == ["neighbours", "epsilon", "delta", "universe"]
     assert "universe" in found
     assert [word for word in found if word in beside_fields][-3:] == beside_fields
     assert "private-multiplicative-weights" in found

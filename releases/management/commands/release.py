@@ -18,6 +18,7 @@ from django.db import transaction
 
 from releases import archive, files, ledger, services
 from releases.codebook import codebook_from_csv
+from releases.descriptions import apart
 from releases.dictionary import DICTIONARY
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.filters import Policy
@@ -82,7 +83,8 @@ class Command(BaseCommand):
             if options[name] is None:
                 raise CommandError(f"--{name} is needed.")
         # Everything public is read and planned before anything is stored.
-        schema = Schema.from_json(read_codebook(options["schema"]))
+        codebook = apart(read_codebook(options["schema"]))
+        schema = Schema.from_json(codebook.schema)
         workload = read_question(read_json(options["workload"]), schema.universe)
         if not mechanism(options["mechanism"]).is_offered:
             raise CommandError(
@@ -105,6 +107,7 @@ class Command(BaseCommand):
         operator = the_operator()
         dataset = find_or_ingest(options["table"], owner=operator)
         self._declare(dataset, schema, options, operator)
+        services.describe_dataset(dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator)
         release = services.draft_release(dataset=dataset, by=operator, title=options["title"])
         services.set_questions(release=release, workload=workload.to_json())
         services.set_choice(
@@ -255,6 +258,6 @@ def write_out(release: Release, out: Path) -> None:
     names = [name for name in ("answers.csv", "synthetic.csv", "receipt.json") if (folder / name).exists()]
     for name in names:
         shutil.copyfile(folder / name, out / name)
-    (out / DICTIONARY).write_text(archive.dictionary_of(folder, receipt))
+    (out / DICTIONARY).write_text(archive.dictionary_of(folder, release.result))
     address = f"{settings.SITE_ADDRESS}{path_of(receipt)}"
-    (out / README).write_text(archive.readme_of(folder, receipt, names, address=address))
+    (out / README).write_text(archive.readme_of(folder, release.result, names, address=address))

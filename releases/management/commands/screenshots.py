@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +74,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--out", type=Path, default=Path("screenshots"), help="the folder")
         parser.add_argument("--only", default="", help="pages whose name holds this")
+        parser.add_argument("--pages", nargs="*", default=[], help="these pages alone, by their names")
 
     def handle(self, **options: Any) -> None:
         chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -92,7 +94,14 @@ class Command(BaseCommand):
             try:
                 if not wait_until_answers(address, children[1]):
                     raise CommandError(children[1].log.read_text())
-                number = photograph(chromium, f"http://{address}", password, options["out"], options["only"])
+                number = photograph(
+                    chromium,
+                    f"http://{address}",
+                    password,
+                    options["out"],
+                    only=options["only"],
+                    named=options["pages"],
+                )
             finally:
                 for child in children:
                     child.stop()
@@ -108,8 +117,14 @@ class Command(BaseCommand):
         )
 
 
-def photograph(chromium: str, address: str, password: str, folder: Path, only: str) -> int:
-    """Pictures of every page that can be reached, one of each kind for each person."""
+def photograph(
+    chromium: str, address: str, password: str, folder: Path, *, only: str = "", named: Sequence[str] = ()
+) -> int:
+    """Pictures of every page that can be reached, one of each kind for each person.
+
+    Raises:
+        CommandError: a page is answered with an error, so its picture would be of another.
+    """
     from playwright.sync_api import sync_playwright
 
     number = 0
@@ -124,10 +139,13 @@ def photograph(chromium: str, address: str, password: str, folder: Path, only: s
                 page.get_by_label("Password", exact=True).fill(password)
                 page.get_by_role("button", name="Sign in", exact=True).click()
                 page.get_by_role("button", name="Sign out").wait_for()
-            for name, path in _pages(page, ["/", "/catalogue/", *([] if person else ["/accounts/login/"])]):
-                if only not in name:
+            start = ["/", "/catalogue/", *([] if person else ["/accounts/login/"])]
+            for name, path in _pages(page, start, wanted=set(named)):
+                if only not in name or (named and name not in named):
                     continue
-                page.goto(path)
+                answer = page.goto(path)
+                if answer is None or not answer.ok:
+                    raise CommandError(f"{path}: answered with {answer.status if answer else 'nothing'}.")
                 page.wait_for_timeout(700)  # charts
                 for window, (width, height) in WINDOWS.items():
                     page.set_viewport_size({"width": width, "height": height})
@@ -143,12 +161,13 @@ def photograph(chromium: str, address: str, password: str, folder: Path, only: s
     return number
 
 
-def _pages(page: Any, start: list[str]) -> list[tuple[str, str]]:
-    """A path of each kind of page that links lead to, with the kind's name."""
+def _pages(page: Any, start: list[str], *, wanted: set[str]) -> list[tuple[str, str]]:
+    """A path of each kind of page that links lead to, with the kind's name; no more than those wanted, where some
+    are."""
     found: dict[str, str] = {}
     followed: dict[str, int] = {}
     waiting, seen = list(start), set(start)
-    while waiting and len(found) < MOST_PAGES:
+    while waiting and len(found) < MOST_PAGES and not (wanted and wanted <= set(found)):
         path = waiting.pop(0)
         try:
             name = resolve(urlsplit(path).path).view_name

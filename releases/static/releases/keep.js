@@ -1,11 +1,12 @@
 /* Keeps, in this tab alone, what was typed into a form that stores nothing before it is sent: a reload brings it back.
-   Without JavaScript, or without this file, "Declare" is what keeps it. */
+   Without JavaScript, or without this file, "Save and come back later" is what keeps it, and "Declare". */
 "use strict";
 
 (function () {
   const form = document.querySelector("form[data-keep]");
   if (!form) return;
   const place = "kept " + location.pathname;
+  const forgetting = document.querySelector("form[data-forget]");
   const note = document.querySelector("[data-kept]");
 
   function typed() {
@@ -33,6 +34,11 @@
   form.addEventListener("submit", function () {
     sessionStorage.removeItem(place);
   });
+  if (forgetting) {
+    forgetting.addEventListener("submit", function () {
+      sessionStorage.removeItem(place);
+    });
+  }
   if (note) {
     note.querySelector("button").addEventListener("click", function () {
       sessionStorage.removeItem(place);

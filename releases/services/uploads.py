@@ -1,0 +1,237 @@
+"""Tables on their way in: received within a request, read by a worker, and a dataset in the end.
+
+    receive      the request's file gets a name of its own beside its row; what the first bytes tell is told at once
+    claim        waiting (or lapsed) -> reading, under a lease (see ``leases.py``)
+    store        reading with our token -> stored; the table gets its place and the dataset its row with it, or nothing
+    reconcile    a lapsed lease goes back to those that wait; after three attempts it has failed; files that belong to
+                 nothing are deleted
+
+The received file is deleted as soon as it is stored, refused, failed or discarded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from releases import leases, notices
+from releases.engine.errors import Cancelled
+from releases.failures import log_failure
+from releases.models import Dataset, Upload, UploadState
+from releases.services.datasets import Kept, keep_dataset, read_table, read_title, table_file
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from django.contrib.auth.models import Group, User
+    from django.db.models import QuerySet
+
+    from releases.engine.ingest import Ingested
+
+logger = logging.getLogger(__name__)
+
+#: A file that nobody has written to for so long, and that belongs to no upload, is left over from a process that died.
+_LEFT_OVER_SECONDS = 3600
+_UNDER_WAY = (UploadState.WAITING, UploadState.READING)
+
+
+def incoming_folder() -> Path:
+    """Received files that are no table yet: on the disc of the tables, where giving a file its place is instant."""
+    return Path(settings.TABLES_DIR) / "incoming"
+
+
+def receive_upload(*, owner: User, title: str, source: Path, group: Group | None = None) -> Upload:
+    """Keep a file that was sent and leave the rest to a worker.
+
+    Args:
+        source: the file on disc; it may be deleted afterwards.
+
+    Raises:
+        InvalidInput: the title breaks its rule.
+        UnreadableTable: the first bytes, the header or a Parquet file's directory tell that it is no table that can be
+            read. Nothing is kept.
+    """
+    from releases.engine.ingest import check_start
+
+    title = read_title(title, what="the table is")
+    is_parquet = check_start(source)
+    folder = incoming_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / f"{uuid.uuid4().hex}.received"
+    try:
+        os.link(source, kept)
+    except OSError:
+        # Another disc, or one that knows no second names.
+        shutil.copyfile(source, kept)
+    try:
+        with transaction.atomic():
+            upload = Upload.objects.create(
+                title=title,
+                owner=owner,
+                group=group,
+                location=kept.name,
+                size=kept.stat().st_size,
+                is_parquet=is_parquet,
+                lease_until=leases.next_hint(),
+            )
+            enqueue_upload(upload.pk)
+    except BaseException:
+        kept.unlink(missing_ok=True)
+        raise
+    return upload
+
+
+def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
+    """Read a received file and make a dataset of it. Returns whether this call did.
+
+    Called twice, by two workers, or for an upload in any other state, it does nothing the second time.
+    """
+    from releases.engine.ingest import UnreadableTable
+
+    token = _claim(upload_id)
+    if token is None:
+        return False
+    upload = Upload.objects.select_related("owner", "group").get(pk=upload_id)
+    held = _held(upload.pk, token)
+    # Of this attempt alone: a worker that lost its lease may still be writing its own.
+    made = incoming_folder() / f"{token.hex}.parquet"
+    try:
+        with leases.heartbeat(held, what=f"upload {upload.pk}"):
+            ingested = read_table(incoming_folder() / upload.location, made, progress=leases.Progress(held))
+            return _store(upload, token, made, ingested)
+    except Cancelled:
+        return False
+    except UnreadableTable as error:
+        _end(upload, held, UploadState.REFUSED, refusal=str(error))
+        return False
+    except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
+        log_failure(logger, f"upload {upload.pk}", error)
+        _fail(upload, held)
+        return False
+    finally:
+        for left in (made, made.with_suffix(".partial")):
+            left.unlink(missing_ok=True)
+
+
+def discard_upload(*, upload: Upload) -> None:
+    """Stop an upload that is under way, or put one away that was refused or has failed; the file is deleted.
+
+    Raises:
+        Kept: it is a dataset already.
+    """
+    deleted, _ = Upload.objects.filter(pk=upload.pk).exclude(state=UploadState.STORED).delete()
+    if not deleted:
+        raise Kept("It is stored already. Delete the dataset on its own page instead.")
+    notices.upload_gone(upload.pk)
+    _remove_file(upload)
+
+
+def reconcile_uploads() -> int:
+    """Put right what killed workers, lost messages and requests that broke off have left; returns how many uploads
+    were moved."""
+    now, moved = timezone.now(), 0
+    for upload in Upload.objects.filter(state=UploadState.READING, lease_until__lt=now):
+        moved += _fail(upload, _held(upload.pk, upload.run_token), lapsed_before=now)
+    moved += leases.hint_again(Upload.objects.filter(state=UploadState.WAITING), enqueue_upload)
+    _remove_left_over()
+    return moved
+
+
+def enqueue_upload(upload_id: uuid.UUID) -> None:
+    """Tell a worker after the commit; a lost message is sent again by `reconcile_uploads`."""
+    leases.hint("releases.read_upload", upload_id=str(upload_id))
+
+
+def _held(upload_id: uuid.UUID, token: uuid.UUID | None) -> QuerySet[Upload]:
+    """The upload while the worker with this token reads it."""
+    return Upload.objects.filter(pk=upload_id, state=UploadState.READING, run_token=token)
+
+
+def _claim(upload_id: uuid.UUID | str) -> uuid.UUID | None:
+    claimable = Upload.objects.filter(pk=upload_id, state=UploadState.WAITING, attempts__lt=settings.MOST_ATTEMPTS)
+    return leases.claim(claimable, running=UploadState.READING)
+
+
+def _store(upload: Upload, token: uuid.UUID, made: Path, ingested: Ingested) -> bool:
+    """The upload's state, the dataset and its table, all or none of them."""
+    with transaction.atomic():
+        ours = _held(upload.pk, token).update(
+            state=UploadState.STORED,
+            dataset=upload.pk,
+            location="",
+            run_token=None,
+            lease_until=None,
+            step="",
+            share_done=1.0,
+        )
+        if ours != 1:
+            return False
+        # Killed from here to the commit, it leaves a table without a row, which the next attempt overwrites.
+        made.replace(table_file(upload.pk))
+        keep_dataset(number=upload.pk, owner=upload.owner, title=upload.title, group=upload.group, ingested=ingested)
+        notices.upload_ended(Upload.objects.get(pk=upload.pk))
+    _remove_file(upload)
+    return True
+
+
+def _end(upload: Upload, held: QuerySet[Upload], state: UploadState, *, refusal: str) -> bool:
+    with transaction.atomic():
+        if held.update(state=state, refusal=refusal, run_token=None, lease_until=None, step="", location="") != 1:
+            return False
+        notices.upload_ended(Upload.objects.get(pk=upload.pk))
+    _remove_file(upload)
+    return True
+
+
+def _fail(upload: Upload, held: QuerySet[Upload], *, lapsed_before: datetime | None = None) -> bool:
+    """Give an attempt up: back to those that wait, or failed for good after the last one."""
+    if lapsed_before is not None:
+        held = held.filter(lease_until__lt=lapsed_before)
+    with transaction.atomic():
+        state = leases.give_up(held, waiting=UploadState.WAITING, failed=UploadState.FAILED)
+        if state == UploadState.FAILED:
+            Upload.objects.filter(pk=upload.pk).update(location="")
+            notices.upload_ended(Upload.objects.get(pk=upload.pk))
+        elif state is not None:
+            enqueue_upload(upload.pk)
+    if state == UploadState.FAILED:
+        _remove_file(upload)
+    return state is not None
+
+
+def _remove_file(upload: Upload) -> None:
+    """Delete what was received, and what an attempt that was killed while it stored may have left."""
+    if upload.location:
+        (incoming_folder() / upload.location).unlink(missing_ok=True)
+    if not Dataset.objects.filter(pk=upload.pk).exists():
+        table_file(upload.pk).unlink(missing_ok=True)
+
+
+def _remove_left_over() -> None:
+    folder = incoming_folder()
+    if not folder.is_dir():
+        return
+    long_ago = time.time() - _LEFT_OVER_SECONDS
+    old = [path for path in folder.iterdir() if _written_at(path) < long_ago]
+    if not old:
+        return
+    expected = set(Upload.objects.filter(state__in=_UNDER_WAY).values_list("location", flat=True))
+    for path in old:
+        if path.name not in expected:
+            path.unlink(missing_ok=True)
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()

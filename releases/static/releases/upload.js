@@ -1,0 +1,99 @@
+/* Says how much of a file has been sent, which browsers show nowhere. Without JavaScript, or without this file, the form
+   is sent as any other. */
+"use strict";
+
+(function () {
+  function begin() {
+    const form = document.querySelector("form[data-upload]");
+    if (form) form.addEventListener("submit", send);
+  }
+
+  function duration(seconds) {
+    if (seconds < 90) return "about " + Math.max(1, Math.round(seconds)) + " s";
+    return seconds < 5400 ? "about " + Math.round(seconds / 60) + " min" : "about " + Math.round(seconds / 3600) + " h";
+  }
+
+  function warn(event) {
+    event.preventDefault();
+  }
+
+  function send(event) {
+    event.preventDefault();
+    const form = event.target;
+    const sending = form.querySelector("[data-sending]");
+    const bar = sending.querySelector("progress");
+    const label = sending.querySelector("label");
+    const broken = form.querySelector("[data-broken]");
+    const button = form.querySelector(".actions button");
+    const request = new XMLHttpRequest();
+    const begun = performance.now();
+
+    function show(share, words) {
+      bar.value = share;
+      if (label.textContent !== words) label.textContent = words;
+    }
+
+    function abort() {
+      request.abort();
+    }
+
+    function stop() {
+      window.removeEventListener("beforeunload", warn);
+      window.removeEventListener("pagehide", abort);
+      sending.hidden = true;
+      button.disabled = false;
+    }
+
+    request.upload.addEventListener("progress", function (event) {
+      if (!event.lengthComputable) return;
+      const share = event.loaded / event.total;
+      const seconds = (performance.now() - begun) / 1000;
+      let words = "Sending the file: " + Math.floor(100 * share) + "% sent";
+      if (seconds > 2 && share < 1) words += ", " + duration(seconds * (1 - share) / share) + " left";
+      show(share, share < 1 ? words : "Sent. The server looks at its first lines");
+    });
+    request.addEventListener("abort", stop);
+    request.addEventListener("error", function () {
+      stop();
+      broken.hidden = false;
+    });
+    request.addEventListener("load", function () {
+      stop();
+      const address = request.getResponseHeader("Location");
+      if (request.status === 201 && address) {
+        location.assign(address);
+        return;
+      }
+      if (new URL(request.responseURL).pathname !== location.pathname) {
+        /* Signed out in the meantime. */
+        location.assign(request.responseURL);
+        return;
+      }
+      const main = new DOMParser().parseFromString(request.responseText, "text/html").querySelector("main");
+      if (!main) {
+        broken.hidden = false;
+        return;
+      }
+      document.querySelector("main").replaceWith(main);
+      const wrong = main.querySelector("[aria-invalid=true]") || main.querySelector("h1");
+      if (wrong.matches("h1")) wrong.tabIndex = -1;
+      wrong.focus();
+      begin();
+    });
+
+    window.addEventListener("beforeunload", warn);
+    /* A browser may keep a page that was left, and go on sending. */
+    window.addEventListener("pagehide", abort);
+    sending.querySelector("[data-stop]").onclick = abort;
+    broken.hidden = true;
+    form.querySelectorAll(".wrong").forEach(function (wrong) { wrong.replaceChildren(); });
+    button.disabled = true;
+    show(0, "Sending the file: 0% sent");
+    sending.hidden = false;
+    request.open("POST", location.href);
+    request.setRequestHeader("X-Requested-With", "XMLHttpRequest");
+    request.send(new FormData(form));
+  }
+
+  begin();
+})();

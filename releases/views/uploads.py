@@ -1,0 +1,109 @@
+"""Data, first half: a table is sent, and read by a worker while its owner may watch or leave."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from releases import planning, services
+from releases.dataset_forms import UploadForm
+from releases.engine.errors import InvalidInput
+from releases.engine.ingest import UnreadableTable, seconds_foretold
+from releases.mistakes import in_words
+from releases.models import Dataset, Organisation, Upload, UploadState
+from releases.views.access import get_upload_for, signed_in
+from releases.views.wizard import frame
+
+_HUNDRED_MEGABYTES = 100 * 10**6
+
+
+def upload(request: HttpRequest) -> HttpResponse:
+    """The form. What the first bytes tell is told here; all the rest by a worker."""
+    initial = {"title": request.GET.get("title", "")}
+    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm(initial=initial)
+    if request.method == "POST" and form.is_valid():
+        source = Path(form.cleaned_data["table"].temporary_file_path())
+        try:
+            received = services.receive_upload(
+                owner=signed_in(request), title=form.cleaned_data["title"], source=source
+            )
+        except UnreadableTable as error:
+            form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
+        except InvalidInput as error:
+            form.add_error("title", in_words(error))
+        else:
+            page = reverse("upload_detail", args=[received.pk])
+            if request.headers.get("X-Requested-With") == "XMLHttpRequest":
+                # A redirect would be followed by the script, and what the page says once would be said to nobody.
+                return HttpResponse(status=201, headers={"Location": page})
+            return redirect(page)
+    context = {
+        "form": form,
+        "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
+        "csv_time": planning.duration(seconds_foretold(_HUNDRED_MEGABYTES)),
+        "parquet_time": planning.duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
+        **frame("data"),
+    }
+    return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
+
+
+def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """How far it is, or why it was refused; once it is stored, what its columns can hold."""
+    upload = get_upload_for(request, upload_id)
+    if upload.dataset is not None:
+        _tell_of_the_same_content(request, upload.dataset)
+        return redirect("columns", dataset_id=upload.dataset.pk)
+    return render(request, "releases/upload_detail.html", {**_status(upload), **frame("data")})
+
+
+def upload_status(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """The fragment that an upload's page asks for until it is stored, refused or failed."""
+    upload = get_upload_for(request, upload_id)
+    response = render(request, "releases/_upload_status.html", _status(upload))
+    if upload.status.is_final:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_POST
+def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """Stop it, or put it away."""
+    upload = get_upload_for(request, upload_id)
+    try:
+        services.discard_upload(upload=upload)
+    except services.Kept as error:
+        messages.error(request, in_words(error))
+        return redirect("upload_detail", upload_id=upload.pk)
+    if not upload.status.is_final:
+        messages.success(request, f"{upload.title} was not stored, and the file was deleted.")
+    return redirect("dataset_list")
+
+
+def _status(upload: Upload) -> dict[str, object]:
+    is_reading = upload.status is UploadState.READING
+    return {
+        "upload": upload,
+        "time_left": planning.time_left(upload.started_at, upload.share_done) if is_reading else "",
+        "foretold": planning.duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
+    }
+
+
+def _tell_of_the_same_content(request: HttpRequest, dataset: Dataset) -> None:
+    if dataset.budget_id is None:
+        return
+    before = Dataset.objects.visible_to(request.user).filter(
+        digest=dataset.digest, budget=dataset.budget_id, created_at__lt=dataset.created_at
+    )
+    named = " and ".join(f"“{title}”" for title in before.values_list("title", flat=True)[:3])
+    if named:
+        messages.info(
+            request,
+            f"This content was uploaded before, as {named}, so it shares the budget it had then: what has been "
+            "learned from the same rows adds up, whoever asks.",
+        )

@@ -1,0 +1,54 @@
+"""`manage.py screenshots` makes pictures of pages, in four forms, and none of them is of an error."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from django.core.management.base import CommandError
+
+from releases.management.commands.screenshots import PEOPLE, SCHEMES, WINDOWS, photograph
+from tests.conftest import find_chromium
+from tests.flows.conftest import PASSWORD
+from tests.stack import Stack
+
+pytestmark = pytest.mark.browser
+
+
+def size_of(picture):
+    """Width and height of a PNG."""
+    start = picture.read_bytes()[:24]
+    assert start.startswith(b"\x89PNG")
+    return struct.unpack(">II", start[16:])
+
+
+def test_the_command_makes_named_pages_of_everybody_in_four_forms(tmp_path):
+    out = tmp_path / "pictures"
+    done = Stack(tmp_path).manage("screenshots", "--out", str(out), "--pages", "catalogue", "home")
+    assert done.returncode == 0, done.stderr
+    names = {
+        f"{page}-{person or 'anybody'}-{window}-{scheme}.png"
+        for page in ("home", "catalogue")
+        for person in PEOPLE
+        for window in WINDOWS
+        for scheme in SCHEMES
+    }
+    assert {each.name for each in out.iterdir()} == names
+    assert f"{len(names)} pictures in" in done.stdout
+    for picture in out.iterdir():
+        width, height = size_of(picture)
+        assert width == next(wide for window, (wide, _) in WINDOWS.items() if f"-{window}-" in picture.name)
+        assert height >= 800
+    for page in ("home", "catalogue"):
+        light, dark = (out / f"{page}-curator-desktop-{scheme}.png" for scheme in SCHEMES)
+        assert light.read_bytes() != dark.read_bytes()
+
+
+def test_a_page_that_is_an_error_is_no_picture(site, installation, tmp_path, monkeypatch):
+    monkeypatch.setattr("releases.management.commands.screenshots.PEOPLE", ("",))
+    monkeypatch.setattr(
+        "releases.management.commands.screenshots._pages", lambda *page, **wanted: [("nothing", "/nothing/")]
+    )
+    with pytest.raises(CommandError, match="/nothing/: answered with 404"):
+        photograph(find_chromium(), f"http://{site}", PASSWORD, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,308 @@
+"""Closing a session: a worker's work, under a lease, once, without a charge, and never at the price of an answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import files, leases, ledger, services
+from releases.engine.errors import EngineError
+from releases.models import (
+    AuditAction,
+    AuditEvent,
+    Budget,
+    EntryKind,
+    LedgerEntry,
+    Notice,
+    Release,
+    ReleaseState,
+    Session,
+    SessionAnswer,
+)
+from releases.services import closing, execution
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch):
+    """The releases that a worker was told of."""
+    told = []
+    for module in ("releases", "execution", "closing"):
+        monkeypatch.setattr(f"releases.services.{module}.enqueue", told.append)
+    return told
+
+
+@pytest.fixture
+def make_session(make_dataset, alice):
+    """An open session in which how many women there are was asked."""
+
+    def make(**options):
+        release = services.draft_session(
+            dataset=make_dataset(epsilon="20"),
+            by=alice,
+            title="Ask away",
+            epsilon="5",
+            options={"population": 200, "questions": 50, **options},
+        )
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        session = Session.objects.get()
+        services.ask_session(session=session, query=WOMEN, by=alice)
+        return session
+
+    return make
+
+
+@pytest.fixture
+def session(make_session):
+    return make_session()
+
+
+@pytest.fixture
+def being_closed(session, bob):
+    services.close_session(session=session, by=bob)
+    return session
+
+
+def broken(*arguments, **given):
+    raise RuntimeError("the disc is full of Mrs Smith, 43")
+
+
+def state():
+    return Release.objects.get().status
+
+
+def lapse():
+    Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def acts():
+    return list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
+
+
+def test_closing_touches_no_data_and_spends_nothing(session, alice, close, monkeypatch):
+    before = list(LedgerEntry.objects.values())
+    totals = Budget.objects.get().totals
+    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    release = close(session, by=alice)
+    assert release.status is ReleaseState.PUBLISHED
+    assert list(LedgerEntry.objects.values()) == before
+    assert Budget.objects.get().totals == totals
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_a_worker_is_told_and_publishes_once_whoever_comes_twice(being_closed, sent):
+    assert sent == [being_closed.pk]
+    assert state() is ReleaseState.CLOSING
+    assert [services.execute_release(release_id=being_closed.pk) for _ in range(3)] == [True, False, False]
+    release = Release.objects.get()
+    assert release.status is ReleaseState.PUBLISHED
+    assert files.read_answers(files.folder_of(release)).num_rows == 1
+    assert Session.objects.get().closed_at is not None
+    assert len(list(files.folder_of(release).parent.iterdir())) == 1
+
+
+def test_no_question_slips_in_between_the_closing_and_what_is_published(session, alice, bob, monkeypatch):
+    write, refused = files.write, []
+
+    def ask_meanwhile(folder, **given):
+        for query in (MEN, WOMEN):
+            with pytest.raises(services.Refusal, match="The session is closing; no more questions can be asked"):
+                services.ask_session(session=session, query=query, by=alice)
+            refused.append(query)
+        return write(folder, **given)
+
+    monkeypatch.setattr(files, "write", ask_meanwhile)
+    services.close_session(session=session, by=bob)
+    assert services.execute_release(release_id=session.pk)
+    assert refused == [MEN, WOMEN]
+    assert SessionAnswer.objects.count() == 1
+
+
+def test_the_lock_of_an_answer_is_taken_before_the_state_is_read(session, alice, django_assert_max_num_queries):
+    with django_assert_max_num_queries(40) as asked:
+        services.close_session(session=session, by=alice)
+    statements = [each["sql"] for each in asked]
+    reads = next(number for number, sql in enumerate(statements) if 'FROM "releases_session"' in sql)
+    moves = next(number for number, sql in enumerate(statements) if sql.startswith('UPDATE "releases_release"'))
+    assert reads < moves
+    # The state is compared in the very statement that sets it.
+    assert '"state" = ' in statements[moves].split("WHERE")[1]
+
+
+def test_two_closings_at_once_are_one(being_closed, alice):
+    with pytest.raises(services.Refusal, match="being closed already"):
+        services.close_session(session=being_closed, by=alice)
+    assert acts().count(AuditAction.CLOSE) == 1
+    assert services.execute_release(release_id=being_closed.pk)
+    with pytest.raises(services.Refusal, match="not open"):
+        services.close_session(session=being_closed, by=alice)
+
+
+def test_nothing_gives_the_charge_of_a_session_back_while_it_closes(being_closed, as_, alice):
+    Release.objects.update(attempts=0)
+    spent = Budget.objects.get().totals
+    with pytest.raises(services.Refusal):
+        services.cancel_release(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.Refusal):
+        services.withdraw_release(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.Refusal):
+        services.make_public(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.Refusal):
+        services.discard_draft(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.Kept, match="is being closed"):
+        services.delete_rows(dataset=being_closed.release.dataset, by=alice)
+    with pytest.raises(services.Kept):
+        services.discard_dataset(dataset=being_closed.release.dataset, by=alice)
+    as_(alice).post(reverse("cancel_release", args=[being_closed.pk]))
+    assert state() is ReleaseState.CLOSING
+    assert Budget.objects.get().totals == spent
+    assert set(LedgerEntry.objects.values_list("kind", flat=True)) == {EntryKind.GRANT, EntryKind.CHARGE}
+
+
+def test_a_frozen_budget_does_not_hold_a_closing_up(being_closed):
+    services.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
+    assert services.execute_release(release_id=being_closed.pk)
+    assert state() is ReleaseState.PUBLISHED
+
+
+def test_a_lost_message_is_sent_again(being_closed, sent):
+    assert services.reconcile() == 0
+    lapse()
+    assert services.reconcile() == 1
+    assert sent == [being_closed.pk] * 2
+    assert services.reconcile() == 0
+    assert services.execute_release(release_id=being_closed.pk)
+
+
+def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_seen(being_closed, sent):
+    first = closing.claim(being_closed.pk)
+    assert first is not None
+    assert closing.claim(being_closed.pk) is None
+    assert not services.execute_release(release_id=being_closed.pk)
+    assert services.reconcile() == 0
+    lapse()
+    assert services.reconcile() == 1
+    release = Release.objects.get()
+    folder = files.folder_of(release) / "late"
+    assert services.execute_release(release_id=being_closed.pk)
+    # The first wakes up when all is done: it publishes nothing over what is there.
+    with pytest.raises(EngineError, match="another worker"):
+        closing.publish(release, first, folder, progress=leases.Progress(execution._held(being_closed.pk, first)))
+    assert not closing.publish(release, first, folder, progress=lambda step, share: None)
+    assert Release.objects.get().folder != f"{release.pk}/{first}"
+
+
+def test_its_page_says_what_the_worker_does(being_closed, as_, alice):
+    token = closing.claim(being_closed.pk)
+    leases.Progress(execution._held(being_closed.pk, token))("Writing files", 0.8)
+    page = words(as_(alice).get(reverse("release_detail", args=[being_closed.pk])))
+    assert "Writing files, 80% done" in page
+
+
+def test_what_cannot_be_closed_is_open_again_after_three_attempts_and_nothing_is_lost(
+    being_closed, alice, bob, monkeypatch, caplog, sent
+):
+    spent, kept = Budget.objects.get().totals, list(SessionAnswer.objects.values())
+    Notice.objects.all().delete()
+    monkeypatch.setattr(files, "write", broken)
+    for _ in range(2):
+        assert not services.execute_release(release_id=being_closed.pk)
+        assert state() is ReleaseState.CLOSING
+        assert not Notice.objects.exists()
+    assert sent == [being_closed.pk] * 3
+    assert not services.execute_release(release_id=being_closed.pk)
+    assert state() is ReleaseState.OPEN
+    assert not services.execute_release(release_id=being_closed.pk)
+    assert "Mrs Smith" not in caplog.text
+    assert {each.person for each in Notice.objects.filter(title="Not closed: Ask away")} == {alice, bob}
+    assert AuditAction.FAIL in acts()
+    assert (Budget.objects.get().totals, list(SessionAnswer.objects.values())) == (spent, kept)
+    monkeypatch.undo()
+    services.ask_session(session=being_closed, query=MEN, by=alice)
+    services.close_session(session=being_closed, by=alice)
+    assert services.execute_release(release_id=being_closed.pk)
+    assert files.read_answers(files.folder_of(Release.objects.get())).num_rows == 2
+
+
+def test_three_killed_workers_leave_it_open_again(being_closed):
+    for _ in range(3):
+        assert closing.claim(being_closed.pk)
+        lapse()
+        assert services.reconcile() == 1
+    assert state() is ReleaseState.OPEN
+    assert services.reconcile() == 0
+
+
+def test_who_opened_and_who_closed_it_are_told_and_the_log_says_who(session, alice, bob, close):
+    close(session, by=bob)
+    told = Notice.objects.filter(title="Finished: Ask away")
+    assert {each.person for each in told} == {alice, bob}
+    assert {each.path for each in told} == {reverse("release_detail", args=[session.pk])}
+    closed, published = AuditEvent.objects.order_by("pk")[AuditEvent.objects.count() - 2 :]
+    assert (closed.action, closed.who, published.action, published.who) == ("close", "bob", "publish", "a worker")
+    # What asked to use it, or to close it, has nothing more to ask.
+    assert not Notice.objects.filter(path=reverse("session", args=[session.pk]), read_at=None).exists()
+
+
+def test_the_last_answer_uses_a_session_up_and_its_curator_is_told_once(make_session, alice, bob, as_):
+    session = make_session(questions=2)
+    assert Session.objects.get().used_up_at is None
+    services.ask_session(session=session, query=MEN, by=bob)
+    since = Session.objects.get().used_up_at
+    assert since is not None
+    services.ask_session(session=session, query=MEN, by=bob)
+    with pytest.raises(EngineError):
+        services.ask_session(session=session, query={"age": {"to": 25}}, by=bob)
+    assert Session.objects.get().used_up_at == since
+    (told,) = Notice.objects.filter(title="Used up: Ask away")
+    assert told.person == alice
+    assert told.path == reverse("session", args=[session.pk])
+    assert "It has answered 2 questions" in told.text
+    assert "Closing spends nothing." in words(as_(alice).get(reverse("notices")))
+
+
+def test_used_up_is_stored_with_the_answer_or_not_at_all(make_session, alice, monkeypatch):
+    session = make_session(questions=2)
+    monkeypatch.setattr("releases.notices.session_used_up", broken)
+    with pytest.raises(RuntimeError):
+        services.ask_session(session=session, query=MEN, by=alice)
+    assert SessionAnswer.objects.count() == 1
+    assert Session.objects.get().used_up_at is None
+
+
+def test_without_paid_updates_left_it_is_used_up_where_further_answers_have_no_bound(make_session, alice):
+    session = make_session(updates=1)
+    Session.objects.update(total=10**9)
+    SessionAnswer.objects.update(kind="by a paid update", sign=1)
+    session.refresh_from_db()
+    assert services.standing(session, services.plan_of_session(session)).over
+    Session.objects.update(total=1)
+    session.refresh_from_db()
+    assert not services.standing(session, services.plan_of_session(session)).over
+    services.ask_session(session=session, query=MEN, by=alice)
+    assert Session.objects.get().used_up_at is None
+
+
+def test_the_release_says_of_each_answer_what_the_session_said(being_closed, as_, alice):
+    def ends(page):
+        return [(row["estimate"], row["lower"], row["upper"]) for row in csv.DictReader(io.StringIO(body(page)))]
+
+    live = Session.objects.get()
+    told = ends(as_(alice).get(reverse("transcript_csv", args=[live.pk])))
+    assert services.execute_release(release_id=being_closed.pk)
+    made = ends(as_(alice).get(reverse("download", args=[being_closed.pk, "answers.csv"])))
+    most = math.ceil(live.total + live.total_half_width)
+    assert max(float(upper) for _, _, upper in told) == most, "no answer was wide enough to be cut"
+    assert [tuple(map(float, each)) for each in made] == [tuple(map(float, each)) for each in told]

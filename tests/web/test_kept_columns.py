@@ -1,0 +1,175 @@
+"""Half-typed columns kept on the server: theirs alone, however wrong, until they are declared or discarded."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from releases import services
+from releases.models import AuditEvent, Dataset, KeptColumns
+from tests.web.conftest import COLUMNS
+from tests.web.pages import body, chosen, field_value, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+WRONG = [
+    {"name": "person"},
+    {
+        "name": "age",
+        "kind": "integer",
+        "values": "18, twenty, <b>",
+        "unit": "years",
+        "description": "at the\ninterview",
+    },
+    {"name": "sex", "kind": "categorical", "values": "\nfemale\n", "outside": "category", "catch_all": "nobody"},
+]
+RIGHT = [{"name": "age", "kind": "integer", "values": "18, 30, 65"}]
+
+
+@pytest.fixture
+def fresh(alice, group, upload_file):
+    """Uploaded, nothing declared."""
+    return services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+
+
+def typed(rows, **more):
+    data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
+    for position, row in enumerate(rows):
+        data |= {f"form-{position}-{name}": value for name, value in row.items()}
+    return data | more
+
+
+def page_of(dataset):
+    return reverse("columns", args=[dataset.pk])
+
+
+def keep(client, dataset, rows=WRONG, **more):
+    return client.post(page_of(dataset), typed(rows, keep="1", **more))
+
+
+def test_what_is_typed_is_kept_however_wrong_and_stands_there_again_in_another_browser(fresh, alice):
+    here, elsewhere = Client(), Client()
+    here.force_login(alice)
+    elsewhere.force_login(alice)
+    answer = here.post(page_of(fresh), typed(WRONG, keep="1", description="Who\nwas asked"), follow=True)
+    assert answer.redirect_chain[-1][0] == reverse("dataset_detail", args=[fresh.pk])
+    said = words(answer)
+    assert re.search(r"is kept since \d{1,2} \w+ \d{4}, \d\d:\d\d UTC, for you alone, and nothing is declared", said)
+    assert "is kept and not declared: go on with it" in said
+    page = elsewhere.get(page_of(fresh))
+    assert inline_code(page) == []
+    assert re.search(r"It was kept on \d{1,2} \w+ \d{4}, \d\d:\d\d UTC and is not declared yet.", words(page))
+    assert chosen(page, "form-1-kind") == "integer"
+    assert field_value(page, "form-1-values") == "18, twenty, <b>"
+    assert field_value(page, "form-1-unit") == "years"
+    assert field_value(page, "form-2-values") == "\nfemale\n"
+    assert chosen(page, "form-2-outside") == "category"
+    assert field_value(page, "form-2-catch_all") == "nobody"
+    assert field_value(page, "description") == "Who\nwas asked"
+    fresh.refresh_from_db()
+    assert fresh.declared is None
+    assert (fresh.description, fresh.column_notes) == ("", {})
+    assert not AuditEvent.objects.filter(action="declare").exists()
+
+
+def test_a_pasted_codebook_is_kept_beside_what_is_typed(fresh, as_, alice):
+    client = as_(alice)
+    keep(client, fresh)
+    broken = '{"version": 1, "columns": [ \x00and'
+    assert client.post(page_of(fresh), {"codebook": broken, "keep": "1"}).status_code == 302
+    page = client.get(page_of(fresh))
+    assert field_value(page, "codebook") == '{"version": 1, "columns": [ and', "no database takes null characters"
+    assert field_value(page, "form-1-values") == "18, twenty, <b>"
+
+
+def test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other(fresh, as_, alice, bob):
+    keep(as_(alice), fresh)
+    page = as_(bob).get(page_of(fresh))
+    assert "18, twenty" not in body(page)
+    assert "alice has kept columns typed for this table too, on " in words(page)
+    keep(as_(bob), fresh, RIGHT)
+    assert field_value(as_(alice).get(page_of(fresh)), "form-1-values") == "18, twenty, <b>"
+    assert field_value(as_(bob).get(page_of(fresh)), "form-1-values") == "18, 30, 65"
+    assert "bob has kept columns" in words(as_(alice).get(page_of(fresh)))
+
+
+def test_whoever_may_not_see_the_table_keeps_nothing(fresh, as_, charlie):
+    assert keep(as_(charlie), fresh).status_code == 404
+    assert not KeptColumns.objects.exists()
+
+
+def test_declaring_removes_what_was_kept_and_nobody_else_s(fresh, as_, alice, bob):
+    keep(as_(alice), fresh)
+    keep(as_(bob), fresh)
+    assert as_(alice).post(page_of(fresh), typed(RIGHT)).status_code == 302
+    assert [str(each.person) for each in KeptColumns.objects.all()] == ["bob"]
+    assert "What you had typed is here again." not in words(as_(alice).get(page_of(fresh)))
+    page = words(as_(bob).get(page_of(fresh)))
+    assert "The columns were declared anew since : what you declare from here takes the place of that." in page
+
+
+def test_declaring_from_a_codebook_removes_it_too_and_a_refused_one_does_not(fresh, as_, alice):
+    client = as_(alice)
+    keep(client, fresh)
+    assert client.post(page_of(fresh), {"codebook": '[{"name": "wage", "type": "text", "categories": ["a"]}]'})
+    assert KeptColumns.objects.exists()
+    client.post(page_of(fresh), {"codebook": json.dumps(COLUMNS)})
+    assert not KeptColumns.objects.exists()
+
+
+def test_it_can_be_discarded_to_see_what_is_declared(dataset, as_, alice):
+    client = as_(alice)
+    keep(client, dataset, [{"name": "age", "kind": ""}, {"name": "sex", "kind": "categorical", "values": "x"}])
+    assert chosen_or_none(client.get(page_of(dataset)), "form-1-kind") == ""
+    answer = client.post(page_of(dataset), {"forget": "1"}, follow=True)
+    assert "What you had typed was discarded. This is what is declared." in words(answer)
+    assert chosen(answer, "form-1-kind") == "integer"
+    assert not KeptColumns.objects.exists()
+
+
+def chosen_or_none(page, name):
+    """What is chosen; a column that is left out has the empty word."""
+    found = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(page), flags=re.DOTALL)
+    return re.search(r'<option value="([^"]*)" selected', found[0])[1]
+
+
+def test_what_comes_from_elsewhere_fills_its_columns_and_leaves_the_others_as_they_were_kept(
+    fresh, make_dataset, as_, alice
+):
+    other = make_dataset(content=b"age,sex\n1,f\n")
+    services.declare_universe(dataset=other, columns=COLUMNS[:1])
+    client = as_(alice)
+    keep(client, fresh)
+    page = client.get(page_of(fresh), {"codebook": other.pk})
+    assert field_value(page, "form-1-values") == "18, 25, 35, 45, 55, 65"
+    assert field_value(page, "form-2-values") == "\nfemale\n"
+    assert KeptColumns.objects.get().typed["columns"]["age"]["values"] == "18, twenty, <b>"
+
+
+def test_checking_while_typing_keeps_nothing(fresh, as_, alice):
+    as_(alice).post(page_of(fresh), typed(RIGHT, check="1"), headers={"hx-request": "true"})
+    assert not KeptColumns.objects.exists()
+
+
+def test_columns_that_the_table_does_not_have_are_not_kept(fresh, as_, alice):
+    keep(as_(alice), fresh, [*RIGHT, {"name": "wage", "kind": "integer", "values": "1, 2"}])
+    assert list(KeptColumns.objects.get().typed["columns"]) == ["age"]
+
+
+def test_a_form_that_is_too_large_is_refused_and_what_was_kept_before_stays(fresh, as_, alice, settings):
+    client = as_(alice)
+    keep(client, fresh)
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    assert keep(client, fresh, [{"name": "age", "values": "1" * 2000}]).status_code == 400
+    assert KeptColumns.objects.get().typed["columns"]["age"]["values"] == "18, twenty, <b>"
+
+
+def test_it_goes_with_its_dataset(fresh, as_, alice):
+    keep(as_(alice), fresh)
+    services.discard_dataset(dataset=fresh, by=alice)
+    assert not Dataset.objects.exists()
+    assert not KeptColumns.objects.exists()

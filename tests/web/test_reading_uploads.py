@@ -1,0 +1,389 @@
+"""Reading a received table, step by step in one process: once, whatever becomes of workers, and seen by its owner."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import services
+from releases.engine import ingest as engine_ingest
+from releases.engine.errors import Cancelled
+from releases.models import AuditEvent, Dataset, Notice, Upload, UploadState
+from releases.services import uploads
+from releases.services.uploads import incoming_folder
+from tests.web.conftest import CSV
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+RAGGED = b"a,b\n1,2\n3\n"
+
+
+@pytest.fixture
+def receive(alice, upload_file):
+    """A table of alice's that waits for a worker."""
+
+    def arrive(content=CSV, title="Survey 1996"):
+        return services.receive_upload(owner=alice, title=title, source=upload_file(content))
+
+    return arrive
+
+
+@pytest.fixture
+def received(receive):
+    return receive()
+
+
+def files(settings):
+    return sorted(path.name for path in settings.TABLES_DIR.rglob("*") if path.is_file())
+
+
+def lapse(upload):
+    Upload.objects.filter(pk=upload.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def broken(*args, **kwargs):
+    raise RuntimeError("a row says: Mrs Smith, 43")
+
+
+# Once, whatever happens
+
+
+def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(received, alice, settings):
+    assert services.execute_upload(upload_id=received.pk)
+    dataset = Dataset.objects.get()
+    received.refresh_from_db()
+    assert (received.status, received.dataset, received.location) == (UploadState.STORED, dataset, "")
+    assert (dataset.pk, dataset.owner, dataset.title) == (received.pk, alice, "Survey 1996")
+    event = AuditEvent.objects.get(action="upload")
+    assert (event.actor, event.object_id) == (alice, str(dataset.pk))
+    notice = Notice.objects.get()
+    assert (notice.person, notice.title, notice.path) == (alice, "Stored: Survey 1996", f"/uploads/{received.pk}/")
+    assert files(settings) == [f"{dataset.pk}.parquet"]
+
+
+def test_a_table_is_read_once_however_often_its_message_comes(received):
+    assert [services.execute_upload(upload_id=received.pk) for _ in range(3)] == [True, False, False]
+    assert Dataset.objects.count() == Notice.objects.count() == 1
+
+
+def test_a_worker_that_lost_its_lease_stores_nothing(received, monkeypatch, settings, caplog):
+    """While it reads its lease lapses, and another worker reads the same file and stores it."""
+    read_table, others = uploads.read_table, []
+
+    def slow(source, destination, **named):
+        monkeypatch.setattr(uploads, "read_table", read_table)
+        made = read_table(source, destination)
+        lapse(received)
+        assert services.reconcile_uploads() == 1
+        others.append(services.execute_upload(upload_id=received.pk))
+        return made
+
+    monkeypatch.setattr(uploads, "read_table", slow)
+    assert not services.execute_upload(upload_id=received.pk)
+    received.refresh_from_db()
+    assert others == [True]
+    assert "failed" not in caplog.text, "it steps back, rather than running into what is there"
+    assert (received.state, received.attempts) == (UploadState.STORED, 2)
+    assert Dataset.objects.count() == Notice.objects.count() == 1
+    assert files(settings) == [f"{received.pk}.parquet"]
+
+
+def test_two_workers_that_hold_one_upload_write_to_files_of_their_own(received, monkeypatch):
+    written = []
+
+    def noted(source, destination, **named):
+        written.append(destination)
+        lapse(received)
+        services.reconcile_uploads()
+        if len(written) < 3:
+            services.execute_upload(upload_id=received.pk)
+        raise Cancelled
+
+    monkeypatch.setattr(uploads, "read_table", noted)
+    services.execute_upload(upload_id=received.pk)
+    assert len(written) == len(set(written)) == 3
+
+
+def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(received, monkeypatch):
+    monkeypatch.setattr("releases.leases._PROGRESS_SECONDS", 0)
+    told, within = [], engine_ingest._Report.within
+
+    def overtaken(self, step, share):
+        told.append(step)
+        if step == "Reading the table":
+            Upload.objects.filter(pk=received.pk).update(run_token=received.pk)
+        within(self, step, share)
+
+    monkeypatch.setattr(engine_ingest._Report, "within", overtaken)
+    assert not services.execute_upload(upload_id=received.pk)
+    assert "Storing it" not in told
+    assert not Dataset.objects.exists()
+
+
+def test_a_lapsed_lease_goes_back_and_after_three_attempts_it_has_failed(received, settings):
+    for _ in range(3):
+        assert uploads._claim(received.pk)
+        lapse(received)
+        assert services.reconcile_uploads() == 1
+    received.refresh_from_db()
+    assert (received.state, received.location, files(settings)) == (UploadState.FAILED, "", [])
+    assert not services.execute_upload(upload_id=received.pk)
+    assert [notice.title for notice in Notice.objects.all()] == ["Failed: Survey 1996"]
+    assert services.reconcile_uploads() == 0
+
+
+def test_a_failure_is_tried_again_and_logged_without_what_the_exception_says(received, monkeypatch, caplog):
+    with monkeypatch.context() as patched, caplog.at_level(logging.DEBUG):
+        patched.setattr(uploads, "read_table", broken)
+        assert not services.execute_upload(upload_id=received.pk)
+    received.refresh_from_db()
+    assert (received.state, received.step) == (UploadState.WAITING, "Waiting for another attempt")
+    assert "RuntimeError" in caplog.text
+    assert "Smith" not in caplog.text
+    assert services.execute_upload(upload_id=received.pk)
+
+
+def test_nothing_is_stored_where_the_dataset_s_row_cannot_be(received, monkeypatch, settings):
+    with monkeypatch.context() as patched:
+        patched.setattr(uploads, "keep_dataset", broken)
+        assert not services.execute_upload(upload_id=received.pk)
+    received.refresh_from_db()
+    assert (received.state, Dataset.objects.count()) == (UploadState.WAITING, 0)
+    assert services.execute_upload(upload_id=received.pk)
+    assert files(settings) == [f"{received.pk}.parquet"]
+
+
+def test_what_a_killed_attempt_left_is_gone_after_the_last_one(received, monkeypatch, settings):
+    """Its table had its place already, and the database did not hear of it."""
+    monkeypatch.setattr(uploads, "keep_dataset", broken)
+    for _ in range(3):
+        assert not services.execute_upload(upload_id=received.pk)
+    received.refresh_from_db()
+    assert (received.state, files(settings)) == (UploadState.FAILED, [])
+
+
+def test_a_lost_message_is_sent_again(received, monkeypatch):
+    sent = []
+    monkeypatch.setattr(uploads, "enqueue_upload", sent.append)
+    assert services.reconcile_uploads() == 0
+    lapse(received)
+    assert services.reconcile_uploads() == 1
+    assert services.reconcile_uploads() == 0
+    assert sent == [received.pk]
+
+
+def test_files_that_belong_to_nothing_are_deleted_when_they_are_old(received, settings):
+    left = incoming_folder() / "left-over.part"
+    left.write_bytes(b"a,b\n")
+    services.reconcile_uploads()
+    assert files(settings) == sorted([left.name, received.location])
+    long_ago = time.time() - 3700
+    for path in incoming_folder().iterdir():
+        os.utime(path, (long_ago, long_ago))
+    services.reconcile_uploads()
+    assert files(settings) == [received.location], "what waits for a worker stays, however old"
+
+
+def test_no_file_is_kept_where_the_row_cannot_be(receive, monkeypatch, settings):
+    monkeypatch.setattr(Upload.objects, "create", broken)
+    with pytest.raises(RuntimeError):
+        receive()
+    assert files(settings) == []
+
+
+def test_a_file_from_another_disc_is_copied(receive, monkeypatch):
+    def refused(source, target):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refused)
+    assert services.execute_upload(upload_id=receive().pk)
+    assert Dataset.objects.get().columns == ["person", "age", "sex"]
+
+
+def test_a_request_gives_the_file_another_name_and_copies_nothing(as_, alice, monkeypatch):
+    monkeypatch.setattr("shutil.copyfile", lambda *args: pytest.fail("copied"))
+    table = SimpleUploadedFile("survey.csv", CSV)
+    assert as_(alice).post(reverse("upload"), {"title": "Survey", "table": table}).status_code == 302
+    kept = incoming_folder() / Upload.objects.get().location
+    assert kept.stat().st_nlink == 1, "the request's own name for it is gone"
+
+
+# Progress
+
+
+def progress_of(content, tmp_path, source="table.csv"):
+    told = []
+    path = tmp_path / source
+    path.write_bytes(content)
+    engine_ingest.ingest(
+        path, tmp_path / "made.parquet", digest_key=b"k", progress=lambda step, share: told.append((step, share))
+    )
+    return told
+
+
+def test_progress_has_a_name_rises_and_ends_below_one(tmp_path):
+    told = progress_of(CSV * 3000, tmp_path)
+    assert list(dict.fromkeys(step for step, _ in told)) == [
+        "Checking the text",
+        "Reading the table",
+        "Taking its fingerprint",
+        "Storing it",
+    ]
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] < 1
+
+
+def test_progress_is_the_same_for_files_of_one_size_whatever_they_hold(tmp_path, monkeypatch):
+    """Where no statement takes so long that the time would be told too."""
+    monkeypatch.setattr(engine_ingest, "_TICK_SECONDS", 60)
+    one = progress_of(b"a,b\n" + b"1,2\n" * 500_000, tmp_path)
+    other = progress_of(b"c,d\n" + b"12345,7\n" * 250_000, tmp_path)
+    assert len(one) > 4
+    assert one == other
+
+
+def test_by_time_a_step_never_goes_back_and_is_never_said_to_be_done():
+    shares = [engine_ingest._share_after(tenth / 10) for tenth in range(200)]
+    assert shares == sorted(set(shares))
+    assert shares[8] == 0.8
+    assert shares[-1] < 1
+
+
+def test_a_statement_is_stopped_where_the_report_raises(tmp_path):
+    """A worker that lost its lease does not go on for minutes."""
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"a,b\n1,2\n")
+    report = engine_ingest._Report(lambda step, share: None, size=8, seconds=engine_ingest._CSV_SECONDS)
+    connection = engine_ingest.duckdb.connect()
+    lost = threading.Event()
+
+    def raising(step, share):
+        if lost.is_set():
+            raise Cancelled
+        lost.set()
+
+    report.progress = raising
+    begun = time.monotonic()
+    with pytest.raises(Cancelled):
+        report.run("Storing it", connection, "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = 7")
+    assert time.monotonic() - begun < 20
+
+
+def test_step_and_share_stand_in_the_row_while_it_is_read(received, monkeypatch):
+    monkeypatch.setattr("releases.leases._PROGRESS_SECONDS", 0)
+    seen, within = [], engine_ingest._Report.within
+
+    def noted(self, step, share):
+        within(self, step, share)
+        seen.append(Upload.objects.values_list("state", "step").get(pk=received.pk))
+
+    monkeypatch.setattr(engine_ingest._Report, "within", noted)
+    assert services.execute_upload(upload_id=received.pk)
+    assert ("reading", "Taking its fingerprint") in seen
+
+
+# Pages
+
+
+def reading(upload, share=0.25, step="Reading the table", seconds=10):
+    Upload.objects.filter(pk=upload.pk).update(
+        state=UploadState.READING, share_done=share, step=step, started_at=timezone.now() - timedelta(seconds=seconds)
+    )
+
+
+def test_the_page_tells_how_far_it_is_and_asks_again_by_itself(received, as_, alice):
+    page = as_(alice).get(reverse("upload_detail", args=[received.pk]))
+    assert "◔ waiting" in words(page)
+    assert "Waiting for a worker" in words(page)
+    reading(received)
+    page = as_(alice).get(reverse("upload_detail", args=[received.pk]))
+    assert "Reading the table, 25% done, about 30 s left" in words(page)
+    assert "You can close this page" in words(page)
+    assert f'hx-get="{reverse("upload_status", args=[received.pk])}"' in body(page)
+    assert '<meta http-equiv="refresh"' in body(page)
+    assert inline_code(page) == []
+
+
+def test_the_fragment_ends_when_the_upload_does(received, as_, alice):
+    url = reverse("upload_status", args=[received.pk])
+    assert "HX-Refresh" not in as_(alice).get(url).headers
+    services.execute_upload(upload_id=received.pk)
+    ended = as_(alice).get(url)
+    assert ended.headers["HX-Refresh"] == "true"
+    assert "hx-get" not in body(ended)
+
+
+def test_a_script_is_told_where_the_upload_s_page_is(as_, alice):
+    response = as_(alice).post(
+        reverse("upload"),
+        {"title": "Survey", "table": SimpleUploadedFile("survey.csv", CSV)},
+        headers={"X-Requested-With": "XMLHttpRequest"},
+    )
+    assert response.status_code == 201
+    assert response.headers["Location"] == reverse("upload_detail", args=[Upload.objects.get().pk])
+
+
+def test_what_is_under_way_or_refused_is_listed_above_the_datasets_until_it_is_put_away(receive, as_, alice, bob):
+    receive(title="On its way")
+    refused, stored = receive(RAGGED, title="Refused one"), receive(title="Stored one")
+    for each in (refused, stored):
+        services.execute_upload(upload_id=each.pk)
+    listed = words(as_(alice).get("/datasets/"))
+    above = listed.split("Sent, and not stored yet")[1].split("Stored Dataset")[0]
+    assert "On its way ◔ waiting" in above
+    assert "Refused one ✕ refused" in above
+    assert "Stored one" not in above
+    as_(alice).post(reverse("discard_upload", args=[refused.pk]))
+    assert "Refused one" not in words(as_(alice).get("/datasets/"))
+    assert "On its way" not in words(as_(bob).get("/datasets/"))
+
+
+def test_an_upload_that_is_stopped_is_deleted_and_never_stored(received, as_, alice, monkeypatch, settings):
+    read_table = uploads.read_table
+
+    def stopped(source, destination, **named):
+        made = read_table(source, destination)
+        page = as_(alice).post(reverse("discard_upload", args=[received.pk]), follow=True)
+        assert "Survey 1996 was not stored, and the file was deleted." in words(page)
+        return made
+
+    monkeypatch.setattr(uploads, "read_table", stopped)
+    assert not services.execute_upload(upload_id=received.pk)
+    assert not Upload.objects.exists()
+    assert not Dataset.objects.exists()
+    assert files(settings) == []
+
+
+def test_a_stored_table_is_not_deleted_by_a_press_that_comes_too_late(received, as_, alice):
+    services.execute_upload(upload_id=received.pk)
+    page = as_(alice).post(reverse("discard_upload", args=[received.pk]), follow=True)
+    assert "It is stored already." in words(page)
+    assert Dataset.objects.exists()
+
+
+def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, alice):
+    refused = receive(RAGGED)
+    services.execute_upload(upload_id=refused.pk)
+    assert "Line 3 has fewer values" in words(as_(alice).get(reverse("upload_detail", args=[refused.pk])))
+    notice = Notice.objects.get()
+    assert notice.title == "Refused: Survey 1996"
+    assert "3" not in notice.text
+    as_(alice).post(reverse("discard_upload", args=[refused.pk]))
+    notice.refresh_from_db()
+    assert notice.read_at is not None, "there is nothing to go to any more"
+
+
+def test_a_dataset_that_is_discarded_takes_its_upload_along(received, as_, alice):
+    services.execute_upload(upload_id=received.pk)
+    services.discard_dataset(dataset=Dataset.objects.get(), by=alice)
+    assert as_(alice).get(reverse("upload_detail", args=[received.pk])).status_code == 404

@@ -1,0 +1,80 @@
+"""What the size of a universe means for each mechanism, as its own plan says it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from django.urls import reverse
+
+from releases import universe_size
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.mechanisms.noisy_histogram import most_bins_summed
+from releases.engine.universe import Schema
+from releases.engine.workload import Count, Marginal, Prefix
+from tests.web.pages import words
+
+
+def universe_of(*sizes):
+    columns = [
+        {"name": f"c{position}", "type": "integer", "edges": list(range(size + 1))}
+        for position, size in enumerate(sizes)
+    ]
+    return Schema.from_json({"version": 1, "columns": columns}).universe
+
+
+def told_of(*sizes):
+    return {each.title: each for each in universe_size.fits(universe_of(*sizes))}
+
+
+def test_the_size_of_a_universe_is_told_for_each_mechanism_by_its_own_plan():
+    small, large = (
+        {each.title: each for each in universe_size.fits(universe_of(*sizes))} for sizes in ([2, 3], [10] * 9)
+    )
+    counting = {each.title for each in mechanisms().values() if each.is_offered and not each.answers}
+    assert set(small) == set(large) == counting
+    assert not any(each.why_not for each in small.values())
+    assert all(each.memory and each.time for each in small.values())
+    assert "there are 1,000,000,000; the most is 100,000,000" in large["Laplace noise on the histogram"].why_not
+    assert "at most 4,000,000" in large["Small database"].why_not
+    assert not large["Laplace noise on each answer"].why_not
+
+
+def test_what_it_takes_grows_with_the_universe():
+    takes = [told_of(*[10] * columns)["Fit to noisy marginals"] for columns in (2, 6, 7)]
+    assert [(each.memory, each.time) for each in takes] == [
+        ("67.1 MB", "under a second"),
+        ("91.1 MB", "about 8 s"),
+        ("307 MB", "about 14 s"),
+    ]
+
+
+def test_a_universe_of_many_digits_is_told_in_few():
+    reasons = [each.why_not for each in universe_size.fits(universe_of(*[5] * 120)) if each.why_not]
+    assert reasons
+    assert all("7.52 × 10^83" in each for each in reasons)
+
+
+def test_what_an_answer_sums_is_told_without_counting_it_out():
+    universe = universe_of(4, 3)
+    for family in (
+        Marginal(attributes=("c0", "c1")),
+        Prefix(attributes=("c0",)),
+        Count(attributes=("c0", "c1"), bins=((0, 2), (0, 1, 2))),
+    ):
+        shape = [universe[name].size for name in family.attributes]
+        assert most_bins_summed(family, shape) == max(family.answer(np.ones(shape, dtype=np.int64)).ravel())
+
+
+@pytest.mark.django_db
+def test_the_columns_page_says_what_its_size_means(dataset, as_, alice):
+    client, path = as_(alice), reverse("columns", args=[dataset.pk])
+    said = words(client.get(path))
+    assert "Every mechanism can hold it: memory and time" in said
+    assert "Laplace noise on the histogram ✓ fit in 240 bytes of memory, under a second" in said
+    grown = {"form-TOTAL_FORMS": 2, "form-INITIAL_FORMS": 2, "check": "1"}
+    for position, name in enumerate(("age", "sex")):
+        typed = {"name": name, "kind": "integer", "values": "0 to 20000 by 1"}
+        grown |= {f"form-{position}-{field}": value for field, value in typed.items()}
+    said = words(client.post(path, grown, headers={"hx-request": "true"}))
+    assert "Laplace noise on the histogram ✗ do not fit. It needs every cell of the universe in memory" in said
+    assert "Laplace noise on each answer ✓ fit" in said

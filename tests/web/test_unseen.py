@@ -1,0 +1,128 @@
+"""The threshold of review cannot be evaded by splitting: what one person releases of a budget without a review adds
+up, and the ledger decides it under its lock."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import EntryKind, LedgerEntry, Organisation
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _threshold(monkeypatch):
+    for module in ("releases.services.releases", "releases.services.reviews"):
+        monkeypatch.setattr(f"{module}.enqueue", lambda release_id: None)
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+
+
+@pytest.fixture
+def submit(make_draft):
+    """Submit a release of this epsilon; whether it was charged at once."""
+
+    def by(dataset, epsilon, person):
+        release = make_draft(dataset, epsilon=epsilon)
+        entry = services.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
+        release.refresh_from_db()
+        assert release.state == ("queued" if entry else "awaiting review")
+        return release
+
+    return by
+
+
+def charged():
+    return LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count()
+
+
+def test_many_small_releases_pass_up_to_the_threshold_and_no_further(dataset, submit, alice):
+    for _ in range(5):
+        assert submit(dataset, "0.1", alice).state == "queued"
+    waiting = submit(dataset, "0.000001", alice)
+    assert waiting.state == "awaiting review"
+    assert charged() == 5
+
+
+def test_the_reviewer_reads_what_was_released_before_it(dataset, submit, as_, alice, sofia):
+    submit(dataset, "0.5", alice)
+    waiting = submit(dataset, "0.1", alice)
+    said = words(as_(sofia).get(reverse("release_request", args=[waiting.reviews.get().pk])))
+    assert "It waits because with it alice would have released epsilon 0.6 (0.5 before it) of this budget" in said
+    assert "of this budget that no reviewer saw; up to 0.5 may pass." in said
+
+
+def test_what_a_reviewer_approved_does_not_count(dataset, submit, alice, sofia):
+    large = submit(dataset, "0.6", alice)
+    services.approve_release(request=large.reviews.get(), by=sofia, send=False)
+    assert submit(dataset, "0.5", alice).state == "queued"
+    assert submit(dataset, "0.1", alice).state == "awaiting review"
+
+
+def test_a_release_approved_for_less_passes_as_it_was_approved(dataset, submit, alice, sofia):
+    submit(dataset, "0.5", alice)
+    small = submit(dataset, "0.3", alice)
+    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.2", send=False)
+    small.refresh_from_db()
+    assert not services.needs_review(release=small, plan=services.plan_of(release=small), by=alice)
+    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+
+
+def test_what_was_approved_for_less_and_then_changed_is_unseen_and_counts(dataset, submit, alice, sofia):
+    small = submit(dataset, "0.9", alice)
+    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.1", send=False)
+    small.refresh_from_db()
+    services.set_choice(release=small, epsilon="0.5", mechanism_name=small.mechanism)
+    small.refresh_from_db()
+    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert submit(dataset, "0.5", alice).state == "awaiting review"
+
+
+def test_what_was_approved_for_less_and_left_so_does_not_count(dataset, submit, alice, sofia):
+    small = submit(dataset, "0.9", alice)
+    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.4", send=False)
+    small.refresh_from_db()
+    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert submit(dataset, "0.5", alice).state == "queued"
+
+
+def test_others_and_other_budgets_have_sums_of_their_own(dataset, make_dataset, submit, alice, bob):
+    other = make_dataset(content=b"person,age,sex\np1,30,male\np2,40,female\n")
+    assert [submit(each, "0.5", who).state for each, who in ((dataset, alice), (other, alice), (dataset, bob))] == [
+        "queued"
+    ] * 3
+
+
+def test_what_was_given_back_counts_no_longer(dataset, submit, alice):
+    services.cancel_release(release=submit(dataset, "0.5", alice), by=alice)
+    assert submit(dataset, "0.5", alice).state == "queued"
+
+
+def test_without_a_threshold_nothing_waits(dataset, submit, alice):
+    Organisation.objects.update(review_above="")
+    assert [submit(dataset, "0.9", alice).state for _ in range(2)] == ["queued"] * 2
+
+
+def test_the_ledger_refuses_what_came_in_between_and_a_reviewer_is_asked(dataset, submit, alice, monkeypatch):
+    """As where two submissions at once each find that they are within the threshold."""
+    submit(dataset, "0.4", alice)
+    monkeypatch.setattr("releases.services.releases.needs_review", lambda **asked: False)
+    late = submit(dataset, "0.4", alice)
+    assert late.state == "awaiting review"
+    assert late.reviews.get().epsilon == "0.4"
+    assert charged() == 1
+
+
+def test_the_confirmation_and_the_settings_say_so(dataset, submit, make_draft, as_, alice, sofia):
+    url = reverse("confirm", args=[make_draft(dataset, epsilon="0.2").pk])
+    assert "Ask for the review" not in words(as_(alice).get(url))
+    submit(dataset, "0.4", alice)
+    said = words(as_(alice).get(url))
+    assert "A reviewer looks at it first: with it you would have released epsilon 0.6 (0.4 before it) of this" in said
+    assert "Ask for the review" in said
+    settings = words(as_(sofia).get(reverse("organisation")))
+    assert "so does one with which what a person has released of one budget without a review comes to more" in settings
