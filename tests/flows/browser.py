@@ -22,6 +22,21 @@ PHONE = {"width": 375, "height": 800}
 #: A page of the site answers at once; a worker that has just started needs its imports first.
 PATIENCE = 15_000
 RELEASE_PATIENCE = 90_000
+#: Tabs from anything on a page to anything else.
+_MOST_TABS = 120
+
+_FOCUSED = """() => {
+    const at = document.activeElement;
+    const label = at.labels && at.labels[0] ? at.labels[0].innerText : '';
+    return (at.getAttribute('aria-label') || label || at.innerText || '').trim().replace(/\\s+/g, ' ');
+}"""
+#: What shows the focus: an outline, or a shadow around the field.
+_FOCUS_SHOWS = """() => {
+    const at = document.activeElement, style = getComputedStyle(at);
+    const box = at.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 && at.matches(':focus-visible') &&
+        ((style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none');
+}"""
 
 
 class Visitor:
@@ -107,10 +122,44 @@ class Visitor:
 
     def sign_in(self, name: str, password: str) -> None:
         self.go("/accounts/login/", "sign in")
+        self.sign_in_here(name, password)
+        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    def sign_in_here(self, name: str, password: str) -> None:
+        """At the form that is shown, wherever it leads to."""
         self.page.get_by_label("User name or e-mail address").fill(name)
         self.page.get_by_label("Password", exact=True).fill(password)
         self.press("Sign in")
-        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    def lose_session(self) -> None:
+        """It ends while the page is open."""
+        self.context.clear_cookies(name="sessionid")
+
+    def focused(self) -> str:
+        """The name of what has the focus."""
+        found: str = self.page.evaluate(_FOCUSED)
+        return found
+
+    def tab_to(self, name: str, *, key: str = "Tab") -> None:
+        """Press Tab until something of that name has the focus; everything on the way must show that it has it."""
+        for _ in range(_MOST_TABS):
+            self.page.keyboard.press(key)
+            reached = self.focused()
+            if self.page.evaluate("document.activeElement === document.body"):
+                continue
+            assert self.page.evaluate(_FOCUS_SHOWS), f"the focus cannot be seen on {reached!r} of {self.page.url}"
+            if reached.startswith(name):
+                return
+        raise AssertionError(f"{name!r} cannot be reached by {key} on {self.page.url}")
+
+    def back_to(self, name: str) -> None:
+        """The same backwards: what was left out is gone back to."""
+        self.tab_to(name, key="Shift+Tab")
+
+    def enter(self, key: str = "Enter") -> None:
+        """Press a key that leads to another page, and wait for that page."""
+        with self.page.expect_navigation():
+            self.page.keyboard.press(key)
 
     def download(self, name: str, folder: Path) -> Path:
         with self.page.expect_download() as started:

@@ -68,9 +68,7 @@ def test_an_account_as_staff_make_it_adds_a_passkey_and_signs_in_with_it_alone(a
     charlie.press("Sign out")
     # With the password, the passkey is asked for too.
     charlie.go("/accounts/login/", "sign in")
-    charlie.page.get_by_label("User name or e-mail address").fill("charlie")
-    charlie.page.get_by_label("Password", exact=True).fill(PASSWORD)
-    charlie.press("Sign in")
+    charlie.sign_in_here("charlie", PASSWORD)
     charlie.heading("Your second factor")
     charlie.look("your second factor")
     charlie.press("Use a passkey")

@@ -177,14 +177,12 @@ def test_signed_out_in_the_middle_of_a_question_nothing_typed_is_lost(make_sessi
         click(charlie, low="35", sexes=["female"])
     else:
         write(charlie, '{"age": {"from": 35}, "sex": ["female"]}')
-    charlie.context.clear_cookies(name="sessionid")
+    charlie.lose_session()
     charlie.press("Ask" if way == "clicked" else "Ask this")
     charlie.heading("Sign in")
     charlie.reads("You were signed out, so it was not sent. What you typed is kept until you sign in.")
     assert len(asked(session)) == 1
-    page.get_by_label("User name or e-mail address").fill("charlie")
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    charlie.press("Sign in")
+    charlie.sign_in_here("charlie", PASSWORD)
     charlie.heading("It was not sent yet")
     page.get_by_text("What was typed", exact=True).click()
     charlie.reads("35")
@@ -199,32 +197,20 @@ def test_by_keyboard_alone(make_session, analyst, asked):
     charlie = analyst(session)
     page = charlie.page
 
-    def tab_to(name):
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            focused = page.evaluate(
-                "() => (document.activeElement.labels?.[0] ?? document.activeElement).innerText?.trim()"
-            )
-            if focused == name:
-                # Whoever uses keys alone sees where they are.
-                assert page.evaluate("document.activeElement.matches(':focus-visible')")
-                return
-        raise AssertionError(f"{name} is not reached")
-
-    tab_to("male")
+    charlie.tab_to("male")
     page.keyboard.press("Space")
-    tab_to("Ask")
+    charlie.tab_to("Ask")
     page.keyboard.press("Enter")
     shows(charlie, "sex: male", number=1)
-    tab_to("Ask as text")
+    charlie.tab_to("Ask as text")
     page.keyboard.press("Enter")
-    tab_to("The question as JSON")
+    charlie.tab_to("The question as JSON")
     page.keyboard.type('{"age": {"from": 55}}')
-    tab_to("Ask this")
+    charlie.tab_to("Ask this")
     page.keyboard.press("Enter")
     shows(charlie, "age: 55 to 65", number=2)
     # The next question is asked from where one is: the button that was pressed keeps the focus.
-    assert page.evaluate("document.activeElement.innerText") == "Ask this"
+    assert charlie.focused() == "Ask this"
     assert len(asked(session)) == 2
 
 

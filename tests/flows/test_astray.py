@@ -1,5 +1,5 @@
-"""What people do besides the straight way, in Chromium: back and forward, two tabs, double clicks, a session that ends,
-the keyboard alone; and the reviewers' pages without JavaScript."""
+"""What people do besides the straight way, in Chromium: back and forward, two tabs, double clicks, a session that ends;
+and the reviewers' pages without JavaScript."""
 
 from __future__ import annotations
 
@@ -47,16 +47,6 @@ def charges(installation):
     return lambda release: installation.run(CHARGES.format(release=release))
 
 
-def sign_out_behind_their_back(person):
-    person.context.clear_cookies(name="sessionid")
-
-
-def sign_in_again(person, name="alice"):
-    person.page.get_by_label("User name or e-mail address").fill(name)
-    person.page.get_by_label("Password", exact=True).fill(PASSWORD)
-    person.press("Sign in")
-
-
 # --- a session that ends ----------------------------------------------------------------------------------------------
 
 
@@ -68,7 +58,7 @@ def test_signed_out_while_typing_nothing_typed_is_lost(visitor, make, javascript
     alice.go(f"/datasets/{dataset}/columns/", "columns")
     edges = alice.page.get_by_label("Categories or edges of age")
     expect(edges).to_have_value("18, 25, 35, 45, 55, 65")
-    sign_out_behind_their_back(alice)
+    alice.lose_session()
     edges.fill("18, 35, 65")
     if javascript:
         # What is checked while one types goes unanswered, and the sign-in page does not land in the form.
@@ -79,7 +69,7 @@ def test_signed_out_while_typing_nothing_typed_is_lost(visitor, make, javascript
     alice.heading("Sign in")
     alice.reads("You were signed out, so it was not sent. What you typed is kept until you sign in.")
     alice.look("sign in again")
-    sign_in_again(alice)
+    alice.sign_in_here("alice", PASSWORD)
     alice.heading("It was not sent yet")
     alice.page.get_by_text("What was typed", exact=True).click()
     alice.reads("18, 35, 65")
@@ -95,11 +85,11 @@ def test_signed_out_at_the_confirmation_nothing_is_charged_before_it_is_read_aga
     alice = visitor()
     alice.sign_in("alice", PASSWORD)
     alice.go(f"/releases/{release}/confirm/", "confirmation")
-    sign_out_behind_their_back(alice)
+    alice.lose_session()
     alice.press("Spend and release")
     alice.heading("Sign in")
     alice.reads("You were signed out, so nothing was done.")
-    sign_in_again(alice)
+    alice.sign_in_here("alice", PASSWORD)
     alice.heading("Confirm the release")
     assert charges(release) == []
     alice.press("Spend and release")
@@ -112,10 +102,10 @@ def test_a_page_that_follows_a_worker_is_left_whole_when_the_session_ends(visito
     alice = visitor()
     alice.sign_in("alice", PASSWORD)
     alice.go(f"/datasets/{dataset}/", "dataset granted")
-    sign_out_behind_their_back(alice)
+    alice.lose_session()
     alice.page.reload()
     alice.heading("Sign in")
-    sign_in_again(alice)
+    alice.sign_in_here("alice", PASSWORD)
     alice.heading("Signed out while looking on")
 
 
@@ -208,88 +198,6 @@ def test_a_stale_tab_charges_nothing_else_than_it_shows(visitor, make, charges):
     other.get_by_role("button", name="Spend and release").click()
     expect(other.get_by_role("heading", level=1)).to_have_text("Two tabs")
     assert len(charges(release)) == 1
-
-
-# --- the keyboard alone -----------------------------------------------------------------------------------------------
-
-#: What shows the focus: an outline, or a shadow around the field.
-FOCUS_SHOWS = """() => {
-    const at = document.activeElement, style = getComputedStyle(at);
-    const box = at.getBoundingClientRect();
-    return box.width > 0 && box.height > 0 &&
-        ((style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none');
-}"""
-NAME = """() => {
-    const at = document.activeElement;
-    const label = at.labels && at.labels[0] ? at.labels[0].innerText : '';
-    return (at.getAttribute('aria-label') || label || at.innerText || '').trim().replace(/\\s+/g, ' ');
-}"""
-
-
-def tab_to(person, name, *, most=120):
-    """Press Tab until something of that name has the focus; everything on the way must show that it has it."""
-    page = person.page
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        reached = page.evaluate(NAME)
-        if page.evaluate("document.activeElement === document.body"):
-            continue
-        assert page.evaluate(FOCUS_SHOWS), f"the focus cannot be seen on {reached!r} of {page.url}"
-        if reached.startswith(name):
-            return
-    raise AssertionError(f"{name!r} cannot be reached by Tab on {page.url}")
-
-
-def test_the_whole_release_is_made_by_keyboard_alone(visitor, make, charges):
-    dataset, _ = make("By keyboard")
-    alice = visitor()
-    keyboard = alice.page.keyboard
-    alice.page.goto("/accounts/login/")
-    tab_to(alice, "User name or e-mail address")
-    keyboard.type("alice")
-    tab_to(alice, "Password")
-    keyboard.type(PASSWORD)
-    keyboard.press("Enter")
-    expect(alice.page.get_by_role("button", name="Sign out")).to_be_visible()
-    alice.page.goto(f"/datasets/{dataset}/")
-    # The first Tab of a page leads past the masthead.
-    keyboard.press("Tab")
-    assert alice.page.evaluate(NAME) == "Skip to the content"
-    keyboard.press("Enter")
-    tab_to(alice, "Plan a release")
-    keyboard.press("Enter")
-    alice.heading("What should the release answer?")
-    # Of a group of choices Tab reaches the one that is chosen, and the arrows the others.
-    tab_to(alice, "2 columns")
-    keyboard.press("ArrowUp")
-    tab_to(alice, "Add tables")
-    keyboard.press("Enter")
-    alice.reads("2 tables")
-    tab_to(alice, "Compare mechanisms")
-    keyboard.press("Enter")
-    alice.heading("Compare before you spend")
-    tab_to(alice, "Epsilon")
-    keyboard.press("Control+A")
-    keyboard.type("0.5")
-    keyboard.press("Enter")
-    expect(alice.page.get_by_label("Epsilon", exact=True)).to_have_value("0.5")
-    tab_to(alice, "Choose Laplace noise on each answer")
-    keyboard.press("Enter")
-    alice.heading("Confirm the release")
-    tab_to(alice, "Title of the release")
-    keyboard.press("Control+A")
-    keyboard.type("Made by keyboard")
-    tab_to(alice, "Spend and release")
-    keyboard.press("Space")
-    alice.heading("Made by keyboard")
-    alice.wait_for_result()
-    assert len(charges(alice.number())) == 1
-    tab_to(alice, "Make public")
-    keyboard.press("Enter")
-    alice.heading("Make “Made by keyboard” public?")
-    tab_to(alice, "Make it public")
-    keyboard.press("Enter")
-    alice.reads("Public: everybody can read and download it")
 
 
 # --- the reviewers' pages without JavaScript --------------------------------------------------------------------------

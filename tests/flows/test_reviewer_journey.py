@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import ASKED, GRANTED, PASSWORD
-from tests.flows.test_astray import sign_in_again, sign_out_behind_their_back, tab_to
 
 pytestmark = pytest.mark.browser
 
@@ -247,12 +246,12 @@ def test_signed_out_while_typing_a_reason_it_comes_back_to_the_same_person(sit_d
     sofia = sit_down(javascript=javascript)
     sofia.page.goto(f"/review/requests/{made['request']}/")
     sofia.page.get_by_label("Note to the curator").fill("A reason that took\nlong to write.")
-    sign_out_behind_their_back(sofia)
+    sofia.lose_session()
     sofia.press("Deny")
     sofia.heading("Sign in")
     sofia.reads("What you typed is kept until you sign in.")
     assert booked(made)[1] == [["waiting", "", None, ""]]
-    sign_in_again(sofia, "sofia")
+    sofia.sign_in_here("sofia", PASSWORD)
     sofia.heading("It was not sent yet")
     sofia.page.get_by_text("What was typed", exact=True).click()
     sofia.reads("A reason that took")
@@ -267,10 +266,10 @@ def test_signed_out_while_typing_a_reason_nobody_else_reads_it(sit_down, make, b
     sofia = sit_down()
     sofia.page.goto(f"/review/requests/{made['request']}/")
     sofia.page.get_by_label("Note to the curator").fill("Between us.")
-    sign_out_behind_their_back(sofia)
+    sofia.lose_session()
     sofia.press("Deny")
     sofia.heading("Sign in")
-    sign_in_again(sofia, "rita")
+    sofia.sign_in_here("rita", PASSWORD)
     expect(sofia.page.get_by_role("button", name="Sign out")).to_be_visible()
     expect(sofia.page.get_by_text("Between us.")).to_have_count(0)
     assert booked(made)[1] == [["waiting", "", None, ""]]
@@ -281,25 +280,25 @@ def test_a_reviewer_decides_by_keyboard_alone(sit_down, make, booked):
     sofia = sit_down()
     keyboard = sofia.page.keyboard
     sofia.page.goto("/review/")
-    tab_to(sofia, "Decided by keyboard")
-    keyboard.press("Enter")
+    sofia.tab_to("Decided by keyboard")
+    sofia.enter()
     sofia.heading("Decided by keyboard")
-    tab_to(sofia, "Epsilon to grant")
+    sofia.tab_to("Epsilon to grant")
     keyboard.press("Control+A")
     keyboard.type("2.5")
-    tab_to(sofia, "Note to the curator")
+    sofia.tab_to("Note to the curator")
     keyboard.type("To begin with.")
-    tab_to(sofia, "Grant")
-    keyboard.press("Enter")
+    sofia.tab_to("Grant")
+    sofia.enter()
     sofia.heading("Requests to decide")
     assert booked(made)[1] == [["approved", "2.5", "sofia", "To begin with."]]
     sofia.page.goto(f"/review/budgets/{made['budget']}/")
-    tab_to(sofia, "Freeze")
+    sofia.tab_to("Freeze")
     keyboard.press("Enter")
-    tab_to(sofia, "Reason")
+    sofia.tab_to("Reason")
     keyboard.type("A complaint.")
     keyboard.press("Tab")
-    keyboard.press("Enter")
+    sofia.enter()
     sofia.reads("Frozen: no release can be charged. “A complaint.”")
 
 
@@ -374,7 +373,7 @@ def test_an_analyst_comes_back_to_what_was_searched(visitor, make, window, reque
         page.emulate_media(color_scheme="dark")
     reader.go("/catalogue/", "catalogue")
     page.get_by_role("searchbox").fill(f"{request.node.callspec.id} searched")
-    page.keyboard.press("Enter")
+    reader.enter()
     expect(page.locator("tbody tr")).to_have_count(1)
     searched = page.url
     page.reload()
@@ -397,14 +396,14 @@ def test_an_analyst_reads_and_downloads_by_keyboard_alone(visitor, make):
     reader = visitor()
     keyboard = reader.page.keyboard
     reader.page.goto("/catalogue/")
-    tab_to(reader, "Search releases")
+    reader.tab_to("Search releases")
     keyboard.type("read keyboard")
-    keyboard.press("Enter")
+    reader.enter()
     expect(reader.page.locator("tbody tr")).to_have_count(1)
-    tab_to(reader, "Read by keyboard")
-    keyboard.press("Enter")
+    reader.tab_to("Read by keyboard")
+    reader.enter()
     reader.heading("Read by keyboard")
-    tab_to(reader, "answers.csv")
+    reader.tab_to("answers.csv")
     with reader.page.expect_download() as started:
         keyboard.press("Enter")
     assert started.value.path().read_text().startswith('"query"')
