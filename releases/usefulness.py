@@ -12,24 +12,19 @@ from functools import lru_cache
 from math import ceil, log10
 from typing import Any
 
-from releases.engine.errors import EngineError
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw_online import OnlinePlan
 from releases.engine.prepared import within_if_prepared
 from releases.engine.privacy import PrivacyBudget
 from releases.engine.statistic import STATISTIC_WORDS, Mean, Quantile
 from releases.engine.universe import Schema
-from releases.engine.workload import Inquiry, Workload, all_marginals
+from releases.engine.workload import Inquiry
 from releases.receipt import rows_text
 
 #: Mechanisms' options that say how many rows there are, as somebody guesses.
 GUESSES = ("population", "expected_rows")
-#: An ordinary release of all tables of two columns is planned beside a session up to so many columns.
-_MOST_COLUMNS = 40
 #: From so many times on, that a prepared release is closer than a session must not be overlooked.
 _MUCH_BETTER = 3
-#: What ordinary releases of counts that a session is held against add noise to each answer by.
-_ON_EACH_ANSWER = ("laplace-queries", "gaussian-queries")
 
 
 def guessed_rows(options: Mapping[str, Mapping[str, Any]]) -> int | None:
@@ -170,34 +165,3 @@ def prepared(plan: OnlinePlan) -> Prepared | None:
 @lru_cache(maxsize=64)
 def _within_if_prepared(schema: Schema, questions: int, budget: PrivacyBudget, beta: Fraction) -> dict[str, float]:
     return within_if_prepared(schema, questions=questions, budget=budget, beta=beta)
-
-
-def ordinary_release(plan: OnlinePlan) -> str:
-    """What releases of counts fixed beforehand would be within, at a session's epsilon; empty where none is planned."""
-    if len(plan.schema.universe.names) > _MOST_COLUMNS:
-        return ""
-    said = _tables_within(plan.schema, plan.budget, plan.beta)
-    if said is None:
-        return ""
-    order, counts, alpha = said
-    columns = "one column" if order == 1 else "two columns"
-    return (
-        f"A release of all {counts:,} counts of the tables of {columns}, for the same epsilon, would be within "
-        f"{rows_text(alpha)}."
-    )
-
-
-@lru_cache(maxsize=64)
-def _tables_within(schema: Schema, budget: PrivacyBudget, beta: Fraction) -> tuple[int, int, float] | None:
-    """The order of the tables, how many counts they have, and what the better way of noise on each is within."""
-    order = min(2, len(schema.universe.names))
-    workload: Workload = all_marginals(schema.universe, order)
-    alphas = []
-    for name in _ON_EACH_ANSWER:
-        try:
-            made = mechanism(name).plan(schema, workload, budget=budget, beta=beta)
-        except EngineError:
-            continue
-        if not made.infeasible and made.bound is not None:
-            alphas.append(made.bound.alpha)
-    return (order, workload.size, min(alphas)) if alphas else None

@@ -201,7 +201,6 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
             "useful_from": useful_from,
             "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
             "formula": row.formula,
-            "ordinary": usefulness.ordinary_release(plan),
             "prepared": usefulness.prepared(plan),
             "confidence": percent(1 - plan.beta),
         }

@@ -126,19 +126,12 @@ def test_a_quantile_is_held_against_the_declared_range(dataset, as_, alice):
 
 
 @pytest.mark.django_db
-def test_a_session_says_what_a_release_of_tables_would_be_within(dataset, as_, alice):
+def test_a_session_of_little_use_says_so_beside_what_one_release_would_give(dataset, as_, alice):
     url = reverse("new_session", args=[dataset.pk])
     plan = CHOICE | {"questions": "1000", "population": "200"}
     page = words(as_(alice).get(url, plan))
     assert "rows of about 200 rows: the answers would say nothing." in page
-    found = re.search(
-        r"A release of all 10 counts of the tables of two columns, for the same epsilon, would be within (\d+) rows",
-        page,
-    )
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-    assert int(found[1]) == services.plan_of(release=release).bound.alpha
+    assert "Together, in one release: Laplace noise on each answer" in page
     larger = words(as_(alice).get(url, plan | {"population": "100000000"}))
     assert "of little use" not in larger
     assert "Open a session only if the questions cannot be known beforehand." in larger
