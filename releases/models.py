@@ -120,6 +120,11 @@ class Budget(models.Model):
         return bool(self.epsilon)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether protection and rule stand: a reviewer has them to decide on, or has decided."""
+        return self.is_granted or self.requests.exclude(state=RequestState.TAKEN_BACK).exists()
+
+    @property
     def privacy_unit(self) -> PrivacyUnit:
         return PrivacyUnit.from_json(self.unit)
 

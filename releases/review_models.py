@@ -59,8 +59,9 @@ class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
         )
 
     def for_history(self) -> BudgetRequestQuerySet:
+        """What reviewers decided; nobody decided about what was taken back."""
         return (
-            self.exclude(state=RequestState.WAITING)
+            self.filter(decided_at__isnull=False)
             .select_related("budget", "requested_by", "first_by", "decided_by")
             .order_by("-decided_at")
         )
@@ -90,8 +91,9 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
         )
 
     def for_history(self) -> ReleaseRequestQuerySet:
+        """What reviewers decided; nobody decided about what was taken back."""
         return (
-            self.exclude(state=RequestState.WAITING)
+            self.filter(decided_at__isnull=False)
             .select_related("release__dataset", "requested_by", "first_by", "decided_by")
             .defer("asked_plan", "release__plan", "release__result", "release__workload")
             .order_by("-decided_at")

@@ -54,6 +54,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/columns/learn-categories/", learning.learn_categories, name="learn_categories"),
     path("<uuid:dataset_id>/protection/", datasets.protection, name="protection"),
     path("<uuid:dataset_id>/budget/", budgets.budget, name="budget"),
+    path("<uuid:dataset_id>/budget/take-back/", budgets.take_back, name="take_back_budget"),
     path("<uuid:dataset_id>/releases/new/", releases.new_release, name="new_release"),
     path("<uuid:dataset_id>/sessions/new/", sessions.new_session, name="new_session"),
 ]

@@ -4,7 +4,8 @@ uploads     receive_upload, execute_upload, discard_upload, reconcile_uploads
 datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, rename_dataset,
             discard_dataset, delete_rows
 codebooks   keep_columns, forget_columns, describe_dataset, save_codebook, discard_codebook, columns_of_codebook
-budgets     request_budget, approve_request, deny_request, ask_back_request, freeze_budget, unfreeze_budget
+budgets     request_budget, take_back_request, approve_request, deny_request, ask_back_request, freeze_budget,
+            unfreeze_budget
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
 learning    plan_range, learn_range, plan_categories, learn_categories
@@ -29,6 +30,7 @@ from releases.services.budgets import (
     request_budget,
     restore_ledger,
     same_rows,
+    take_back_request,
     unfreeze_budget,
     why_no_join,
 )
@@ -191,6 +193,7 @@ __all__ = [
     "share_dataset",
     "standing",
     "submit_release",
+    "take_back_request",
     "unfreeze_budget",
     "use_token",
     "verify_ledgers",

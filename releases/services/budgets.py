@@ -14,6 +14,7 @@ from releases.engine.filters import Caps, Policy
 from releases.engine.privacy import decimal_text, exact
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
 from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
+from releases.services.releases import Refusal
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -36,7 +37,7 @@ def request_budget(
     budget = dataset.budget
     if budget is None:
         raise InvalidInput("protection", "nothing", "must be declared before a budget is asked for")
-    if (budget.is_granted or budget.requests.exists()) and budget.policy != policy:
+    if budget.is_settled and budget.policy != policy:
         raise InvalidInput("policy", policy.value, f"cannot be changed; this population's is {budget.policy}")
     if exact(delta or "0", field="delta") > LARGEST_DELTA:
         raise InvalidInput(
@@ -174,6 +175,22 @@ def ask_back_request(*, request: BudgetRequest, by: User, note: str) -> BudgetRe
     check_note(note, "must say what you want to know")
     decide(request, RequestState.ASKED_BACK, by=by, note=note)
     return request
+
+
+@transaction.atomic
+def take_back_request(*, request: BudgetRequest, by: User) -> None:
+    """Ask no longer for what no reviewer has decided yet. Of two approvals the first is void then.
+
+    Raises:
+        Refusal: it was decided.
+    """
+    waiting = BudgetRequest.objects.filter(pk=request.pk, state=RequestState.WAITING)
+    if waiting.update(state=RequestState.TAKEN_BACK) != 1:
+        request.refresh_from_db()
+        raise Refusal(f"The request was {request.get_state_display()} in the meantime; it can no longer be taken back.")
+    request.refresh_from_db()
+    audit_log.record(AuditAction.TAKE_BACK, actor=by, on=request)
+    notices.request_taken_back(request)
 
 
 @transaction.atomic

@@ -196,7 +196,7 @@ def declare_protection(
     same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
     if same:
         return budget
-    if budget.is_granted or budget.requests.exists():
+    if budget.is_settled:
         raise InvalidInput(
             "protection",
             unit.in_words(),
@@ -226,7 +226,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     left = dataset.budget
     if left == joined:
         return joined
-    if left is not None and (left.is_granted or left.requests.exists()):
+    if left is not None and left.is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
     if joined.privacy_unit.id_column is not None:
         _check_present(dataset, [joined.privacy_unit.id_column], field="population")
@@ -239,6 +239,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
         left.datasets.filter(digest=dataset.digest).update(budget=joined)
     dataset.save(update_fields=["budget"])
     if left is not None and not left.datasets.exists():
+        left.requests.update(budget=joined)
         left.delete()
     audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
     return joined

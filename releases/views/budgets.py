@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
 from releases import ledger, services, spending
 from releases.beliefs import epsilon_scale
@@ -62,13 +63,29 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
         # Amounts that were asked for under one rule do not add up with those of another.
-        "policy_is_fixed": held.is_granted or held.requests.exists(),
+        "policy_is_fixed": held.is_settled,
         "waiting": held.requests.filter(state=RequestState.WAITING).first(),
         "said_back": _said_back(held),
         "scale": epsilon_scale(),
         **frame("budget", dataset),
     }
     return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Ask no longer for what waits for a reviewer."""
+    dataset = get_dataset_for(request, dataset_id)
+    waiting = BudgetRequest.objects.filter(budget=dataset.budget, state=RequestState.WAITING).first()
+    try:
+        if waiting is not None:
+            services.take_back_request(request=waiting, by=signed_in(request))
+            messages.success(request, "The request was taken back. Ask anew whenever you like.")
+        else:
+            messages.info(request, "No request waits for a reviewer any more.")
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+    return redirect("budget", dataset_id=dataset.pk)
 
 
 def _limit(budget: Budget, organisation: Organisation, person: User) -> str:

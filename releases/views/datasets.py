@@ -149,7 +149,7 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect("budget", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
-    is_fixed = budget is not None and (budget.is_granted or budget.requests.exists())
+    is_fixed = budget is not None and budget.is_settled
     context = {
         "form": form,
         "population": population if others.exists() else None,

@@ -49,7 +49,7 @@ HISTORY_LENGTH = 20
 def review_queue(request: HttpRequest) -> HttpResponse:
     budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
     decided = [*BudgetRequest.objects.for_history()[:HISTORY_LENGTH]]
-    decided += ReleaseRequest.objects.for_history().filter(decided_at__isnull=False)[:HISTORY_LENGTH]
+    decided += ReleaseRequest.objects.for_history()[:HISTORY_LENGTH]
     waiting = budgets.count() + releases.count()
     shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
     return render(

@@ -167,6 +167,10 @@ class Scenes:
         asked = self._asked()
         return lambda: services.ask_back_request(request=asked, by=self.sofia, note="Why?")
 
+    def take_back_request(self):
+        asked = self._asked()
+        return lambda: services.take_back_request(request=asked, by=self.alice)
+
     def freeze_budget(self):
         budget = self.make_dataset().budget
         return lambda: services.freeze_budget(budget=budget, by=self.sofia, reason="Look.")

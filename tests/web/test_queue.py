@@ -9,8 +9,10 @@ from django.urls import reverse
 
 from releases import ledger, services
 from releases.engine.errors import InvalidInput
-from releases.models import BudgetRequest, EntryKind, LedgerEntry, Organisation, Release, ReleaseRequest
-from tests.web.conftest import person
+from releases.engine.filters import Policy
+from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import BudgetRequest, EntryKind, LedgerEntry, Notice, Organisation, Release, ReleaseRequest
+from tests.web.conftest import CSV, person
 from tests.web.pages import body, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -271,6 +273,60 @@ def test_a_budget_request_can_be_asked_back_and_is_asked_again(asked, decide, as
     again = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
     as_(alice).post(reverse("budget", args=[dataset.pk]), again)
     assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
+
+
+def test_a_budget_request_is_taken_back_and_asked_anew_with_another_protection(asked, decide, as_, alice, sofia):
+    dataset = asked.budget.datasets.get()
+    page = as_(alice).get(reverse("budget", args=[dataset.pk]))
+    assert "Take the request back" in words(page)
+    said = as_(alice).post(reverse("take_back_budget", args=[dataset.pk]), follow=True)
+    assert "The request was taken back." in words(said)
+    assert "Take the request back" not in words(said)
+    asked.refresh_from_db()
+    assert (asked.state, asked.decided_by) == ("taken back", None)
+    assert "This request was taken back by whoever asked." in words(decide(asked))
+    assert not Notice.objects.filter(person=sofia, read_at=None).exists()
+    # A mistake in what reviewers would have decided on can be mended.
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice)
+    as_(alice).post(
+        reverse("budget", args=[dataset.pk]), {"epsilon": "3", "delta": "0", "policy": "pure", "reason": "Once more."}
+    )
+    again = BudgetRequest.objects.get(state="waiting")
+    assert (again.budget.policy, again.budget.neighbours, again.reason) == ("pure", "replace", "Once more.")
+
+
+def test_a_decided_budget_request_stays_decided_and_what_was_decided_on_stands(asked, decide, as_, alice):
+    dataset = asked.budget.datasets.get()
+    decide(asked, "deny", note="No.")
+    with pytest.raises(services.Refusal, match="was denied in the meantime"):
+        services.take_back_request(request=asked, by=alice)
+    said = as_(alice).post(reverse("take_back_budget", args=[dataset.pk]), follow=True)
+    assert "No request waits for a reviewer any more." in words(said)
+    assert BudgetRequest.objects.get().state == "denied"
+    with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
+        services.declare_protection(
+            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+        )
+
+
+def test_what_was_taken_back_is_not_among_the_decisions(asked, decide, as_, sofia, alice):
+    decide(asked, "deny", note="No.")
+    again = services.request_budget(
+        dataset=asked.budget.datasets.get(), epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    services.take_back_request(request=again, by=alice)
+    page = words(as_(sofia).get(reverse("review_queue")))
+    assert "denied" in page
+    assert "taken back" not in page
+
+
+def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked, make_dataset, alice):
+    dataset = asked.budget.datasets.get()
+    services.take_back_request(request=asked, by=alice)
+    other = make_dataset(epsilon="2", content=CSV + b"one more,30,male\n")
+    assert services.join_population(dataset=dataset, other=other, by=alice) == other.budget
+    asked.refresh_from_db()
+    assert asked.budget == other.budget
 
 
 def test_the_page_shows_the_declared_columns_and_no_row(asked, as_, sofia):
