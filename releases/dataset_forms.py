@@ -360,7 +360,8 @@ class ProtectionForm(forms.Form):
         if given["kind"] == "row":
             given["unit"] = PrivacyUnit()
         elif not given.get("id_column"):
-            self.add_error("id_column", "Column: nothing was chosen. Name the column that tells people apart.")
+            said = "Column: nothing was chosen. Name the column that tells people apart."
+            self.add_error("id_column", forms.ValidationError(said, code="required"))
         else:
             given["unit"] = PrivacyUnit(
                 kind="person", id_column=given["id_column"], max_rows=given.get("max_rows") or 1

@@ -81,10 +81,8 @@ def pages(make_dataset, alice, upload_file, published):
 
 #: On each page a wrong value, and where and what is said of it.
 WRONG = [
-    ("protection", {"kind": "person"}, "id_id_column", "Column: nothing was chosen."),
     ("protection", {"kind": "person", "id_column": "age"}, "id_id_column", "age"),
     ("budget", {"delta": "0.1"}, "id_delta", "must be at most"),
-    ("budget", {"epsilon": ""}, "id_epsilon", "epsilon: nothing was typed"),
     ("questions", {"in.sex": "", "from.age": "19"}, "", "19"),
     ("questions", {"action": "marginals", "order": "9"}, "", "9"),
     ("questions", {"workload": "{"}, "id_workload", ""),
@@ -116,6 +114,21 @@ def test_a_wrong_value_is_named_beside_its_field_as_the_button_would(pages, chec
     assert said
     assert message in words(answer)
     assert said in words(sent)
+
+
+@pytest.mark.parametrize(
+    ("page", "left_out", "field", "message"),
+    [
+        ("protection", {"kind": "person"}, "id_id_column", "Column: nothing was chosen."),
+        ("budget", {"epsilon": ""}, "id_epsilon", "epsilon: nothing was typed"),
+    ],
+)
+def test_what_is_not_filled_in_yet_is_wrong_for_the_button_alone(pages, check, page, left_out, field, message):
+    url, right = pages[page]
+    answer, sent = check(url, right | left_out)
+    assert sent.status_code == 400
+    assert message in words(sent)
+    assert words(answer) == said_at(answer, field) == ""
 
 
 @pytest.mark.parametrize(("page", "typed", "field", "message"), WRONG_PLANS)
