@@ -13,6 +13,7 @@ from django.db.models import Case, Exists, ExpressionWrapper, F, OuterRef, Prefe
 from django.utils import timezone
 from django.utils.functional import cached_property
 
+from releases.catalogue_models import Searchable
 from releases.codebook_models import Codebook, KeptColumns
 from releases.engine.filters import Branch, Caps, Policy, Totals
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit, exact
@@ -45,6 +46,7 @@ __all__ = [
     "Organisation",
     "ReleaseRequest",
     "RequestState",
+    "Searchable",
     "Survey",
     "SurveyState",
     "SurveyTally",
@@ -53,7 +55,6 @@ __all__ = [
 ]
 
 Person = AbstractBaseUser | AnonymousUser
-
 
 #: What each policy means for a person; the rules themselves stand in ``engine/filters.py``.
 POLICY_MEANING = {
@@ -316,7 +317,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
 
     def for_catalogue(self) -> ReleaseQuerySet:
         """What everybody may read, with its bound; certificates stand with their release where that is there too."""
-        public = Q(is_public=True, state=ReleaseState.PUBLISHED)
+        public = Q(is_public__in=[True], state=ReleaseState.PUBLISHED)  # SQLite has no index for a bare truth value
         certificates = Release.objects.filter(public).with_bound().only("title", "certifies").order_by("published_at")
         return (
             self.filter(public)
@@ -421,7 +422,10 @@ class Release(models.Model):
 
     class Meta:
         indexes: ClassVar = [
-            models.Index(fields=["is_public", "state", "-published_at"], name="catalogue"),
+            # With all that a search and a count go by, so that neither reads the rows, which are wide.
+            models.Index(
+                fields=["is_public", "state", "-published_at", "certifies", "dataset", "title", "id"], name="catalogue"
+            ),
             models.Index(fields=["-created_at"], name="releases_by_time"),
             models.Index(fields=["state", "lease_until"], name="lapsed_leases"),
         ]

@@ -397,8 +397,8 @@ MUTATIONS = (
     Mutation(
         name="unreleased-description-found",
         file="releases/views/catalogue.py",
-        text='described=Cast("result__described", TextField())',
-        instead='described=Cast("dataset__description", TextField())',
+        text="Q(searchable__text__contains=folded(each))",
+        instead="Q(dataset__description__icontains=each)",
         test="tests/web/test_descriptions.py"
         "::test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since",
     ),

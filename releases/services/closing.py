@@ -30,7 +30,8 @@ from releases.engine.accuracy import Proof
 from releases.engine.mechanisms.base import Progress
 from releases.engine.result import Result, whole_universe
 from releases.engine.workload import Workload
-from releases.models import AuditAction, Release, ReleaseState, Session
+from releases.models import AuditAction, Release, ReleaseState, Searchable, Session
+from releases.searching import searchable
 from releases.services.releases import Refusal, enqueue
 from releases.services.sessions import plan_of_session, replay
 
@@ -143,6 +144,7 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
         )
         if published != 1:
             return False
+        Searchable.objects.create(release_id=release.pk, text=searchable(outcome))
         Session.objects.filter(pk=release.pk).update(closed_at=now)
         release.refresh_from_db()
         audit_log.record(AuditAction.PUBLISH, actor=None, on=release, detail=audit_log.BY_A_WORKER)

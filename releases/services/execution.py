@@ -27,7 +27,8 @@ from releases.engine import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, plan_from_json
 from releases.failures import log_failure
-from releases.models import HELD_BY_A_WORKER, AuditAction, EntryKind, LedgerEntry, Release, ReleaseState
+from releases.models import HELD_BY_A_WORKER, AuditAction, EntryKind, LedgerEntry, Release, ReleaseState, Searchable
+from releases.searching import searchable
 from releases.services import closing
 from releases.services.certificates import with_published
 from releases.services.datasets import table_path
@@ -149,7 +150,7 @@ def _charged_plan(release: Release) -> Plan:
 
 
 def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -> bool:
-    """Result and status in one compare-and-set."""
+    """Result and status in one compare-and-set, and in its transaction by which words it is found."""
     with transaction.atomic():
         published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
             state=ReleaseState.PUBLISHED,
@@ -161,6 +162,7 @@ def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -
             share_done=1.0,
         )
         if published == 1:
+            Searchable.objects.create(release_id=release_id, text=searchable(outcome))
             _record(AuditAction.PUBLISH, release_id)
     return published == 1
 

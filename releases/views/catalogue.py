@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,8 +9,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -19,6 +17,7 @@ from releases.engine.accuracy import Proof
 from releases.glossary import WORDS
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.receipt import percent, rows_text
+from releases.searching import folded
 from releases.views.access import is_reviewer, signed_in
 from releases.views.datasets import with_standings
 from releases.views.queue import requests_waiting
@@ -108,28 +107,13 @@ def words(request: HttpRequest) -> HttpResponse:
     return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
-def _telling(text: str) -> QuerySet[Any, Any]:
-    """Releases with a text in what they tell of their columns, a name or a category, or of their table. What a curator
-    has declared or written and not released is nobody else's to find."""
-    # Some databases keep JSON as it is written in ASCII alone.
-    written = json.dumps(text)[1:-1]
-    told = Release.objects.filter(is_public=True).annotate(
-        columns=Cast("result__receipt__schema__columns", TextField()), described=Cast("result__described", TextField())
-    )
-    return told.filter(
-        Q(columns__icontains=text)
-        | Q(columns__icontains=written)
-        | Q(described__icontains=text)
-        | Q(described__icontains=written)
-    ).values("pk")
-
-
 def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
     """What is public and has every word of a search, in any order, in its title, its dataset's, or in what it tells of
-    its columns and its table."""
+    its columns and its table. What a curator has declared or written and not released is nobody else's to find."""
     found = Release.objects.for_catalogue()
     for each in wanted.split()[:_MOST_WORDS]:
-        found = found.filter(Q(title__icontains=each) | Q(dataset__title__icontains=each) | Q(pk__in=_telling(each)))
+        told = Q(searchable__text__contains=folded(each))
+        found = found.filter(Q(title__icontains=each) | Q(dataset__title__icontains=each) | told)
     return found
 
 

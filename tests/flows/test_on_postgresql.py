@@ -18,6 +18,7 @@ pytestmark = pytest.mark.postgres
     [
         "tests/privacy/test_ledger_machine.py",
         "tests/web/test_api.py",
+        "tests/web/test_catalogue.py",
         "tests/web/test_closing.py",
         "tests/web/test_descriptions.py",
         "tests/web/test_errors.py",

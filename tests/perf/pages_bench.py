@@ -73,7 +73,9 @@ def fill(datasets: int, releases: int) -> None:
         LedgerEntry,
         Release,
         ReleaseRequest,
+        Searchable,
     )
+    from releases.searching import searchable
 
     now = timezone.now()
     alice = User.objects.create_user("alice", "alice@example.org")
@@ -167,6 +169,8 @@ def fill(datasets: int, releases: int) -> None:
     Budget.objects.bulk_create(budgets, batch_size=500)
     Dataset.objects.bulk_create(tables, batch_size=500)
     Release.objects.bulk_create(made, batch_size=200)
+    words = [Searchable(release=release, text=searchable(result)) for release in made if release.result]
+    Searchable.objects.bulk_create(words, batch_size=500)
     LedgerEntry.objects.bulk_create(entries, batch_size=500)
     AuditEvent.objects.bulk_create(events, batch_size=500)
     BudgetRequest.objects.bulk_create(asked, batch_size=500)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.urls import reverse
 
 from releases import services
 from releases.engine.accuracy import Proof
-from releases.models import Audience, Release
+from releases.models import Audience, Release, Searchable
 from releases.receipt import rows_text
+from releases.searching import searchable
 from tests.web.conftest import CSV
 from tests.web.pages import body, words
 
@@ -83,7 +87,74 @@ def test_it_can_be_searched_by_a_column_that_was_released_whatever_its_letters(m
     assert "Nothing published" in words(client.get("/catalogue/", {"q": "jung"}))
     assert "One" in words(client.get("/catalogue/", {"q": "Männer"}))
     assert "One" in words(client.get("/catalogue/", {"q": "frauen"}))
+    assert "One" in words(client.get("/catalogue/", {"q": "MÄNNER"}))
     assert "Nothing published" in words(client.get("/catalogue/", {"q": "Männerchor"}))
+
+
+def is_found(client, wanted):
+    return bool(client.get("/catalogue/", {"q": wanted}).context["releases"])
+
+
+def test_what_is_not_public_is_found_by_none_of_its_words(published, client):
+    for wanted in ("female", "survey", published.title):
+        assert not is_found(client, wanted)
+    services.make_public(release=published)
+    assert is_found(client, "female")
+    services.make_private(release=published)
+    assert not is_found(client, "female")
+
+
+def test_what_was_withdrawn_is_no_longer_found(public, alice, client):
+    assert is_found(client, "female")
+    services.withdraw_release(release=public, by=alice)
+    assert not is_found(client, "female")
+
+
+def test_it_is_found_by_the_titles_of_now(public, alice, client):
+    services.rename_dataset(dataset=public.dataset, title="Households", by=alice)
+    Release.objects.filter(pk=public.pk).update(title="Tables")
+    for wanted, found in (("households", True), ("tables", True), ("survey", False), (public.title, False)):
+        assert is_found(client, wanted) is found, wanted
+
+
+def test_it_is_found_by_what_it_tells_and_not_by_how_that_is_written_down(public, client):
+    for wanted in ("categorical", "categories", "outside", '"', "columns"):
+        assert not is_found(client, wanted), wanted
+
+
+def test_no_word_is_found_that_begins_in_one_name_and_ends_in_the_next():
+    columns = [{"name": "age", "edges": [0, 1]}, {"name": "sex", "categories": ["Straße", "Weg"]}, {"name": "age"}]
+    described = {"table": "Who was asked.", "columns": {"age": {"description": "at the interview", "unit": "Years"}}}
+    told = searchable({"receipt": {"schema": {"columns": columns}}, "described": described})
+    assert told.splitlines() == ["who was asked.", "age", "sex", "strasse", "weg", "at the interview", "years"]
+
+
+def test_what_it_is_found_by_is_shown_by_no_page_and_stands_in_no_receipt(public, as_, alice, client):
+    Searchable.objects.update(text="unheard of")
+    assert is_found(client, "unheard")
+    receipt = reverse("receipt", args=[public.pk])
+    for address in (reverse("release_detail", args=[public.pk]), receipt, "/catalogue/", "/api/catalogue"):
+        assert "unheard" not in body(client.get(address))
+    assert "unheard" not in json.dumps(Release.objects.get(pk=public.pk).result)
+
+
+def test_releases_from_before_words_were_kept_are_found_by_the_same(public, make_draft, dataset, client):
+    bare = {"dataset": dataset, "state": "published", "is_public": True}
+    Release.objects.create(title="Bare", result={}, **bare)
+    undescribed = {name: value for name, value in public.result.items() if name != "described"}
+    older = Release.objects.create(title="Older", result=undescribed, **bare)
+    make_draft(dataset)
+    kept = Searchable.objects.get().text
+    Searchable.objects.all().delete()
+    assert not is_found(client, "female")
+    import_module("releases.migrations.0020_searchable").write_down_words(apps, None)
+    assert Searchable.objects.get(release=public).text == kept
+    assert Searchable.objects.get(release=older).text == searchable(undescribed)
+    assert Searchable.objects.count() == 3
+    assert {each.release.title for each in client.get("/catalogue/", {"q": "female"}).context["releases"]} == {
+        public.title,
+        "Older",
+    }
 
 
 def test_what_is_searched_for_is_shown_as_text_and_never_as_markup(client):

@@ -23,6 +23,7 @@ from releases.models import (
     Notice,
     Release,
     ReleaseState,
+    Searchable,
     Session,
     SessionAnswer,
 )
@@ -108,6 +109,7 @@ def test_a_worker_is_told_and_publishes_once_whoever_comes_twice(being_closed, s
     assert [services.execute_release(release_id=being_closed.pk) for _ in range(3)] == [True, False, False]
     release = Release.objects.get()
     assert release.status is ReleaseState.PUBLISHED
+    assert "female" in Searchable.objects.get(release=release).text.splitlines()
     assert files.read_answers(files.folder_of(release)).num_rows == 1
     assert Session.objects.get().closed_at is not None
     assert len(list(files.folder_of(release).parent.iterdir())) == 1

@@ -12,7 +12,7 @@ from django.utils import timezone
 from releases import ledger, services
 from releases.engine import run as engine_run
 from releases.engine import tables
-from releases.models import EntryKind, LedgerEntry, Release, ReleaseState
+from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
 
 pytestmark = pytest.mark.django_db
@@ -110,6 +110,15 @@ def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
     assert others == [True, published.folder]
     assert (published.state, published.attempts) == (ReleaseState.PUBLISHED, 2)
     assert charges(queued) == [EntryKind.CHARGE]
+
+
+def test_a_release_and_the_words_it_is_found_by_are_published_together_or_not_at_all(queued, monkeypatch):
+    with monkeypatch.context() as broken_off:
+        broken_off.setattr(Searchable.objects, "create", broken)
+        assert not services.execute_release(release_id=queued.pk)
+    assert (Release.objects.get().state, Release.objects.get().result) == (ReleaseState.QUEUED, None)
+    assert services.execute_release(release_id=queued.pk)
+    assert "female" in Searchable.objects.get(release=queued).text.splitlines()
 
 
 def test_a_failure_is_logged_without_what_the_exception_says(queued, monkeypatch, caplog):
