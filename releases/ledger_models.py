@@ -64,7 +64,8 @@ class LedgerEntry(models.Model):
     class Meta:
         indexes: ClassVar = [
             models.Index(fields=["-made_at", "-sequence"], name="entries_by_time"),
-            models.Index(fields=["kind", "release"], name="entries_by_kind"),
+            # With what the board adds up, so that it need not read the entries, whose details are wide.
+            models.Index(fields=["kind", "release", "actor", "made_at", "epsilon"], name="entries_by_kind"),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["budget", "sequence"], name="one_entry_a_number"),

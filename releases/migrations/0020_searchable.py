@@ -1,5 +1,5 @@
-"""The words by which the catalogue finds a release stand beside it, also those of releases made before, and its index
-has all else that it goes by."""
+"""The words by which the catalogue finds a release stand beside it, also those of releases made before. Indexes have
+all that the catalogue, the list of releases and the board of budgets go by, so that these read few of the wide rows."""
 
 import django.db.models.deletion
 from django.db import migrations, models
@@ -41,6 +41,18 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='release',
             index=models.Index(fields=['is_public', 'state', '-published_at', 'certifies', 'dataset', 'title', 'id'], name='catalogue'),
+        ),
+        migrations.AddIndex(
+            model_name='release',
+            index=models.Index(fields=['dataset', '-created_at', 'id'], name='releases_of_dataset'),
+        ),
+        migrations.RemoveIndex(
+            model_name='ledgerentry',
+            name='entries_by_kind',
+        ),
+        migrations.AddIndex(
+            model_name='ledgerentry',
+            index=models.Index(fields=['kind', 'release', 'actor', 'made_at', 'epsilon'], name='entries_by_kind'),
         ),
         migrations.RunPython(write_down_words, migrations.RunPython.noop),
     ]
