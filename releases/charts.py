@@ -142,6 +142,14 @@ def bound_curves(
         titles: of all mechanisms there are, drawn or not, so that each keeps its colour in every comparison.
     """
     drawn = list(dict.fromkeys(each.mechanism for each in points))
+    # By colour and by the form of its points, for those who tell colours apart badly.
+    told_apart = {
+        "field": "mechanism",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(titles) or drawn},
+        "legend": {"values": drawn},
+    }
     return {
         "$schema": _SCHEMA,
         "width": "container",
@@ -154,12 +162,12 @@ def bound_curves(
                         {"mechanism": each.mechanism, "epsilon": each.epsilon, "alpha": each.alpha} for each in points
                     ]
                 },
-                "mark": {"type": "line", "point": {"size": 30}},
+                "mark": {"type": "line", "point": {"size": 50}},
                 "encoding": {
                     "x": {
                         "field": "epsilon",
                         "type": "quantitative",
-                        "scale": {"type": "log"},
+                        "scale": {"type": "log", "nice": False, "padding": 16},
                         "title": "epsilon spent",
                         "axis": {"grid": False, "values": _ticks([each.epsilon for each in points]), "format": "~g"},
                     },
@@ -171,13 +179,8 @@ def bound_curves(
                         # Twelve digits: with fewer, "~g" writes a million as 1e+6.
                         "axis": {"format": ",.12~g", "values": _few_ticks([each.alpha for each in points])},
                     },
-                    "color": {
-                        "field": "mechanism",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": list(titles) or drawn},
-                        "legend": {"values": drawn},
-                    },
+                    "color": told_apart,
+                    "shape": told_apart,
                     "tooltip": [
                         {"field": "mechanism", "type": "nominal"},
                         {"field": "epsilon", "type": "quantitative", "format": ".3~g"},
