@@ -278,14 +278,14 @@ MUTATIONS = (
     ),
     Mutation(
         name="an-ended-token-opens",
-        file="releases/api.py",
+        file="releases/api/authentication.py",
         text="        if found.is_ended and found.ends_at is not None:",
         instead="        if found.ends_at is None:",
         test="tests/web/test_api.py::test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use",
     ),
     Mutation(
         name="a-reading-token-writes",
-        file="releases/api.py",
+        file="releases/api/authentication.py",
         text="        if found.scope == TokenScope.READ and request.method not in _READING:",
         instead="        if False:",
         test="tests/web/test_api.py::test_a_token_for_reading_reads_and_changes_nothing",

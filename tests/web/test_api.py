@@ -463,7 +463,7 @@ def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypat
     def fail(*args, **kwargs):
         raise RuntimeError("the row of Ann, 31, income 40000")
 
-    monkeypatch.setattr("releases.api.mechanisms", fail)
+    monkeypatch.setattr("releases.api.releases.mechanisms", fail)
     program.client.raise_request_exception = False
     answer = program.get("/mechanisms")
     assert answer.status_code == 500
@@ -651,7 +651,7 @@ def test_programs_search_the_catalogue_as_people_do(client, public):
 def test_the_catalogue_is_paged_and_a_page_beyond_the_last_is_empty(client, public, monkeypatch):
     again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
     newer = Release.objects.create(title="Newer", published_at=timezone.now(), **again)
-    monkeypatch.setattr("releases.api.MOST_CATALOGUED", 1)
+    monkeypatch.setattr("releases.api.catalogue.MOST_CATALOGUED", 1)
     pages = [catalogue(client, page=number) for number in (1, 2, 3)]
     assert [[each["id"] for each in page["releases"]] for page in pages] == [[str(newer.pk)], [str(public.pk)], []]
     assert {page["pages"] for page in pages} == {2}

@@ -137,6 +137,13 @@ def test_every_operation_of_the_api_is_in_this_file(client):
     assert operations, api
 
 
+def test_an_operation_is_named_by_itself_wherever_it_is_written(client):
+    paths = client.get("/api/openapi.json").json()["paths"]
+    named = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
+    assert len(named) == len(set(named))
+    assert {"show_catalogue", "upload_dataset", "submit_release", "ask_session"} <= set(named)
+
+
 @pytest.mark.parametrize("person", PEOPLE)
 def test_everybody_may_what_is_theirs_and_nothing_else_changes(call, things, person):
     user = things["people"][person]

@@ -1,0 +1,52 @@
+"""The REST API: the same services as the pages, for programs.
+
+A program signs in with a token (`Authorization: Bearer ...`), made and revoked on its owner's page; a page's own script
+with the session's cookie and the CSRF token. Objects one may not see are a 404, as on the pages. What is wrong with a
+value is answered with 400 and its field, value and rule; what cannot be done now, with 409 and the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja.security import django_auth
+
+from releases import ledger, services
+from releases.api import catalogue, datasets, releases, sessions
+from releases.api.authentication import TokenAuth, TokenRefused
+from releases.api_errors import Api, TextParser, answer_in_json
+from releases.engine.errors import EngineError
+from releases.engine.ingest import UnreadableTable
+
+api = Api(
+    parser=TextParser(),
+    title="dpweb",
+    version="1",
+    auth=[TokenAuth(), django_auth],
+    docs_url=None,  # its page would load scripts from elsewhere
+    urls_namespace="api",
+)
+for _part in (catalogue, datasets, releases, sessions):
+    api.add_router("", _part.router)
+
+answer_in_json(api)
+
+
+@api.exception_handler(TokenRefused)
+def _token_refused(request: HttpRequest, error: TokenRefused) -> HttpResponse:
+    return api.create_response(request, {"message": str(error)}, status=error.status)
+
+
+def _refused(request: HttpRequest, error: Any) -> HttpResponse:
+    return api.create_response(request, {"message": str(error)}, status=409)
+
+
+for _kind in (services.Refusal, services.Kept, ledger.LedgerRefusal, EngineError, UnreadableTable):
+    api.add_exception_handler(_kind, _refused)
+
+
+#: For the site's table of contents. Programs are told 401, where pages send people to sign in.
+api_urls = api.urls
+for _pattern in api_urls[0]:
+    _pattern.callback.login_required = False  # type: ignore[union-attr]

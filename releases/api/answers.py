@@ -1,0 +1,64 @@
+"""What several operations answer with: a release, a plan, a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from releases import planning, spending
+from releases.archive import download_names
+from releases.models import BudgetRequest, LedgerEntry, Release, ReleaseRequest
+from releases.views.citation import address_of
+
+
+def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = True) -> dict[str, Any]:
+    review = release.last_review if is_own else None
+    own = {"epsilon": release.epsilon, "delta": release.delta, "cost": _cost(release)} if is_own else {}
+    return {
+        "id": str(release.pk),
+        "title": release.title,
+        "address": address_of(request, release),
+        **own,
+        "dataset": str(release.dataset_id),
+        "state": release.state,
+        "meaning": release.meaning,
+        "step": release.step,
+        "share_done": release.share_done,
+        "mechanism": release.mechanism,
+        "is_session": release.is_session,
+        "is_public": release.is_public,
+        "review": answer_of_request(review) if review is not None else None,
+        "files": download_names(release.result) if release.result else [],
+        "certifies": str(release.certifies_id) if release.certifies_id else None,
+    }
+
+
+def answer_of_plan(row: planning.ComparedPlan) -> dict[str, Any]:
+    return {
+        "mechanism": row.plan.mechanism,
+        "why_not": row.why_not,
+        "bound": row.bound.to_json() if row.bound else None,
+        "says": row.sentence if row.can_be_chosen else "",
+        "cost": row.cost,
+        "seconds": row.plan.work.seconds,
+        "bytes": row.plan.work.bytes,
+        "parameters": dict(row.plan.parameters),
+    }
+
+
+def answer_of_request(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
+    return {
+        "state": asked.state,
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+        "granted_epsilon": asked.granted_epsilon,
+        "granted_delta": asked.granted_delta,
+        "note": asked.note,
+    }
+
+
+def _cost(release: Release) -> dict[str, str] | None:
+    """What was charged for a release, in each form; None where nothing is."""
+    entry = LedgerEntry.objects.charges_that_stand().filter(release=release).first()
+    return None if entry is None else spending.charge_amounts(entry)

@@ -1,0 +1,221 @@
+"""Releases: drafted with their plans, submitted, and read."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Router, Schema, Status
+
+from releases import planning, services
+from releases.api.answers import answer_of_plan, answer_of_release
+from releases.engine.mechanisms.base import mechanisms
+from releases.models import Release
+from releases.views.access import get_dataset_for, get_own_release_for, get_release_for, signed_in
+from releases.views.certificates import certificates_of
+from releases.views.downloads import file_of_release
+
+#: Releases in one answer; older ones are asked for by the time of the last.
+MOST_LISTED = 100
+
+router = Router()
+
+
+class ReleaseIn(Schema):
+    workload: dict[str, Any]
+    epsilon: str
+    delta: str = "0"
+    beta: str = "0.05"
+    mechanism: str = ""
+    options: dict[str, Any] = {}
+    title: str = ""
+
+
+class CertificateIn(Schema):
+    epsilon: str
+    delta: str = "0"
+    beta: str = "0.05"
+    what: str = ""
+
+
+class SubmitIn(Schema):
+    key: uuid.UUID
+    reason: str = ""
+
+
+class VisibilityIn(Schema):
+    public: bool
+
+
+@router.get("/mechanisms")
+def list_mechanisms(request: HttpRequest) -> Any:  # noqa: ARG001  the framework passes it
+    return [
+        {
+            "name": each.name,
+            "title": each.title,
+            "summary": each.summary,
+            "source": each.source,
+            "answers": [kind.kind for kind in each.answers] or ["counts"],
+            "options": [
+                {"name": option.name, "help": option.help, "default": option.default} for option in each.options
+            ],
+        }
+        for each in mechanisms().values()
+        if each.is_offered
+    ]
+
+
+@router.post("/datasets/{uuid:dataset_id}/releases", response={201: Any})
+def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn) -> Any:
+    """Plan a release: nothing is spent and no data are touched. Answers with every mechanism's plan."""
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.schema is None:
+        raise services.Refusal("Declare the columns and the protection first.")
+    with transaction.atomic():
+        release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title)
+        _fill(release, asked)
+    return Status(201, _with_plans(request, release))
+
+
+@router.get("/releases")
+def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
+    """The newest releases of the datasets one may work on; those made before a time, for the next part of the list."""
+    listed = Release.objects.for_list(request.user)
+    if before is not None:
+        listed = listed.filter(created_at__lt=before)
+    return [
+        {
+            "id": str(each.pk),
+            "title": each.title,
+            "dataset": str(each.dataset_id),
+            "state": each.state,
+            "is_session": each.is_session,
+            "is_public": each.is_public,
+            "created_at": each.created_at,
+        }
+        for each in listed[:MOST_LISTED]
+    ]
+
+
+@router.put("/releases/{uuid:release_id}")
+def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) -> Any:
+    """Plan a draft anew. Answers as a new draft is answered."""
+    release = get_own_release_for(request, release_id)
+    if release.is_session:
+        raise services.Refusal("It is the draft of a session; discard it and draft another.")
+    with transaction.atomic():
+        _fill(release, asked)
+    return _with_plans(request, release)
+
+
+@router.delete("/releases/{uuid:release_id}", response={204: None})
+def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Discard a draft. Nothing was spent on it."""
+    services.discard_draft(release=get_own_release_for(request, release_id), by=signed_in(request))
+    return Status(204, None)
+
+
+@router.get("/releases/{uuid:release_id}")
+def show_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    release = get_release_for(request, release_id)
+    # What a reviewer wrote is for the dataset's people, not for every reader of a public release.
+    return answer_of_release(
+        request, release, is_own=Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    )
+
+
+@router.post("/releases/{uuid:release_id}/submit", response={202: Any})
+def submit_release(request: HttpRequest, release_id: uuid.UUID, submitted: SubmitIn) -> Any:
+    """Charge the budget and queue the release. The same key again charges nothing again.
+
+    Where the organisation wants a review first, nothing is charged. Reviewers read the reason, before or afterwards.
+    """
+    release = get_own_release_for(request, release_id)
+    services.submit_release(release=release, key=submitted.key, by=signed_in(request), reason=submitted.reason)
+    release.refresh_from_db()
+    return Status(202, answer_of_release(request, release))
+
+
+@router.post("/releases/{uuid:release_id}/cancel")
+def cancel_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Cancel what no worker has started and get the charge back, or take back what waits for a reviewer."""
+    release = get_own_release_for(request, release_id)
+    services.cancel_release(release=release, by=signed_in(request))
+    return answer_of_release(request, release)
+
+
+@router.post("/releases/{uuid:release_id}/visibility")
+def set_visibility(request: HttpRequest, release_id: uuid.UUID, wanted: VisibilityIn) -> Any:
+    """Let everybody read a published release, or the dataset's people only."""
+    release = get_own_release_for(request, release_id)
+    change = services.make_public if wanted.public else services.make_private
+    change(release=release, by=signed_in(request))
+    release.refresh_from_db()
+    return answer_of_release(request, release)
+
+
+@router.post("/releases/{uuid:release_id}/withdraw")
+def withdraw_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """Show a published release no longer. The budget stays spent."""
+    release = get_own_release_for(request, release_id)
+    services.withdraw_release(release=release, by=signed_in(request))
+    release.refresh_from_db()
+    return answer_of_release(request, release)
+
+
+@router.post("/releases/{uuid:release_id}/certificates", response={201: Any})
+def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: CertificateIn) -> Any:
+    """Plan a certificate of a published release of counts: how far it is from the truth at most, measured with noise.
+
+    Nothing is spent before the draft that is answered with is submitted, like any release.
+    """
+    of = get_own_release_for(request, release_id)
+    draft = services.draft_certificate(of=of, by=signed_in(request), **asked.dict())
+    (row,) = planning.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
+    return Status(201, {**answer_of_release(request, draft), "plan": answer_of_plan(row)})
+
+
+@router.get("/releases/{uuid:release_id}/receipt")
+def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
+    """The receipt as it was published, and what was certified of the release since."""
+    release = get_release_for(request, release_id)
+    return {
+        **_result(release)["receipt"],
+        "certificates": [each.to_json() for each in certificates_of(request, release)],
+    }
+
+
+@router.get("/releases/{uuid:release_id}/files/{name}")
+def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    """One of the files that the release lists."""
+    return file_of_release(request, release_id, name)
+
+
+def _fill(release: Release, asked: ReleaseIn) -> None:
+    services.set_questions(release=release, workload=asked.workload)
+    services.set_choice(
+        release=release,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        beta=asked.beta,
+        mechanism_name=asked.mechanism,
+        options=asked.options,
+        title=asked.title,
+    )
+
+
+def _with_plans(request: HttpRequest, release: Release) -> dict[str, Any]:
+    release.refresh_from_db()
+    plans = planning.compared(services.compare(release=release), budget=release.dataset.budget)
+    return {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]}
+
+
+def _result(release: Release) -> dict[str, Any]:
+    if release.result is None:
+        raise Http404
+    result: dict[str, Any] = release.result
+    return result
