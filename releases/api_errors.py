@@ -91,7 +91,10 @@ def answer_in_json(api: NinjaAPI) -> None:
     """Have an API answer what it refuses in the one form."""
 
     def answer(request: HttpRequest, status: int, message: str, **more: Any) -> HttpResponse:
-        return api.create_response(request, {**more, "message": message}, status=status)
+        response = api.create_response(request, {**more, "message": message}, status=status)
+        if status == 401:
+            response["WWW-Authenticate"] = "Bearer"
+        return response
 
     def broken(request: HttpRequest, field: str, value: str | None, rule: str, message: str) -> HttpResponse:
         return answer(request, 400, message, field=field, value=value, rule=rule)
@@ -119,7 +122,7 @@ def answer_in_json(api: NinjaAPI) -> None:
 
     @api.exception_handler(AuthenticationError)
     def not_signed_in(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
-        if request.headers.get("Authorization"):
+        if shows_a_token(request):
             said = "There is no such token, or it was revoked. Make another under Tokens for programs."
         else:
             said = "No token was shown. Send one with every call: “Authorization: Bearer dpweb_...”."
@@ -153,6 +156,11 @@ def _shown(sent: Any) -> str:
 def is_for_programs(request: HttpRequest) -> bool:
     """Whether an address belongs to the API."""
     return request.path.startswith(reverse("programs"))
+
+
+def shows_a_token(request: HttpRequest) -> bool:
+    """Whether a request says by a token, right or wrong, whose it is."""
+    return request.headers.get("Authorization", "").lower().startswith("bearer ")
 
 
 class ApiErrorsMiddleware:

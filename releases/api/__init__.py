@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja.security import django_auth
 
 from releases import ledger, services
 from releases.api import catalogue, datasets, releases, sessions
-from releases.api.authentication import TokenAuth, TokenRefused
+from releases.api.authentication import SessionAuth, TokenAuth
 from releases.api_errors import Api, TextParser, answer_in_json
 from releases.engine.errors import EngineError
 from releases.engine.ingest import UnreadableTable
@@ -23,7 +22,7 @@ api = Api(
     parser=TextParser(),
     title="dpweb",
     version="1",
-    auth=[TokenAuth(), django_auth],
+    auth=[TokenAuth(), SessionAuth()],
     docs_url=None,  # its page would load scripts from elsewhere
     urls_namespace="api",
 )
@@ -31,11 +30,6 @@ for _part in (catalogue, datasets, releases, sessions):
     api.add_router("", _part.router)
 
 answer_in_json(api)
-
-
-@api.exception_handler(TokenRefused)
-def _token_refused(request: HttpRequest, error: TokenRefused) -> HttpResponse:
-    return api.create_response(request, {"message": str(error)}, status=error.status)
 
 
 def _refused(request: HttpRequest, error: Any) -> HttpResponse:

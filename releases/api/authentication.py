@@ -1,13 +1,18 @@
-"""Who a program is: the owner of the token that it shows."""
+"""Who calls: a program by the token that it shows, or a page's own script by its session."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.timezone import localtime
+from ninja.errors import HttpError
 from ninja.security import HttpBearer
+from ninja.security import SessionAuth as CookieAuth
 
 from releases import services
+from releases.api_errors import shows_a_token
 from releases.models import TokenScope
 
 #: Methods; every operation that changes something has another.
@@ -24,16 +29,21 @@ class TokenAuth(HttpBearer):
         if found.is_ended and found.ends_at is not None:
             on = localtime(found.ends_at)
             ended = f"The token “{found.name}” ended on {on:%Y-%m-%d}. Make another under Tokens for programs."
-            raise TokenRefused(401, ended)
+            raise HttpError(401, ended)
         if found.scope == TokenScope.READ and request.method not in _READING:
-            raise TokenRefused(403, f"The token “{found.name}” is for reading only, and this would change something.")
+            raise HttpError(403, f"The token “{found.name}” is for reading only, and this would change something.")
         request.user = found.user
         return found.user
 
 
-class TokenRefused(Exception):
-    """A token that is known and does not open what was asked for. The text is for its owner."""
+class SessionAuth(CookieAuth):
+    """Lets in whoever is signed in; what changes something needs the CSRF token too.
 
-    def __init__(self, status: int, said: str) -> None:
-        self.status = status
-        super().__init__(said)
+    Not asked where a token is shown, or no cookie: a program knows no CSRF token, and would be told that this is what
+    it lacks.
+    """
+
+    def __call__(self, request: HttpRequest) -> Any | None:
+        if shows_a_token(request) or self.param_name not in request.COOKIES:
+            return None
+        return super().__call__(request)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -472,6 +473,31 @@ def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypat
 
 
 def test_pages_that_refuse_are_still_pages(client, as_, alice):
+def test_a_program_without_a_good_token_is_told_so_whatever_it_would_do(alice, draft):
+    """Programs know no CSRF token; to be told that it is missing would send them after the wrong fault."""
+    client, path = Client(enforce_csrf_checks=True), f"/api/releases/{draft.pk}"
+    ways = {"": "No token was shown", "Bearer dpweb_wrong": "no such token", "Basic YTpi": "No token was shown"}
+    for shown, says in ways.items():
+        headers = {"authorization": shown} if shown else {}
+        for refused in (client.get(path, headers=headers), client.delete(path, headers=headers)):
+            assert refused.status_code == 401
+            assert says in refused.json()["message"]
+
+
+def test_a_wrong_token_is_not_made_good_by_a_session(as_, alice, dataset):
+    assert as_(alice).get("/api/datasets").status_code == 200
+    assert as_(alice).get("/api/datasets", headers={"authorization": "Bearer dpweb_wrong"}).status_code == 401
+
+
+def test_whoever_is_told_401_is_told_how_to_sign_in(client, alice):
+    program = Program(client, alice)
+    ApiToken.objects.update(ends_at=timezone.now())
+    wrong = client.get("/api/datasets", headers={"authorization": "Bearer dpweb_wrong"})
+    for refused in (client.get("/api/datasets"), wrong, program.get("/datasets")):
+        assert refused.status_code == 401
+        assert refused["WWW-Authenticate"].startswith("Bearer")
+
+
     assert as_(alice).get("/nothing/").headers["Content-Type"].startswith("text/html")
     assert client.get("/catalogue/?q=%00").headers["Content-Type"].startswith("text/html")
 
