@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.timezone import is_naive, make_aware
 from ninja import Router, Schema, Status
 
 from releases import planning, services
 from releases.api.answers import answer_of_plan, answer_of_release
+from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.models import Release
 from releases.views.access import get_dataset_for, get_own_release_for, get_release_for, signed_in
@@ -84,9 +86,9 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
 @router.get("/releases")
 def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
     """The newest releases of the datasets one may work on; those made before a time, for the next part of the list."""
-    listed = Release.objects.for_list(request.user)
+    found = Release.objects.for_list(request.user)
     if before is not None:
-        listed = listed.filter(created_at__lt=before)
+        found = found.filter(created_at__lt=_in_utc(before))
     return [
         {
             "id": str(each.pk),
@@ -97,7 +99,7 @@ def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
             "is_public": each.is_public,
             "created_at": each.created_at,
         }
-        for each in listed[:MOST_LISTED]
+        for each in found[:MOST_LISTED]
     ]
 
 
@@ -193,6 +195,15 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
 def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
     """One of the files that the release lists."""
     return file_of_release(request, release_id, name)
+
+
+def _in_utc(before: datetime) -> datetime:
+    """A time that was sent; without a zone, of this site's."""
+    try:
+        return (make_aware(before) if is_naive(before) else before).astimezone(UTC)
+    except OverflowError:
+        # The first and the last day of the calendar, in a zone where it is another already.
+        raise InvalidInput("before", before.isoformat(), "must be a time between the years 1 and 9999 in UTC") from None
 
 
 def _fill(release: Release, asked: ReleaseIn) -> None:

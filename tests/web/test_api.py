@@ -544,6 +544,20 @@ def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, 
 # Tokens
 
 
+@pytest.mark.parametrize("before", ["0001-01-01T00:00:00%2B23:00", "9999-12-31T23:59:59-23:00"])
+def test_a_time_outside_of_this_site_s_calendar_is_refused_and_no_fault(program, draft, before):
+    refused = program.get(f"/releases?before={before}")
+    assert (refused.status_code, refused.json()["field"]) == (400, "before")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_time_without_a_zone_is_one_of_this_site(program, draft, settings):
+    Release.objects.update(created_at=datetime(2030, 1, 1, 12, tzinfo=UTC))
+    settings.TIME_ZONE = "Asia/Tokyo"
+    listed = [len(program.get(f"/releases?before=2030-01-01T{at}").json()) for at in ("20:00:00", "22:00:00")]
+    assert listed == [0, 1]
+
+
 def test_a_token_is_shown_once_and_kept_as_a_hash(as_, alice):
     page = as_(alice).post(reverse("tokens"), {"name": "nightly job", "days": "90", "scope": "all"})
     token = next(word for word in words(page).split() if word.startswith("dpweb_"))
