@@ -4,6 +4,7 @@ that was broken. Programs read it, so no page stands in for it."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,8 @@ _RULES = {
     "uuid_type": "must be a UUID, as text",
     "uuid_parsing": "must be a UUID",
 }
+#: A null character in JSON; behind another backslash the same letters are text.
+_NULL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _NOT_THERE = "There is no such thing, or it is not yours to see."
 _MESSAGES = {
     400: "The request cannot be read.",
@@ -49,15 +52,17 @@ class TextParser(Parser):
     """Reads JSON without what no text has and PostgreSQL refuses to keep: null characters, and halves of characters."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        if b"\\u0000" in request.body:
-            raise _Unreadable("must not hold a null character, which no text has")
         try:
             parsed = super().parse_body(request)
-            json.dumps(parsed, ensure_ascii=False).encode()
+            written = json.dumps(parsed, ensure_ascii=False)
+            written.encode()
         except UnicodeError as error:
             raise _Unreadable("must be text in UTF-8") from error
         except (ValueError, RecursionError) as error:
             raise _Unreadable(f"must be JSON: {error}") from error
+        # As it is written again, whatever encoding it came in.
+        if _NULL.search(written):
+            raise _Unreadable("must not hold a null character, which no text has")
         if not isinstance(parsed, dict):
             # The framework would look for the fields among a list's own attributes, and call one missing.
             raise _Unreadable("must be an object")
@@ -153,14 +158,14 @@ def _shown(sent: Any) -> str:
     return text[:_MOST_SHOWN]
 
 
-def is_for_programs(request: HttpRequest) -> bool:
-    """Whether an address belongs to the API."""
-    return request.path.startswith(reverse("programs"))
-
-
 def shows_a_token(request: HttpRequest) -> bool:
     """Whether a request says by a token, right or wrong, whose it is."""
     return request.headers.get("Authorization", "").lower().startswith("bearer ")
+
+
+def is_for_programs(request: HttpRequest) -> bool:
+    """Whether an address belongs to the API."""
+    return request.path.startswith(reverse("programs"))
 
 
 class ApiErrorsMiddleware:

@@ -421,6 +421,19 @@ def test_a_body_that_cannot_be_read_says_why(program, draft, body, rule):
     assert set(said) == {"field", "value", "rule", "message"}
 
 
+def test_a_null_character_is_found_in_every_encoding_and_not_where_there_is_none(program, draft):
+    path = f"/api/releases/{draft.pk}/submit"
+
+    def send(body):
+        return program.client.post(path, body, content_type="application/json", headers=program.headers).json()
+
+    sent = '{"key": "x", "reason": "a\\u0000b"}'
+    for encoding in ("utf-8", "utf-16", "utf-32"):
+        assert send(sent.encode(encoding))["rule"] == "must not hold a null character, which no text has", encoding
+    # The same six letters behind a backslash are text.
+    assert send(rb'{"key": "x", "reason": "C:\\u0000"}')["field"] == "key"
+
+
 def test_a_key_that_is_no_uuid_says_so_plainly(program, draft):
     said = program.send("post", f"/releases/{draft.pk}/submit", {"key": "xyz"}).json()
     assert said == {"field": "key", "value": "xyz", "rule": "must be a UUID", "message": "key: xyz must be a UUID"}
@@ -460,19 +473,6 @@ def test_who_is_not_known_is_told_whether_a_token_was_shown(client, dataset, ali
     assert "No token was shown" in client.get(path).json()["message"]
 
 
-def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypatch):
-    def fail(*args, **kwargs):
-        raise RuntimeError("the row of Ann, 31, income 40000")
-
-    monkeypatch.setattr("releases.api.releases.mechanisms", fail)
-    program.client.raise_request_exception = False
-    answer = program.get("/mechanisms")
-    assert answer.status_code == 500
-    assert answer.json()["message"].startswith("Something failed here.")
-    assert b"Ann" not in answer.content
-
-
-def test_pages_that_refuse_are_still_pages(client, as_, alice):
 def test_a_program_without_a_good_token_is_told_so_whatever_it_would_do(alice, draft):
     """Programs know no CSRF token; to be told that it is missing would send them after the wrong fault."""
     client, path = Client(enforce_csrf_checks=True), f"/api/releases/{draft.pk}"
@@ -498,6 +498,19 @@ def test_whoever_is_told_401_is_told_how_to_sign_in(client, alice):
         assert refused["WWW-Authenticate"].startswith("Bearer")
 
 
+def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("the row of Ann, 31, income 40000")
+
+    monkeypatch.setattr("releases.api.releases.mechanisms", fail)
+    program.client.raise_request_exception = False
+    answer = program.get("/mechanisms")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith("Something failed here.")
+    assert b"Ann" not in answer.content
+
+
+def test_pages_that_refuse_are_still_pages(client, as_, alice):
     assert as_(alice).get("/nothing/").headers["Content-Type"].startswith("text/html")
     assert client.get("/catalogue/?q=%00").headers["Content-Type"].startswith("text/html")
 
@@ -531,19 +544,6 @@ def test_a_stranger_changes_nothing_by_program(client, charlie, dataset, draft, 
     assert stranger.get("/releases").json() == []
 
 
-def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, make_draft, dataset):
-    counts = []
-    for _ in range(2):
-        make_draft(dataset)
-        with CaptureQueriesContext(connection) as asked:
-            program.get("/releases")
-        counts.append(len(asked))
-    assert counts[0] == counts[1]
-
-
-# Tokens
-
-
 @pytest.mark.parametrize("before", ["0001-01-01T00:00:00%2B23:00", "9999-12-31T23:59:59-23:00"])
 def test_a_time_outside_of_this_site_s_calendar_is_refused_and_no_fault(program, draft, before):
     refused = program.get(f"/releases?before={before}")
@@ -556,6 +556,19 @@ def test_a_time_without_a_zone_is_one_of_this_site(program, draft, settings):
     settings.TIME_ZONE = "Asia/Tokyo"
     listed = [len(program.get(f"/releases?before=2030-01-01T{at}").json()) for at in ("20:00:00", "22:00:00")]
     assert listed == [0, 1]
+
+
+def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, make_draft, dataset):
+    counts = []
+    for _ in range(2):
+        make_draft(dataset)
+        with CaptureQueriesContext(connection) as asked:
+            program.get("/releases")
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+# Tokens
 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(as_, alice):
