@@ -59,6 +59,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # After static files, which are compressed already, and around everything that makes a page.
     "releases.compression.CompressionMiddleware",
+    "releases.caching.CachingMiddleware",
     "csp.middleware.CSPMiddleware",
     # Around all that may refuse before an operation is found.
     "releases.api_errors.ApiErrorsMiddleware",

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
@@ -37,6 +38,7 @@ class TokenForm(forms.Form):
     )
 
 
+@never_cache
 def tokens(request: HttpRequest) -> HttpResponse:
     """The tokens there are; a new one is shown on this answer and never again."""
     form = TokenForm(request.POST if request.method == "POST" else None)

@@ -99,6 +99,24 @@ def test_every_page_carries_the_other_headers(every_page):
         assert response["Cross-Origin-Opener-Policy"] == "same-origin", address
 
 
+def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(every_page, client, as_, alice, public):
+    for address, response in every_page():
+        assert {"private", "no-store"} & set(response["Cache-Control"].split(", ")), address
+    as_(None)
+    for address in (
+        reverse("release_detail", args=[public.pk]),
+        reverse("download", args=[public.pk, "answers.csv"]),
+        reverse("answers", args=[public.pk]),
+        "/catalogue",
+        "/api/catalogue",
+        "/api/datasets",
+    ):
+        assert client.get(address)["Cache-Control"] == "private, no-cache", address
+    made = as_(alice).post(reverse("tokens"), {"name": "a script", "days": "30", "scope": "all"})
+    assert b"dpweb_" in made.content
+    assert "no-store" in made["Cache-Control"]
+
+
 def test_no_template_has_inline_code_even_in_branches_no_test_visits():
     for template in TEMPLATES.rglob("*.html"):
         text = template.read_text()
