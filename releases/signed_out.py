@@ -19,6 +19,8 @@ from django.shortcuts import resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
+from releases.api_errors import shows_a_token
+
 #: Where a session keeps it.
 UNSENT = "unsent"
 #: Characters that are kept at most: a long codebook, and no more, for nobody has signed in yet.
@@ -44,7 +46,9 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         person = getattr(request, "user", None)
-        if person is not None and person.is_authenticated and whose(request) != str(person.pk):
+        if shows_a_token(request) or person is None:
+            return response
+        if person.is_authenticated and whose(request) != str(person.pk):
             response.set_signed_cookie(
                 WHOSE,
                 str(person.pk),

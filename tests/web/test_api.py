@@ -489,6 +489,13 @@ def test_a_wrong_token_is_not_made_good_by_a_session(as_, alice, dataset):
     assert as_(alice).get("/api/datasets", headers={"authorization": "Bearer dpweb_wrong"}).status_code == 401
 
 
+def test_a_token_leaves_no_cookie_behind(client, alice, charlie):
+    """It says whose a call is, not who sits at a browser: what was typed there is kept for whoever signed in."""
+    client.force_login(charlie)
+    assert client.get("/datasets/").cookies["whose"].value.startswith(f"{charlie.pk}:")
+    assert not Program(client, alice).get("/datasets").cookies
+
+
 def test_whoever_is_told_401_is_told_how_to_sign_in(client, alice):
     program = Program(client, alice)
     ApiToken.objects.update(ends_at=timezone.now())
