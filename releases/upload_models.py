@@ -6,7 +6,7 @@ import uuid
 from typing import ClassVar
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import models
 from django.db.models import Q
 
@@ -52,7 +52,6 @@ class Upload(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     title = models.CharField(max_length=200)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="uploads")
-    group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     #: Name of the received file in the folder of incoming files; empty once it is deleted.
     location = models.CharField(max_length=100, blank=True)
     size = models.BigIntegerField(help_text="of the received file, in bytes")

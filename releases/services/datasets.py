@@ -76,7 +76,9 @@ def read_table(source: Path, destination: Path, *, progress: Progress | None = N
     return ingest(source, destination, digest_key=settings.DIGEST_KEY.encode(), progress=progress)
 
 
-def keep_dataset(*, number: uuid.UUID, owner: User, title: str, group: Group | None, ingested: Ingested) -> Dataset:
+def keep_dataset(
+    *, number: uuid.UUID, owner: User, title: str, ingested: Ingested, group: Group | None = None
+) -> Dataset:
     """Make a dataset of a table that was read. Content that the owner may see here already shares the budget it had.
 
     Among the tables of others it is not looked for: a budget that only the exact rows get would tell whoever guesses

@@ -32,7 +32,7 @@ from releases.services.datasets import Kept, keep_dataset, read_table, read_titl
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from django.contrib.auth.models import Group, User
+    from django.contrib.auth.models import User
     from django.db.models import QuerySet
 
     from releases.engine.ingest import Ingested
@@ -49,7 +49,7 @@ def incoming_folder() -> Path:
     return Path(settings.TABLES_DIR) / "incoming"
 
 
-def receive_upload(*, owner: User, title: str, source: Path, group: Group | None = None) -> Upload:
+def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
     """Keep a file that was sent and leave the rest to a worker.
 
     Args:
@@ -77,7 +77,6 @@ def receive_upload(*, owner: User, title: str, source: Path, group: Group | None
             upload = Upload.objects.create(
                 title=title,
                 owner=owner,
-                group=group,
                 location=kept.name,
                 size=kept.stat().st_size,
                 is_parquet=is_parquet,
@@ -100,7 +99,7 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
     token = _claim(upload_id)
     if token is None:
         return False
-    upload = Upload.objects.select_related("owner", "group").get(pk=upload_id)
+    upload = Upload.objects.select_related("owner").get(pk=upload_id)
     held = _held(upload.pk, token)
     # Of this attempt alone: a worker that lost its lease may still be writing its own.
     made = incoming_folder() / f"{token.hex}.parquet"
@@ -177,7 +176,7 @@ def _store(upload: Upload, token: uuid.UUID, made: Path, ingested: Ingested) -> 
             return False
         # Killed from here to the commit, it leaves a table without a row, which the next attempt overwrites.
         made.replace(table_file(upload.pk))
-        keep_dataset(number=upload.pk, owner=upload.owner, title=upload.title, group=upload.group, ingested=ingested)
+        keep_dataset(number=upload.pk, owner=upload.owner, title=upload.title, ingested=ingested)
         notices.upload_ended(Upload.objects.get(pk=upload.pk))
     _remove_file(upload)
     return True
