@@ -1,21 +1,16 @@
-"""What pages say about plans: the comparison, its curves, the least epsilon for an error. Public inputs only."""
+"""What pages say about plans: the comparison, what each leaves of a budget, the least epsilon for an error. Public
+inputs only."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
-import latex2mathml.converter
-from django.utils import timezone
-from django.utils.safestring import SafeString, mark_safe
-
 from releases import ledger, usefulness
+from releases.durations import duration
 from releases.engine import accountant, filters
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.errors import EngineError, Unpriceable
@@ -25,6 +20,7 @@ from releases.engine.statistic import Mean, Quantile, SecondMoments, Sum
 from releases.engine.universe import Schema
 from releases.engine.workload import Count, Inquiry, Marginal, Prefix, Question, universe_asked
 from releases.files import readable_size
+from releases.formulas import typeset
 from releases.models import Budget, share_of
 from releases.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 from releases.standing import caps_of, left_text, per_cent
@@ -35,8 +31,6 @@ MOST_EPSILON = 50
 _MOST_COUNTED = 1000
 #: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
 BOUNDS_RANKS = "exponential-quantile"
-#: From this share on the time so far tells the time that is left.
-_SHARE_THAT_TELLS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,23 +247,6 @@ def _epsilon_up(units: int, places: int) -> str:
     return decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES), places=places)
 
 
-def duration(seconds: float) -> str:
-    """A predicted time in the largest fitting unit."""
-    if seconds < 1:
-        return "under a second"
-    if seconds < 90:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:,.0f} h"
-
-
-def time_left(started_at: datetime | None, share_done: float) -> str:
-    """An estimate from the time so far, for the people who may watch a worker; empty while it is too early."""
-    if started_at is None or share_done < _SHARE_THAT_TELLS:
-        return ""
-    so_far = (timezone.now() - started_at).total_seconds()
-    return duration(so_far * (1 - share_done) / share_done)
-
-
 def cells_text(cells: int) -> str:
     """The size of a universe, in full up to twelve digits."""
     if cells < 10**12:
@@ -278,47 +255,6 @@ def cells_text(cells: int) -> str:
     power = len(str(cells)) - 1
     lead = round(cells / 10 ** (power - 2)) / 100
     return f"{lead:g} × 10^{power}"
-
-
-@lru_cache(maxsize=256)
-def typeset(latex: str) -> SafeString:
-    """A formula of our own as MathML, which browsers show without any script."""
-    flat = _without_fractions_under_roots(latex)
-    return mark_safe(latex2mathml.converter.convert(flat, display="block"))  # noqa: S308  never a person's text
-
-
-def _without_fractions_under_roots(latex: str) -> str:
-    """Fractions under a root as A / B on one line.
-
-    Where no font for mathematics is installed the sign of a root does not grow, and a fraction's denominator stands
-    outside it: the formula shown would be another one.
-    """
-    start = latex.find(r"\sqrt{")
-    if start < 0:
-        return latex
-    inside, rest = _group(latex, start + len(r"\sqrt"))
-    while (found := re.search(r"\\[dt]?frac\{", inside)) is not None:
-        top, behind = _group(inside, found.end() - 1)
-        bottom, behind = _group(behind, 0)
-        quotient = f"{_factor(top)} / {_factor(bottom)}"
-        stands_alone = found.start() == 0 and not behind
-        inside = inside[: found.start()] + (quotient if stands_alone else f"({quotient})") + behind
-    return latex[:start] + rf"\sqrt{{{inside}}}" + _without_fractions_under_roots(rest)
-
-
-def _group(latex: str, start: int) -> tuple[str, str]:
-    """What stands in the braces that open at `start`, and what stands behind them."""
-    depth = 0
-    for position in range(start, len(latex)):
-        depth += {"{": 1, "}": -1}.get(latex[position], 0)
-        if depth == 0:
-            return latex[start + 1 : position], latex[position + 1 :]
-    raise ValueError(latex)
-
-
-def _factor(latex: str) -> str:
-    """In parentheses, if it is more than one symbol."""
-    return latex if re.fullmatch(r"\\?\w+'?", latex) and not re.fullmatch(r"\d+\w+", latex) else f"({latex})"
 
 
 def compared(

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from releases import planning
+from releases.durations import duration
 from releases.engine.errors import EngineError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.privacy import ApproxDP, NeighbouringRelation, PrivacyUnit
@@ -66,7 +67,7 @@ def _fits(plan: Plan) -> Fits:
     title = mechanism(plan.mechanism).title
     if plan.infeasible:
         return Fits(title=title, why_not=re.sub(r"\d{1,3}(?:,\d{3})+", _shorter, plan.infeasible))
-    time = planning.duration(plan.work.seconds)
+    time = duration(plan.work.seconds)
     return Fits(title=title, why_not="", memory=readable_size(plan.work.bytes), time=time)
 
 

@@ -21,6 +21,7 @@ from releases.engine.four_ways import Axis, Crossing, Numbers, Way, WayBound
 from releases.engine.privacy import NeighbouringRelation
 from releases.engine.universe import Schema
 from releases.engine.workload import all_marginals
+from releases.formulas import typeset
 from releases.receipt import percent
 
 SAMPLE = Path(__file__).resolve().parent / "samples" / "health_insurance.json"
@@ -90,11 +91,11 @@ class Row:
 
     @property
     def formula(self) -> str:
-        return planning.typeset(self.described.formula)
+        return typeset(self.described.formula)
 
     @property
     def rate(self) -> str:
-        return planning.typeset(self.described.rate)
+        return typeset(self.described.rate)
 
 
 def tables(numbers: Numbers) -> list[dict[str, Any]]:

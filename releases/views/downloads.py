@@ -14,6 +14,7 @@ from django.shortcuts import render
 from releases import archive, audit_log, files, planning
 from releases.archive import ARCHIVE, download_names
 from releases.dictionary import DICTIONARY
+from releases.formulas import typeset
 from releases.models import AuditAction, Release
 from releases.readme import name_of
 from releases.receipt import learned_in, percent, protects_text, rows_text
@@ -49,7 +50,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "cells": planning.cells_text(shown["universe_size"]),
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
         "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
-        "formula": planning.typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
+        "formula": typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
         "certificates": certificates_of(request, release),
         "certified_files": certified_files(shown),
         "learned": learned_in(shown),

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST
 
 from releases import files, learned, planning, services
 from releases.descriptions import notes_of, table_of
+from releases.durations import time_left
 from releases.engine.errors import InvalidInput
 from releases.mistakes import in_words
 from releases.models import Release, ReleaseQuerySet, ReleaseState
@@ -209,7 +210,7 @@ def _time_left(release: Release) -> str:
     """For the people who may watch a run."""
     if release.status is not ReleaseState.RUNNING:
         return ""
-    return planning.time_left(release.started_at, release.share_done)
+    return time_left(release.started_at, release.share_done)
 
 
 @login_not_required

@@ -11,8 +11,9 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from releases import planning, services
+from releases import services
 from releases.dataset_forms import UploadForm
+from releases.durations import duration, time_left
 from releases.engine.errors import InvalidInput
 from releases.engine.ingest import UnreadableTable, seconds_foretold
 from releases.mistakes import in_words
@@ -46,8 +47,8 @@ def upload(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
-        "csv_time": planning.duration(seconds_foretold(_HUNDRED_MEGABYTES)),
-        "parquet_time": planning.duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
+        "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
+        "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
         **frame("data"),
     }
     return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
@@ -89,8 +90,8 @@ def _status(upload: Upload) -> dict[str, object]:
     is_reading = upload.status is UploadState.READING
     return {
         "upload": upload,
-        "time_left": planning.time_left(upload.started_at, upload.share_done) if is_reading else "",
-        "foretold": planning.duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
+        "time_left": time_left(upload.started_at, upload.share_done) if is_reading else "",
+        "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
     }
 
 

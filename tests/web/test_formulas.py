@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from releases.planning import typeset
+from releases.formulas import typeset
 
 
 @pytest.mark.parametrize(
