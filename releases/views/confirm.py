@@ -20,13 +20,8 @@ from releases.receipt import rules_in_words
 from releases.release_forms import TitleForm
 from releases.services.releases import plan_digest
 from releases.usefulness import guessed_rows
-from releases.views.access import (
-    signed_in,
-)
-from releases.views.certificates import (
-    address_of_certificate,
-    certificate_facts,
-)
+from releases.views.access import signed_in
+from releases.views.certificates import address_of_certificate, certificate_facts
 from releases.views.drafts import back_to_questions, draft_or_result
 from releases.views.sessions import address_of_plan, session_facts
 from releases.views.wizard import frame

@@ -297,7 +297,7 @@ _LEADS_TO = {
 
 
 def _said(asked: BudgetRequest | ReleaseRequest) -> str:
-    if asked.state == "waiting":
+    if asked.state == RequestState.WAITING:
         return "Approved by you; a second reviewer has to approve it too."
     if isinstance(asked, ReleaseRequest) and asked.state == RequestState.APPROVED:
         granted = exact(asked.granted_epsilon or asked.epsilon, field="epsilon")
