@@ -45,7 +45,13 @@ class Refusal(Exception):
 
 
 def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
-    """Begin a release. Nothing is spent and no data are touched until it is submitted."""
+    """Begin a release. Nothing is spent and no data are touched until it is submitted.
+
+    Raises:
+        Refusal: the rows were deleted, so it could never be.
+    """
+    if dataset.rows_deleted_at is not None:
+        raise Refusal(NO_ROWS)
     number = dataset.releases.count() + 1
     return Release.objects.create(
         dataset=dataset,

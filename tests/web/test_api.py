@@ -210,6 +210,17 @@ def test_what_a_reviewer_wrote_is_not_for_every_reader_of_a_public_release(
     assert b"Between us" not in answer.content
 
 
+def test_nothing_is_drafted_for_a_table_without_rows_by_program_either(program, dataset, published, alice):
+    services.delete_rows(dataset=dataset, by=alice)
+    before = Release.objects.count()
+    asked = {"workload": WORKLOAD, "epsilon": "1"}
+    for path, body in (("releases", asked), ("sessions", {"epsilon": "1"})):
+        refused = program.send("post", f"/datasets/{dataset.pk}/{path}", body)
+        assert refused.status_code == 409
+        assert "The rows of this dataset were deleted" in refused.json()["message"]
+    assert Release.objects.count() == before
+
+
 def test_a_draft_is_listed_changed_and_discarded(program, dataset, draft):
     assert [each["id"] for each in program.get("/releases").json()] == [str(draft.pk)]
     made = program.get("/releases").json()[0]["created_at"]
