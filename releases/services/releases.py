@@ -414,7 +414,7 @@ def cancel_release(*, release: Release, by: User) -> None:
     One that waits for a reviewer has no charge; it becomes a draft again.
 
     Raises:
-        Refusal: a worker has claimed it: the data may have been touched, so the charge stays.
+        Refusal: a worker has claimed it: the data may have been touched, so the charge stays; or there is no charge.
     """
     waiting = release.reviews.filter(state=RequestState.WAITING)
     asked = waiting.first()
@@ -428,6 +428,9 @@ def cancel_release(*, release: Release, by: User) -> None:
         state=ReleaseState.CANCELLED, step=""
     )
     if moved != 1:
+        release.refresh_from_db()
+        if release.status in (ReleaseState.DRAFT, ReleaseState.CANCELLED):
+            raise Refusal(f"The release is {release.status.label}; there is no charge of it to give back.")
         raise Refusal("A worker has already started it, so the charge stays and it runs to its end.")
     ledger.give_back(release=release, actor=by)
     audit_log.record(AuditAction.CANCEL, actor=by, on=release)
@@ -441,9 +444,11 @@ def make_public(*, release: Release, by: User | None = None) -> None:
     Raises:
         Refusal: it is not published.
     """
-    if Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED).update(is_public=True) != 1:
+    finished = Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED)
+    if finished.filter(is_public=False).update(is_public=True):
+        audit_log.record(AuditAction.MAKE_PUBLIC, actor=by, on=release)
+    elif not finished.exists():
         raise Refusal("Only a finished release can be made public.")
-    audit_log.record(AuditAction.MAKE_PUBLIC, actor=by, on=release)
 
 
 @transaction.atomic

@@ -248,7 +248,9 @@ def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     try:
         services.cancel_release(release=release, by=signed_in(request))
     except services.Refusal as error:
-        messages.error(request, in_words(error))
+        if release.status not in (ReleaseState.DRAFT, ReleaseState.CANCELLED):
+            messages.error(request, in_words(error))
+        # Else the first of two presses on the button has done it, and said so.
     else:
         if release.status is ReleaseState.DRAFT:
             messages.success(request, "Taken back: it is a draft again, and nothing was charged.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import Budget, LedgerEntry, Release
+from releases.models import AuditEvent, Budget, LedgerEntry, Organisation, Release
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +116,24 @@ def test_a_queued_release_can_be_cancelled_and_its_charge_comes_back(queued, as_
     assert "Cancelled before any data were touched; the charge was given back." in words(page)
     assert Budget.objects.get().spent_epsilon == 0
     assert [entry.kind for entry in LedgerEntry.objects.order_by("sequence")] == ["grant", "charge", "return"]
+
+
+@pytest.mark.parametrize("waits_for", ["a worker", "a reviewer"])
+def test_whoever_presses_cancel_twice_is_not_told_that_it_runs(waits_for, draft, as_, alice):
+    if waits_for == "a reviewer":
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    for _ in range(2):
+        assert "already started" not in words(post(as_(alice), "cancel_release", draft))
+    assert Budget.objects.get().spent_epsilon == 0
+    with pytest.raises(services.Refusal, match="there is no charge of it to give back"):
+        services.cancel_release(release=draft, by=alice)
+
+
+def test_to_make_public_what_is_public_already_is_recorded_once(public, as_, alice):
+    post(as_(alice), "visibility", public, public="yes")
+    assert AuditEvent.objects.filter(action="make public").count() == 1
+    assert Release.objects.get(pk=public.pk).is_public
 
 
 def test_a_release_that_a_worker_has_claimed_cannot_be_cancelled(published, as_, alice):
