@@ -11,8 +11,9 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import reverse
-from ninja import NinjaAPI
+from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError, ValidationErrorContext
+from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 from ninja.parser import Parser
 
@@ -73,12 +74,36 @@ class _Unreadable(Exception):
     """A body that is no object in JSON. The text is the rule that it breaks."""
 
 
+class Refused(Schema):
+    """What is refused, and why, in a sentence; with the field, the value and the rule where a value breaks one."""
+
+    message: str
+    field: str | None = None
+    value: str | None = None
+    rule: str | None = None
+
+
 class Api(NinjaAPI):
-    """Keeps what was sent beside each mistake in its type, which the framework leaves out; and names each operation by
-    itself alone, for programs made from the description keep their calls when code moves."""
+    """Keeps what was sent beside each mistake in its type, and describes refusals, which the framework leaves out.
+
+    Names each operation by itself alone: programs made from the description keep their calls when code moves.
+    """
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return operation.view_func.__name__
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        described = super().get_openapi_schema(**options)
+        described["components"]["schemas"][Refused.__name__] = Refused.json_schema()
+        refusal = {
+            "description": "Refused: a value breaks a rule (400), no good token (401), not allowed (403), not there or "
+            "not one's own (404), or not to be done now (409).",
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{Refused.__name__}"}}},
+        }
+        for operations in described["paths"].values():
+            for each in operations.values():
+                each["responses"]["default"] = refusal
+        return described
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]

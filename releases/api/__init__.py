@@ -22,6 +22,7 @@ api = Api(
     parser=TextParser(),
     title="dpweb",
     version="1",
+    description=__doc__ or "",
     auth=[TokenAuth(), SessionAuth()],
     docs_url=None,  # its page would load scripts from elsewhere
     urls_namespace="api",
