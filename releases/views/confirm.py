@@ -48,6 +48,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     row = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))[0]
     problem = barred = row.why_not or _over_the_limit(release, row, signed_in(request))
     form = TitleForm(request.POST or None, initial={"title": release.title})
+    reason = request.POST.get("reason", "").replace("\0", "")
     if request.method == "POST" and form.is_valid():
         try:
             if request.POST.get("plan") != plan_digest(plan):
@@ -57,7 +58,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 release=release,
                 key=uuid.UUID(request.POST.get("key", "")),
                 by=signed_in(request),
-                reason=request.POST.get("reason", ""),
+                reason=reason,
             )
         except ledger.InsufficientBudget as error:
             context = {"error": error, **frame("confirm", release.dataset, release)}
@@ -87,7 +88,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "answered_before": _answered_before(request, release, plan),
         "needs_review": why_it_waits is not None,
         "why_it_waits": why_it_waits.in_words("you") if why_it_waits is not None else "",
-        "reason": request.POST.get("reason", ""),
+        "reason": reason,
         **frame("confirm", release.dataset, release),
     }
     refused = 409 if request.method == "POST" and problem else 200

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import Budget, LedgerEntry, Release
+from releases.models import AuditEvent, Budget, LedgerEntry, Release
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -194,3 +194,9 @@ def test_a_mechanism_comes_first(dataset, make_draft, as_, alice):
     response = as_(alice).get(reverse("confirm", args=[draft.pk]), follow=True)
     assert response.redirect_chain[-1][0] == reverse("compare", args=[draft.pk])
     assert "Choose a mechanism first." in words(response)
+
+
+def test_a_reason_is_kept_without_what_no_database_takes(confirm, draft):
+    confirm(reason="For the\0 yearbook.")
+    assert charges().count() == 1
+    assert "For the yearbook." in AuditEvent.objects.get(action="submit").detail
