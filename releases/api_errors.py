@@ -97,7 +97,7 @@ class Api(NinjaAPI):
         described["components"]["schemas"][Refused.__name__] = Refused.json_schema()
         refusal = {
             "description": "Refused: a value breaks a rule (400), no good token (401), not allowed (403), not there or "
-            "not one's own (404), or not to be done now (409).",
+            "not one's own (404), not to be done now (409), or public no longer (410).",
             "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{Refused.__name__}"}}},
         }
         for operations in described["paths"].values():

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from django.utils.timezone import is_naive, make_aware
+from django.utils.timezone import is_naive, localtime, make_aware
 from ninja import Router, Schema, Status
+from ninja.errors import HttpError
 
 from releases import planning, services
 from releases.api.answers import answer_of_plan, answer_of_release
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.models import Release
-from releases.views.access import get_dataset_for, get_own_release_for, get_release_for, signed_in
+from releases.views.access import (
+    get_dataset_for,
+    get_own_release_for,
+    get_published_for,
+    get_release_for,
+    signed_in,
+    taken_back,
+)
 from releases.views.certificates import certificates_of
 from releases.views.downloads import file_of_release
 
@@ -123,7 +133,8 @@ def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> Any:
 
 @router.get("/releases/{uuid:release_id}")
 def show_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
-    release = get_release_for(request, release_id)
+    with _says_if_gone(release_id):
+        release = get_release_for(request, release_id)
     # What a reviewer wrote is for the dataset's people, not for every reader of a public release.
     return answer_of_release(
         request, release, is_own=Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
@@ -184,7 +195,8 @@ def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: Certif
 @router.get("/releases/{uuid:release_id}/receipt")
 def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """The receipt as it was published, and what was certified of the release since."""
-    release = get_release_for(request, release_id)
+    with _says_if_gone(release_id):
+        release = get_release_for(request, release_id)
     return {
         **_result(release)["receipt"],
         "certificates": [each.to_json() for each in certificates_of(request, release)],
@@ -194,7 +206,23 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
 @router.get("/releases/{uuid:release_id}/files/{name}")
 def download_file(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
     """One of the files that the release lists."""
+    with _says_if_gone(release_id):
+        get_published_for(request, release_id)
     return file_of_release(request, release_id, name)
+
+
+@contextmanager
+def _says_if_gone(release_id: uuid.UUID) -> Iterator[None]:
+    """As the pages say it: whoever has cited a release may learn that it was taken back and since when, and no more."""
+    try:
+        yield
+    except Http404:
+        if (gone := taken_back(release_id)) is None:
+            raise
+        release, since = gone
+        ended = "and was withdrawn on" if release.withdrawn_at else "until"
+        on = f"{localtime(since):%Y-%m-%d}"
+        raise HttpError(410, f"This release was public {ended} {on}. Its numbers are no longer given out.") from None
 
 
 def _in_utc(before: datetime) -> datetime:

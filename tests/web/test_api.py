@@ -249,6 +249,22 @@ def test_a_release_is_cancelled_shown_hidden_and_withdrawn(program, make_dataset
     assert program.send("post", f"/releases/{other.pk}/withdraw", {}).json()["state"] == "withdrawn"
 
 
+@pytest.mark.parametrize("takes_back", [services.withdraw_release, services.make_private])
+def test_a_program_that_cites_what_was_taken_back_learns_since_when_as_on_its_page(client, charlie, public, takes_back):
+    reader = Program(client, charlie)
+    paths = [f"/releases/{public.pk}{part}" for part in ("", "/receipt", "/files/answers.csv")]
+    assert {reader.get(path).status_code for path in paths} == {200}
+    takes_back(release=public)
+    for path in paths:
+        gone = reader.get(path)
+        assert gone.status_code == 410
+        assert gone.json()["message"].startswith("This release was public ")
+        assert f"{timezone.now():%Y-%m-%d}" in gone.json()["message"]
+    assert client.get(f"/api{paths[0]}").status_code == 401
+    assert reader.send("post", f"/releases/{public.pk}/withdraw", {}).status_code == 404
+    assert reader.get(f"/releases/{uuid.uuid4()}").status_code == 404
+
+
 def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, charlie):
     drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "title": "Ask"}).json()
     assert drafted["plans"][0]["cost"] == "epsilon 1"
