@@ -336,7 +336,9 @@ def number(value: object, *, field: str) -> Decimal:
         read = Decimal(repr(value) if isinstance(value, float) else value)
     except InvalidOperation:
         raise InvalidInput(field, value, "must be a number") from None
-    if not read.is_finite() or abs(read) > Decimal(10) ** 30 or (read != 0 and abs(read) < Decimal(10) ** -30):
+    # Copied, for arithmetic with a number as large as 1e9999999 fails before it can be refused.
+    size = read.copy_abs()
+    if not read.is_finite() or size > Decimal(10) ** 30 or (read != 0 and size < Decimal(10) ** -30):
         raise InvalidInput(field, value, "must be a finite number of ordinary size")
     return read
 

@@ -94,6 +94,8 @@ def test_other_numbers_meet_at_their_edges(text, edges):
         ("[0, 10], [10, 20]", NUMBER, "must be bins such as [0, 10), [10, 20] without gaps"),
         ("[0, 10), [11, 20]", NUMBER, "must be bins such as [0, 10), [10, 20] without gaps"),
         ("nan, 3", NUMBER, "'nan' must be a finite number of ordinary size"),
+        ("0, 1e9999999", NUMBER, "'1e9999999' must be a finite number of ordinary size"),
+        ("0 to 1 in 1e9999999 bins", NUMBER, "'1e9999999' must be a finite number of ordinary size"),
         ("1_000, 2_000", NUMBER, "'1_000' must be a number"),
         # Thousands, and commas for points.
         ("1,000, 2,000", INTEGER, "'000' must be a number without leading zeros or separators of thousands"),
