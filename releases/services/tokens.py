@@ -31,16 +31,19 @@ def make_token(*, user: User, name: str, days: int = USUAL_DAYS, scope: TokenSco
     """A new token, to be shown once: only its hash is kept.
 
     Raises:
-        InvalidInput: the name is empty, or it would not end within a year.
+        InvalidInput: the name breaks its rule, or it would not end within a year.
     """
-    if not name.strip():
+    name = name.strip()
+    if not name:
         raise InvalidInput("name", name, "must say which program the token is for")
+    if not name.isprintable():
+        raise InvalidInput("name", name, "must be printable text on one line")
     if not 1 <= days <= MOST_DAYS:
         raise InvalidInput("days", days, f"must be from 1 to {MOST_DAYS}: every token has an end")
     token = PREFIX + secrets.token_urlsafe(32)
     ends_at = timezone.now() + timedelta(days=days)
-    ApiToken.objects.create(user=user, name=name.strip(), digest=_digest(token), scope=scope, ends_at=ends_at)
-    said = f"made the token {name.strip()}: {scope.label}, until {timezone.localtime(ends_at):%Y-%m-%d}"
+    ApiToken.objects.create(user=user, name=name, digest=_digest(token), scope=scope, ends_at=ends_at)
+    said = f"made the token {name}: {scope.label}, until {timezone.localtime(ends_at):%Y-%m-%d}"
     audit_log.record(AuditAction.ACCOUNT, actor=user, detail=said)
     return token
 

@@ -10,7 +10,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.engine.errors import InvalidInput
 from releases.forms import missing
+from releases.mistakes import in_words
 from releases.models import ApiToken, TokenScope
 from releases.views.access import signed_in
 
@@ -45,10 +47,13 @@ def tokens(request: HttpRequest) -> HttpResponse:
     made = ""
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
-        made = services.make_token(
-            user=signed_in(request), name=given["name"], days=given["days"], scope=TokenScope(given["scope"])
-        )
-        form = TokenForm()
+        try:
+            made = services.make_token(
+                user=signed_in(request), name=given["name"], days=given["days"], scope=TokenScope(given["scope"])
+            )
+            form = TokenForm()
+        except InvalidInput as error:
+            form.add_error(error.field, in_words(error))
     context = {
         "form": form,
         "made": made,

@@ -641,6 +641,14 @@ def test_a_token_without_a_name_is_not_made(as_, alice):
     assert not ApiToken.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["a\u202eb", "one\nof two lines"])
+def test_a_token_s_name_is_one_that_the_log_can_show(as_, alice, name):
+    refused = as_(alice).post(reverse("tokens"), {"name": name, "days": "30", "scope": "all"})
+    assert refused.status_code == 400
+    assert "must be printable text" in words(refused)
+    assert not ApiToken.objects.exists()
+
+
 def test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use(client, alice):
     program = Program(client, alice)
     assert program.get("/mechanisms").status_code == 200
