@@ -45,7 +45,11 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
-    row = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))[0]
+    rows = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
+    if not rows:
+        messages.info(request, "What was chosen answers another kind of question. Choose one of these mechanisms.")
+        return redirect("compare", release_id=release.pk)
+    row = rows[0]
     problem = barred = row.why_not or _over_the_limit(release, row, signed_in(request))
     form = TitleForm(request.POST or None, initial={"title": release.title})
     reason = request.POST.get("reason", "").replace("\0", "")

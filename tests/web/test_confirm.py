@@ -200,3 +200,10 @@ def test_a_reason_is_kept_without_what_no_database_takes(confirm, draft):
     confirm(reason="For the\0 yearbook.")
     assert charges().count() == 1
     assert "For the yearbook." in AuditEvent.objects.get(action="submit").detail
+
+
+def test_a_mechanism_chosen_for_another_kind_of_question_is_chosen_anew(draft, url, as_, alice):
+    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-numbers")
+    page = as_(alice).get(url, follow=True)
+    assert page.redirect_chain == [(reverse("compare", args=[draft.pk]), 302)]
+    assert "answers another kind of question" in words(page)
