@@ -408,7 +408,6 @@ class BudgetForm(forms.Form):
 def schema_from_codebook(codebook: dict[str, Any]) -> tuple[Schema, bool, Apart]:
     """A pasted codebook as a schema, whether it says anything about protection, and what it says in words."""
     says_protection = "unit" in codebook or "neighbours" in codebook
-    _check_words(codebook)
     read = apart(codebook)
     return Schema.from_json(with_known_types(read.schema)), says_protection, read
 
@@ -426,17 +425,3 @@ def codebook_of(dataset: Dataset, universe: Universe | None, notes: Notes) -> st
     columns = [json.dumps(noted(each.to_json(), notes), ensure_ascii=False) for each in universe.attributes]
     parts.append('"columns": [\n    ' + ",\n    ".join(columns) + "\n  ]")
     return "{\n  " + ",\n  ".join(parts) + "\n}"
-
-
-def _check_words(codebook: dict[str, Any]) -> None:
-    """Fields that are compared with a set of words must be words."""
-    columns = codebook.get("columns")
-    places = [("neighbours", codebook.get("neighbours", ""))]
-    places += [
-        (f"columns[{position}].type", column.get("type", ""))
-        for position, column in enumerate(columns if isinstance(columns, list) else [])
-        if isinstance(column, dict)
-    ]
-    for field, value in places:
-        if isinstance(value, (list, dict)):
-            raise InvalidInput(field, value, "must be text")

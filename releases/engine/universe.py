@@ -183,7 +183,8 @@ class Attribute:
         name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
         if not isinstance(name, str):
             raise InvalidInput("name", name, "must be text")
-        if kind not in set(AttributeKind):
+        # In a list, for what JSON holds need not be hashable.
+        if kind not in list(AttributeKind):
             raise InvalidInput("type", kind, f"must be one of {', '.join(AttributeKind)}")
         if not isinstance(outside, str):
             raise InvalidInput("outside", outside, "must be text")
@@ -314,7 +315,7 @@ class Schema:
         if not isinstance(columns, list) or not columns:
             raise InvalidInput("columns", columns, "must be a list with at least one column")
         neighbours = value.get("neighbours", NeighbouringRelation.ADD_REMOVE.value)
-        if neighbours not in set(NeighbouringRelation):
+        if neighbours not in list(NeighbouringRelation):
             raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
         return Schema(
             universe=Universe(attributes=tuple(_column(i, column) for i, column in enumerate(columns))),

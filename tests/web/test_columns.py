@@ -257,8 +257,11 @@ def test_what_is_declared_can_be_copied_as_a_codebook_and_pasted_again(sheet, fr
         ('{"version": 1, "columns": []}', "columns: [] must be a list with at least one column"),
         ('{"version": 1, "columns": [{"name": "wage", "type": "number", "edges": [0, 1]}]}', "Column 1, name: 'wage'"),
         ('{"version": 1, "columns": [{"name": "age", "type": "whole"}]}', "Column 1 (age), type: 'whole' must be one"),
-        ('{"version": 1, "columns": [{"name": "age", "type": []}]}', "Column 1, type: [] must be text"),
-        ('{"version": 1, "neighbours": {}, "columns": []}', "neighbours: {} must be text"),
+        ('{"version": 1, "columns": [{"name": "age", "type": []}]}', "type: [] must be one of"),
+        (
+            '{"version": 1, "neighbours": {}, "columns": [{"name": "age", "type": "integer", "edges": [1, 2]}]}',
+            "neighbours: {} must be",
+        ),
         (
             '{"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [18, 30, 25]}]}',
             "'30, 25' must rise",
