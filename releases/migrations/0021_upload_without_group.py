@@ -3,7 +3,7 @@ from django.db import migrations
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("releases", "0019_what_was_asked"),
+        ("releases", "0020_searchable"),
     ]
 
     operations = [
