@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 
@@ -292,6 +293,22 @@ class RenameForm(forms.Form):
         help_text="What is published of it names it so, in the catalogue too.",
         error_messages=missing("Title: nothing was typed. Say what the table is."),
     )
+
+
+class SharingForm(forms.Form):
+    group = forms.ModelChoiceField(
+        queryset=Group.objects.none(),
+        label="Group that works on it with you",
+        required=False,
+        empty_label="nobody else",
+        error_messages={"invalid_choice": "Group: must be one that you belong to."},
+    )
+
+    def __init__(self, *args: Any, groups: QuerySet[Group], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["group"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = groups
 
 
 class ProtectionForm(forms.Form):

@@ -47,6 +47,7 @@ dataset_urls = [
     path("new/", uploads.upload, name="upload"),
     path("<uuid:dataset_id>/", datasets.dataset_detail, name="dataset_detail"),
     path("<uuid:dataset_id>/title/", datasets.rename_dataset, name="rename_dataset"),
+    path("<uuid:dataset_id>/sharing/", datasets.share_dataset, name="share_dataset"),
     path("<uuid:dataset_id>/delete/", datasets.delete_dataset, name="delete_dataset"),
     path("<uuid:dataset_id>/columns/", columns.columns, name="columns"),
     path("<uuid:dataset_id>/codebook.json", codebooks.codebook_file, name="codebook_file"),

@@ -17,7 +17,7 @@ from releases.api.answers import answer_of_request
 from releases.engine import universe
 from releases.engine.errors import InvalidInput
 from releases.engine.filters import Policy
-from releases.models import Dataset, Upload
+from releases.models import BudgetRequest, Dataset, Upload
 from releases.views.access import get_dataset_for, get_upload_for, signed_in
 
 router = Router()
@@ -25,6 +25,10 @@ router = Router()
 
 class TitleIn(Schema):
     title: str
+
+
+class GroupIn(Schema):
+    group: str | None
 
 
 class BudgetIn(Schema):
@@ -41,7 +45,8 @@ class PopulationIn(Schema):
 @router.get("/datasets")
 def list_datasets(request: HttpRequest) -> Any:
     """The datasets one may work on."""
-    found = list(Dataset.objects.visible_to(request.user).select_related("budget").order_by("-created_at"))
+    visible = Dataset.objects.visible_to(request.user).select_related("budget", "owner", "group")
+    found = list(visible.order_by("-created_at"))
     budgets = {each.budget.pk: each.budget for each in found if each.budget is not None}
     rows = {row.budget.pk: row for row in spending.standings(budgets.values())}
     return [_dataset(each, rows[each.budget.pk] if each.budget is not None else None) for each in found]
@@ -77,6 +82,17 @@ def show_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
 def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID, named: TitleIn) -> Any:
     """Call a dataset something else."""
     services.rename_dataset(dataset=get_dataset_for(request, dataset_id), title=named.title, by=signed_in(request))
+    return _dataset(get_dataset_for(request, dataset_id))
+
+
+@router.put("/datasets/{uuid:dataset_id}/group")
+def share_dataset(request: HttpRequest, dataset_id: uuid.UUID, shared: GroupIn) -> Any:
+    """Let a group of one's own, by its name, work on a dataset; null takes it back."""
+    person = signed_in(request)
+    group = person.groups.filter(name=shared.group).first()
+    if shared.group is not None and group is None:
+        raise InvalidInput("group", shared.group, "must be the name of a group that you belong to")
+    services.share_dataset(dataset=get_dataset_for(request, dataset_id), group=group, by=person)
     return _dataset(get_dataset_for(request, dataset_id))
 
 
@@ -134,6 +150,16 @@ def list_budget_requests(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
     return [answer_of_request(each) for each in budget.requests.order_by("-requested_at")] if budget else []
 
 
+@router.post("/datasets/{uuid:dataset_id}/budget-requests/take-back")
+def take_back_budget_request(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
+    """Ask no longer for what no reviewer has decided yet."""
+    waiting = BudgetRequest.objects.for_review().filter(budget__datasets=get_dataset_for(request, dataset_id)).first()
+    if waiting is None:
+        raise services.Refusal("No request waits for a reviewer.")
+    services.take_back_request(request=waiting, by=signed_in(request))
+    return answer_of_request(waiting)
+
+
 @router.put("/datasets/{uuid:dataset_id}/population")
 def join_population(request: HttpRequest, dataset_id: uuid.UUID, joined: PopulationIn) -> Any:
     """Say that the table is about the people of another: from then on both spend from one budget."""
@@ -162,6 +188,8 @@ def _dataset(dataset: Dataset, row: spending.Standing | None = None) -> dict[str
     return {
         "id": str(dataset.pk),
         "title": dataset.title,
+        "owner": str(dataset.owner),
+        "group": dataset.group.name if dataset.group else None,
         "description": dataset.description,
         "columns": dataset.columns,
         "column_notes": dataset.column_notes,

@@ -256,8 +256,19 @@ def _undeclared_copies(dataset: Dataset) -> QuerySet[Dataset]:
 
 
 @transaction.atomic
-def share_dataset(*, dataset: Dataset, group: Group | None, by: User | None = None) -> None:
-    """Let a group work on the dataset, or nobody but its owner."""
+def share_dataset(*, dataset: Dataset, group: Group | None, by: User) -> None:
+    """Let a group work on the dataset, or nobody but its owner.
+
+    Raises:
+        InvalidInput: somebody else's dataset, or a group that its owner does not belong to.
+    """
+    chosen = group.name if group else "nobody else"
+    if by.pk != dataset.owner_id:
+        raise InvalidInput("group", chosen, f"can be chosen by {dataset.owner} alone, whose dataset it is")
+    if group == dataset.group:
+        return
+    if group is not None and not by.groups.filter(pk=group.pk).exists():
+        raise InvalidInput("group", chosen, "must be one that you belong to")
     dataset.group = group
     dataset.save(update_fields=["group"])
     audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import Group
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import planning, services, spending
-from releases.dataset_forms import PopulationForm, ProtectionForm, RenameForm
+from releases.dataset_forms import PopulationForm, ProtectionForm, RenameForm, SharingForm
 from releases.engine.errors import InvalidInput
 from releases.engine.privacy import NeighbouringRelation
 from releases.mistakes import in_words
@@ -83,6 +84,30 @@ def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("dataset_detail", dataset_id=dataset.pk)
     context = {"dataset": dataset, "form": form}
     return render(request, "releases/dataset_rename.html", context, status=400 if form.errors else 200)
+
+
+def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Who works on it beside its owner: shown to all of them, chosen by the owner."""
+    dataset = get_dataset_for(request, dataset_id)
+    person = signed_in(request)
+    groups = Group.objects.filter(Q(user=person) | Q(pk=dataset.group_id)).distinct().order_by("name")
+    form = SharingForm(request.POST or None, groups=groups, initial={"group": dataset.group_id})
+    if request.method == "POST" and form.is_valid():
+        group = form.cleaned_data["group"]
+        try:
+            services.share_dataset(dataset=dataset, group=group, by=person)
+        except InvalidInput as error:
+            form.add_error("group", in_words(error))
+        else:
+            messages.success(request, f"{group} works on it with you." if group else "Only you can work on it.")
+            return redirect("dataset_detail", dataset_id=dataset.pk)
+    context = {
+        "dataset": dataset,
+        "form": form,
+        "is_owner": person.pk == dataset.owner_id,
+        "groups": [(each, each.user_set.filter(is_active=True).order_by("username")) for each in groups],
+    }
+    return render(request, "releases/dataset_sharing.html", context, status=400 if form.errors else 200)
 
 
 def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:

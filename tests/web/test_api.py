@@ -766,3 +766,23 @@ def test_the_catalogue_takes_as_many_queries_however_much_is_public(client, publ
             again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
             Release.objects.create(title="More", published_at=timezone.now(), **again)
     assert counts[0] == counts[1] <= 3
+
+
+def test_a_dataset_is_shared_by_the_name_of_the_group(program, alice, bob, as_, upload_file):
+    own = services.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
+    path, page = f"/datasets/{own.pk}", reverse("dataset_detail", args=[own.pk])
+    assert program.get(path).json()["group"] is None
+    assert program.send("put", f"{path}/group", {"group": "Survey team"}).json()["group"] == "Survey team"
+    assert as_(bob).get(page).status_code == 200
+    refused = program.send("put", f"{path}/group", {"group": "Board"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "group")
+    assert program.send("put", f"{path}/group", {"group": None}).json()["group"] is None
+    assert as_(bob).get(page).status_code == 404
+
+
+def test_a_budget_request_is_taken_back_as_long_as_nobody_has_decided(program, asked):
+    path = f"/datasets/{asked.budget.datasets.get().pk}/budget-requests"
+    assert program.send("post", f"{path}/take-back", {}).json()["state"] == "taken back"
+    assert [each["state"] for each in program.get(path).json()] == ["taken back"]
+    again = program.send("post", f"{path}/take-back", {})
+    assert (again.status_code, again.json()["message"]) == (409, "No request waits for a reviewer.")

@@ -48,6 +48,7 @@ CALLS = {
     ("delete", UPLOAD, "upload"): ({}, {**HERS, "alice": 204}),
     ("get", DATASET, "dataset"): (None, OURS),
     ("put", f"{DATASET}/title", "dataset"): ({"title": "Mine"}, OURS),
+    ("put", f"{DATASET}/group", "dataset"): ({"group": None}, {**OURS, "bob": 400}),  # its owner's alone to choose
     ("delete", DATASET, "dataset"): ({}, ours(409)),  # privacy was charged for it
     ("delete", DATASET, "fresh"): ({}, ours(204)),
     ("delete", f"{DATASET}/rows", "fresh"): ({}, ours(204)),
@@ -57,6 +58,7 @@ CALLS = {
     ),
     ("post", f"{DATASET}/budget-requests", "fresh"): ({"epsilon": "5", "delta": "0.000001"}, ours(201)),
     ("get", f"{DATASET}/budget-requests", "dataset"): (None, OURS),
+    ("post", f"{DATASET}/budget-requests/take-back", "dataset"): ({}, OURS),
     ("put", f"{DATASET}/population", "fresh"): ({"other": "{dataset}"}, OURS),
     ("get", "/mechanisms", ""): (None, SIGNED_IN),
     ("post", f"{DATASET}/releases", "dataset"): (PLAN, ours(201)),

@@ -76,7 +76,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         assert services.execute_upload(upload_id=received.pk)
         look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
-        services.share_dataset(dataset=dataset, group=alice.groups.get())
+        services.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
         pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
