@@ -45,11 +45,10 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
-    rows = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
-    if not rows:
+    row = _row(release, plan)
+    if row is None:
         messages.info(request, "What was chosen answers another kind of question. Choose one of these mechanisms.")
         return redirect("compare", release_id=release.pk)
-    row = rows[0]
     problem = barred = row.why_not or _over_the_limit(release, row, signed_in(request))
     form = TitleForm(request.POST or None, initial={"title": release.title})
     reason = request.POST.get("reason", "").replace("\0", "")
@@ -64,15 +63,15 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 by=signed_in(request),
                 reason=reason,
             )
-        except ledger.InsufficientBudget as error:
-            context = {"error": error, **frame("confirm", release.dataset, release)}
-            return render(request, "releases/refused.html", context, status=409)
         except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
             release.refresh_from_db()
             if release.status is not ReleaseState.DRAFT:
                 # The first of two presses on the button came in between: this page is about what it submitted.
                 return redirect("release_detail", release_id=release.pk)
             problem = in_words(error)
+            # What was left when the page was shown may have been spent since.
+            row = _row(release, plan) or row
+            barred = row.why_not or _over_the_limit(release, row, signed_in(request))
         except ValueError:
             problem = "The form is out of date. Read it once more and confirm again."
         else:
@@ -109,6 +108,12 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             "address_of_plan": address_of_certificate(release),
         }
     return render(request, page, context, status=400 if form.errors else refused)
+
+
+def _row(release: Release, plan: Plan) -> planning.ComparedPlan | None:
+    """The plan as the comparison shows it; None where it answers another kind of question."""
+    rows = planning.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
+    return rows[0] if rows else None
 
 
 def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Release | None:

@@ -152,6 +152,20 @@ def test_a_budget_already_spent_is_a_409_page_with_both_numbers_and_nothing_is_c
     assert Budget.objects.get().spent_epsilon == 15 * E12 // 10
 
 
+def test_where_the_budget_is_spent_while_one_types_nothing_typed_is_lost(url, draft, dataset, make_queued, as_, alice):
+    shown = as_(alice).get(url)
+    assert "Ask for a larger budget" not in words(shown)
+    given = {name: field_value(shown, name) for name in ("key", "plan")}
+    make_queued(dataset, epsilon="1.5")
+    response = as_(alice).post(url, given | {"title": "For the yearbook"})
+    assert response.status_code == 409
+    assert field_value(response, "title") == "For the yearbook"
+    assert "and epsilon 0.5 is left" in words(response)
+    assert "Ask for a larger budget" in words(response)
+    assert "disabled" in body(response)
+    assert charges().count() == 1
+
+
 def test_where_it_does_not_fit_the_button_is_barred_and_says_why(draft, dataset, make_queued, url, as_, alice):
     make_queued(dataset, epsilon="1.5")
     page = as_(alice).get(url)
