@@ -44,9 +44,11 @@ def upload(request: HttpRequest) -> HttpResponse:
                 # A redirect would be followed by the script, and what the page says once would be said to nobody.
                 return HttpResponse(status=201, headers={"Location": page})
             return redirect(page)
+    cap = Organisation.current().upload_cap_bytes
     context = {
         "form": form,
-        "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
+        "cap_bytes": cap,
+        "cap": f"{cap / 2**20:,.0f} MB",
         "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
         **frame("data"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Download, Page, expect
+from playwright.sync_api import Browser, Download, Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 FLAGS = [
     "--no-sandbox",
@@ -103,22 +105,20 @@ class Visitor:
         expect(self.page.locator("main")).to_contain_text(words)
 
     def wait_for_result(self) -> None:
-        """The page follows the worker by itself; without JavaScript one looks again."""
-        downloads = self.page.get_by_role("heading", name="Downloads")
-        deadline = monotonic() + RELEASE_PATIENCE / 1000
-        while not self.javascript and not downloads.is_visible() and monotonic() < deadline:
-            self.page.wait_for_timeout(1000)
-            self.follow("Look again how far it is")
-        expect(downloads).to_be_visible(timeout=RELEASE_PATIENCE)
+        self.wait_for_worker(self.page.get_by_role("heading", name="Downloads"))
 
     def wait_for_columns(self) -> None:
-        """The same of a table that was sent, until it is stored."""
-        columns = self.page.get_by_role("heading", name="What can the columns hold?")
+        self.wait_for_worker(self.page.get_by_role("heading", name="What can the columns hold?"))
+
+    def wait_for_worker(self, made: Locator) -> None:
+        """The page follows the worker by itself; without JavaScript one looks again, until what it makes is there."""
         deadline = monotonic() + RELEASE_PATIENCE / 1000
-        while not self.javascript and not columns.is_visible() and monotonic() < deadline:
-            self.page.wait_for_timeout(500)
-            self.page.reload()
-        expect(columns).to_be_visible(timeout=RELEASE_PATIENCE)
+        while not self.javascript and not made.is_visible() and monotonic() < deadline:
+            self.page.wait_for_timeout(1000)
+            # The page also looks again by itself, and then the link may be gone.
+            with suppress(PlaywrightTimeoutError):
+                self.page.get_by_role("link", name="Look again how far it is").click(timeout=1000)
+        expect(made).to_be_visible(timeout=RELEASE_PATIENCE)
 
     def sign_in(self, name: str, password: str) -> None:
         self.go("/accounts/login/", "sign in")

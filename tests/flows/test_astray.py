@@ -156,9 +156,12 @@ def test_back_forward_and_reload_show_each_step_as_it_was_left(visitor, make):
     alice.reads("epsilon 2")
 
 
-def test_a_double_click_on_the_confirmation_charges_once_and_going_back_charges_nothing(visitor, make, charges):
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without"])
+def test_a_double_click_on_the_confirmation_charges_once_and_going_back_charges_nothing(
+    visitor, make, charges, javascript
+):
     _, release = make("Twice")
-    alice = visitor()
+    alice = visitor(javascript=javascript)
     alice.sign_in("alice", PASSWORD)
     alice.go(f"/releases/{release}/confirm/", "confirmation")
     alice.page.get_by_role("button", name="Spend and release").dblclick()
@@ -198,6 +201,30 @@ def test_a_stale_tab_charges_nothing_else_than_it_shows(visitor, make, charges):
     other.get_by_role("button", name="Spend and release").click()
     expect(other.get_by_role("heading", level=1)).to_have_text("Two tabs")
     assert len(charges(release)) == 1
+
+
+def test_a_double_click_drafts_one_release_and_makes_one_token(visitor, make, installation):
+    dataset, _ = make("Clicked twice")
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    alice.page.goto(f"/datasets/{dataset}/")
+    alice.page.get_by_role("button", name="Plan a release").dblclick()
+    alice.heading("What should the release answer?")
+    alice.page.goto("/tokens/")
+    alice.page.get_by_label("Which program it is for").fill("twice")
+    alice.page.get_by_role("button", name="Make a token").dblclick()
+    alice.reads("dpweb_")
+    drafts, tokens = installation.run(f"""
+    from releases.models import ApiToken, Release
+    answer = [Release.objects.filter(dataset={dataset!r}).count(), ApiToken.objects.filter(name="twice").count()]
+    """)
+    # One that was there, and the new one.
+    assert (drafts, tokens) == (2, 1)
+    # The same button is pressed again on purpose.
+    alice.page.get_by_label("Which program it is for").fill("once more")
+    alice.page.wait_for_timeout(1600)
+    alice.press("Make a token")
+    alice.reads("once more")
 
 
 # --- the reviewers' pages without JavaScript --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
@@ -295,9 +296,24 @@ def test_the_real_sample_by_codebook(visitor, tmp_path, request, window):
     assert receipt["answers"] == 41
 
 
+def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_path):
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    table = tmp_path / "large.csv"
+    table.write_bytes(b"a,b\n" + b"1,2\n" * (3 * 2**20 // 4))
+    alice.go("/datasets/new/", "upload")
+    alice.page.get_by_label("What the table is").fill("Too large")
+    alice.page.get_by_label("Table", exact=True).set_input_files(table)
+    with pytest.raises(PlaywrightTimeoutError), alice.page.expect_request("**", timeout=1000):
+        alice.press("Upload and go on")
+    alice.reads("large.csv: It has more than 2 MB, the most that a table may have here.")
+    expect(alice.page.get_by_label("What the table is")).to_have_value("Too large")
+    alice.look("a file that is too large")
+
+
 def test_a_file_over_the_cap_is_answered_with_a_page_that_says_the_cap(visitor, tmp_path):
     """By a real server, whether the file is a little too large or so large that its length alone tells."""
-    alice = visitor()
+    alice = visitor(javascript=False)
     alice.sign_in("alice", PASSWORD)
     for megabytes in (3, 60):
         table = tmp_path / f"{megabytes}.csv"

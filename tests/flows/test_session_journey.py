@@ -9,7 +9,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.flows.browser import DESKTOP, PHONE, RELEASE_PATIENCE
+from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -63,14 +63,7 @@ def open_session(alice, dataset, *, questions="40"):
 
 
 def wait_until_open(alice):
-    """The page follows the worker by itself; without JavaScript one looks again."""
-    asking = alice.page.get_by_role("heading", name="Ask how many rows")
-    for _ in range(60):
-        if alice.javascript or asking.is_visible():
-            break
-        alice.page.wait_for_timeout(1000)
-        alice.follow("Look again how far it is")
-    expect(asking).to_be_visible(timeout=RELEASE_PATIENCE)
+    alice.wait_for_worker(alice.page.get_by_role("heading", name="Ask how many rows"))
     alice.look("session, nothing asked")
 
 

@@ -17,9 +17,24 @@
     event.preventDefault();
   }
 
+  /* The server would read all of it before it says so, and answer with a page that knows nothing of what was typed. */
+  function isTooLarge(form) {
+    const field = form.querySelector("input[type=file]");
+    if (!field.files.length || !(field.files[0].size > Number(form.dataset.cap))) return false;
+    const item = document.createElement("li");
+    item.textContent = field.files[0].name + ": " + form.dataset.tooLarge;
+    const list = document.createElement("ul");
+    list.className = "errorlist";
+    list.append(item);
+    document.getElementById(field.id + "_wrong").replaceChildren(list);
+    field.focus();
+    return true;
+  }
+
   function send(event) {
     event.preventDefault();
     const form = event.target;
+    if (isTooLarge(form)) return;
     const sending = form.querySelector("[data-sending]");
     const bar = sending.querySelector("progress");
     const label = sending.querySelector("label");
