@@ -4,7 +4,10 @@
 
 (function () {
   const MEANT_ONCE_MS = 1500;
-  const pressed = new WeakMap();
+  let pressed = new WeakMap();
+
+  /* A page that comes back from history was left by a press, and is pressed anew on purpose. */
+  window.addEventListener("pageshow", function () { pressed = new WeakMap(); });
 
   document.addEventListener("submit", function (event) {
     /* htmx and our own scripts have taken the form over: their pages stay, and may be sent again at once. */
