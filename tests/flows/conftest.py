@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import pytest
@@ -57,13 +58,21 @@ def collected(tmp_path_factory):
     return stack.folder / "var" / "static"
 
 
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory, collected):
-    """A Celery worker, the embedded database and broker, and people."""
-    stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
-    stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING", "STATIC_ROOT": str(collected)}
+@pytest.fixture(scope="session")
+def populated(tmp_path_factory):
+    """The files of an installation that has its tables and its people, and has done nothing yet."""
+    stack = Stack(tmp_path_factory.mktemp("populated"))
     stack.migrate()
     stack.run(ACCOUNTS)
+    return stack.folder / "var"
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory, collected, populated):
+    """A Celery worker, the embedded database and broker, and people."""
+    stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
+    shutil.copytree(populated, stack.folder / "var")
+    stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING", "STATIC_ROOT": str(collected)}
     stack.start_worker()
     try:
         yield stack
