@@ -41,6 +41,7 @@ from releases.forms import (
     MOST_LISTED_COLUMNS,
     POLICY_TITLES,
     DecimalTextField,
+    GroupField,
     WholeNumberField,
     check_amounts,
     missing,
@@ -296,18 +297,12 @@ class RenameForm(forms.Form):
 
 
 class SharingForm(forms.Form):
-    group = forms.ModelChoiceField(
-        queryset=Group.objects.none(),
-        label="Group that works on it with you",
-        required=False,
-        empty_label="nobody else",
-        error_messages={"invalid_choice": "Group: must be one that you belong to."},
-    )
+    group = GroupField()
 
     def __init__(self, *args: Any, groups: QuerySet[Group], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["group"]
-        assert isinstance(field, forms.ModelChoiceField)
+        assert isinstance(field, GroupField)
         field.queryset = groups
 
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
 from releases.engine.errors import InvalidInput
@@ -42,6 +43,19 @@ class DecimalTextField(forms.CharField):
 
     def __init__(self, *, max_length: int = 40, **kwargs: Any) -> None:
         super().__init__(max_length=max_length, **kwargs)
+
+
+class GroupField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """The group that works on something with the person who made it; whoever makes the form says which to choose of."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            queryset=Group.objects.none(),
+            label="Group that works on it with you",
+            required=False,
+            empty_label="nobody else",
+            error_messages={"invalid_choice": "Group: must be one that you belong to."},
+        )
 
 
 def whole_number(what: str, *, least: int, most: int, example: int) -> dict[str, str]:

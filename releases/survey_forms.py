@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from releases.engine.privacy import decimal_text
 from releases.engine.survey_law import FEWEST_ANSWERS, LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON
-from releases.forms import DecimalTextField, missing
+from releases.forms import DecimalTextField, GroupField, missing
 
 
 class SurveyForm(forms.Form):
@@ -41,18 +41,12 @@ class SurveyForm(forms.Form):
         "report says about the person who sent it.",
         error_messages=missing("Epsilon: nothing was typed; must be a decimal number, such as 1."),
     )
-    group = forms.ModelChoiceField(
-        queryset=Group.objects.none(),
-        label="Group that works on it with you",
-        required=False,
-        empty_label="nobody else",
-        error_messages={"invalid_choice": "Group: must be one that you belong to."},
-    )
+    group = GroupField()
 
     def __init__(self, *args: Any, groups: QuerySet[Group], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["group"]
-        assert isinstance(field, forms.ModelChoiceField)
+        assert isinstance(field, GroupField)
         field.queryset = groups
 
     @property

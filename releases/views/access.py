@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, cast
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
@@ -45,6 +46,11 @@ def get_dataset_for(request: HttpRequest, dataset_id: uuid.UUID) -> Dataset:
 def get_upload_for(request: HttpRequest, upload_id: uuid.UUID) -> Upload:
     """A table that one sent oneself."""
     return get_object_or_404(Upload.objects.visible_to(request.user).select_related("dataset"), pk=upload_id)
+
+
+def groups_to_choose(person: User, held: int | None) -> QuerySet[Group]:
+    """Those with which a person may share something: their own, and the one it is shared with already."""
+    return Group.objects.filter(Q(pk__in=person.groups.values("pk")) | Q(pk=held)).order_by("name")
 
 
 def get_release_for(request: HttpRequest, release_id: uuid.UUID) -> Release:

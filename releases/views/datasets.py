@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import Group
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
@@ -19,7 +18,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.privacy import NeighbouringRelation
 from releases.mistakes import in_words
 from releases.models import Dataset, ReleaseState, Upload
-from releases.views.access import get_dataset_for, signed_in
+from releases.views.access import get_dataset_for, groups_to_choose, signed_in
 from releases.views.checks import checked, is_check, undone_if_check
 from releases.views.wizard import budget_text, frame, protection_text
 
@@ -90,7 +89,7 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Who works on it beside its owner: shown to all of them, chosen by the owner."""
     dataset = get_dataset_for(request, dataset_id)
     person = signed_in(request)
-    groups = Group.objects.filter(Q(user=person) | Q(pk=dataset.group_id)).distinct().order_by("name")
+    groups = groups_to_choose(person, dataset.group_id)
     form = SharingForm(request.POST or None, groups=groups, initial={"group": dataset.group_id})
     if request.method == "POST" and form.is_valid():
         group = form.cleaned_data["group"]

@@ -14,10 +14,9 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import Group
 from django.core.paginator import Paginator
 from django.core.signing import BadSignature, Signer
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Sum
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -32,7 +31,7 @@ from releases.mistakes import in_words
 from releases.models import AuditAction, Survey, SurveyState
 from releases.services.surveys import BETA
 from releases.survey_forms import SurveyForm
-from releases.views.access import get_own_survey_for, get_survey_for, get_survey_to_answer, signed_in
+from releases.views.access import get_own_survey_for, get_survey_for, get_survey_to_answer, groups_to_choose, signed_in
 from releases.views.exports import csv_response
 
 PAGE_LENGTH = 50
@@ -65,7 +64,11 @@ def survey_list(request: HttpRequest) -> HttpResponse:
 def new_survey(request: HttpRequest) -> HttpResponse:
     person = signed_in(request)
     initial = {"epsilon": "1", "answers": "Yes\nNo"}
-    form = SurveyForm(request.POST if request.method == "POST" else None, groups=_groups(request), initial=initial)
+    form = SurveyForm(
+        request.POST if request.method == "POST" else None,
+        groups=groups_to_choose(signed_in(request), None),
+        initial=initial,
+    )
     if request.method == "POST" and form.is_valid():
         try:
             survey = services.draft_survey(owner=person, **form.given)
@@ -89,7 +92,7 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         "group": survey.group_id,
     }
     typed = request.POST if request.method == "POST" else None
-    form = SurveyForm(typed, groups=_groups(request, survey), initial=initial)
+    form = SurveyForm(typed, groups=groups_to_choose(signed_in(request), survey.group_id), initial=initial)
     if typed is not None and form.is_valid():
         try:
             services.change_survey(survey=survey, **form.given)
@@ -102,12 +105,6 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             return redirect("survey", survey_id=survey.pk)
     context = {"form": form, "survey": survey}
     return render(request, "releases/survey_new.html", context, status=400 if form.errors else 200)
-
-
-def _groups(request: HttpRequest, survey: Survey | None = None) -> QuerySet[Group]:
-    """Those a person may share a survey with: their own, and the one it is shared with already."""
-    held = survey.group_id if survey is not None else None
-    return Group.objects.filter(Q(pk__in=signed_in(request).groups.values("pk")) | Q(pk=held)).order_by("name")
 
 
 @login_not_required
