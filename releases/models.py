@@ -116,6 +116,10 @@ class Budget(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def locked(self) -> Budget:
+        """As it stands now, kept from others until the transaction ends: what a page has read may be old."""
+        return Budget.objects.select_for_update().get(pk=self.pk)
+
     @property
     def is_granted(self) -> bool:
         return bool(self.epsilon)

@@ -34,9 +34,9 @@ def request_budget(
     Raises:
         InvalidInput: the protection is not declared yet, the policy would change, or the amounts are no budget.
     """
-    budget = dataset.budget
-    if budget is None:
+    if dataset.budget is None:
         raise InvalidInput("protection", "nothing", "must be declared before a budget is asked for")
+    dataset.budget = budget = dataset.budget.locked()
     if budget.is_settled and budget.policy != policy:
         raise InvalidInput("policy", policy.value, f"cannot be changed; this population's is {budget.policy}")
     if exact(delta or "0", field="delta") > LARGEST_DELTA:
@@ -49,7 +49,8 @@ def request_budget(
     _refuse_no_more_than_granted(budget, epsilon=epsilon, delta=delta or "0")
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
-    Budget.objects.filter(pk=budget.pk).update(policy=policy.value)
+    budget.policy = policy.value
+    budget.save(update_fields=["policy"])
     request = BudgetRequest.objects.create(
         budget=budget, epsilon=epsilon.strip(), delta=(delta or "0").strip(), reason=reason.strip(), requested_by=by
     )

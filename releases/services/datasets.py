@@ -195,6 +195,7 @@ def declare_protection(
         dataset.save(update_fields=["budget"])
         _undeclared_copies(dataset).update(budget=budget)
         return budget
+    dataset.budget = budget = budget.locked()
     same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
     if same:
         return budget
@@ -228,7 +229,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     left = dataset.budget
     if left == joined:
         return joined
-    if left is not None and left.is_settled:
+    if left is not None and left.locked().is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
     if joined.privacy_unit.id_column is not None:
         _check_present(dataset, [joined.privacy_unit.id_column], field="population")

@@ -295,6 +295,24 @@ def test_a_budget_request_is_taken_back_and_asked_anew_with_another_protection(a
     assert (again.budget.policy, again.budget.neighbours, again.reason) == ("pure", "replace", "Once more.")
 
 
+def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, decide, alice):
+    """What a page has read before is not what is asked or declared against."""
+    dataset = asked.budget.datasets.select_related("budget").get()
+    old = [asked.budget.datasets.select_related("budget").get() for _ in range(2)]
+    services.take_back_request(request=asked, by=alice)
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice)
+    again = services.request_budget(dataset=dataset, epsilon="3", delta="0", policy=Policy.PURE, reason="", by=alice)
+    decide(again)
+    with pytest.raises(InvalidInput, match="cannot be changed"):
+        services.request_budget(dataset=old[0], epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+    with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
+        services.declare_protection(
+            dataset=old[1], unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+        )
+    again.budget.refresh_from_db()
+    assert (again.budget.policy, again.budget.neighbours) == ("pure", "replace")
+
+
 def test_a_decided_budget_request_stays_decided_and_what_was_decided_on_stands(asked, decide, as_, alice):
     dataset = asked.budget.datasets.get()
     decide(asked, "deny", note="No.")
