@@ -12,7 +12,7 @@ from math import exp, inf, log, sqrt
 from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtr
 
 from releases.engine.certified import above, enclose, intervals, round_up
 from releases.engine.conversions import epsilon_of_rho, largest_rho, rho_of_gaussian
@@ -213,8 +213,8 @@ def _analytic(epsilon: float, delta: float) -> float:
 
     def excess(log_sigma: float) -> float:
         sigma = exp(log_sigma)
-        above = norm.cdf(1 / (2 * sigma) - epsilon * sigma)
-        below = exp(min(epsilon + float(norm.logcdf(-1 / (2 * sigma) - epsilon * sigma)), 0.0))
+        above = ndtr(1 / (2 * sigma) - epsilon * sigma)
+        below = exp(min(epsilon + float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma)), 0.0))
         return float(above) - below - delta
 
     most = log(float(_LARGEST_SIGMA))

@@ -74,8 +74,8 @@ def both(plan, pair, seed):
     ]
 
 
-#: Pairs of neighbours for each mechanism and relation; more in the environment for a longer look.
-PAIRS = int(os.environ.get("DPWEB_PAIRS", "120"))
+#: Pairs of neighbours for each mechanism and relation.
+PAIRS = 120
 
 
 @pytest.fixture

@@ -61,8 +61,8 @@ def name(request):
     return request.param
 
 
-#: Of each plan, to count how often its bound is left; more in the environment for a longer look.
-RUNS = int(os.environ.get("DPWEB_RUNS", "100"))
+#: Of each plan, to count how often its bound is left.
+RUNS = 100
 #: What can be planned at all: (mechanism, relation, budget).
 FEASIBLE = [
     pytest.param(

@@ -7,7 +7,6 @@ an entry in `QUESTIONS`; one whose bound or privacy can be tested by looking is 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -284,8 +283,8 @@ def test_rows_of_another_universe_are_refused(name, columns, query):
 # The bound
 
 
-#: Of each plan; more in the environment for a longer look.
-RUNS = int(os.environ.get("DPWEB_RUNS", "150"))
+#: Of each plan, to count how often its bound is broken.
+BOUND_RUNS = 150
 #: Mechanisms that answer after a test, or not at all: their own tests look at what they promise then.
 MAY_REFUSE = {"propose-test-release"}
 
@@ -307,7 +306,7 @@ BOUNDED = [
 @pytest.mark.parametrize(("name", "columns", "query", "neighbours", "budget"), BOUNDED)
 def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, neighbours, budget):
     """At beta 0.2 a true bound fails this test with probability below 1e-5."""
-    beta, runs = Fraction(1, 5), RUNS
+    beta, runs = Fraction(1, 5), BOUND_RUNS
     plan = planned(name, columns, query, neighbours=neighbours, budget=budget, beta=beta)
     holds = HOLDS[type(plan.workload.statistic)]
     rows = some_rows(plan.schema.universe)
@@ -318,8 +317,10 @@ def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, 
 
 # Neighbours
 
-#: Neighbouring pairs that Hypothesis draws for each mechanism, question and relation; more of them on demand.
-PAIRS = int(os.environ.get("DPWEB_PAIRS", "60"))
+#: Neighbouring pairs that Hypothesis draws for each mechanism, question and relation: the same in every run.
+PAIRS = 30
+#: And new ones in every run for each relation, over all mechanisms and questions.
+NEW_PAIRS = 1_000
 
 
 @st.composite
@@ -356,19 +357,32 @@ FLOWS = {Survey: same_flow_given_the_reports}
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, query, neighbours):
     plan = planned(name, columns, query, neighbours=neighbours)
-    universe = plan.schema.universe
-    compare = FLOWS.get(type(plan.workload.statistic), same_flow)
 
     @settings(max_examples=PAIRS, database=None, derandomize=True)
     @given(neighbouring_tables(plan.schema), st.binary(min_size=1, max_size=4))
     def compared(pair, seed):
-        one, other = (
-            record(lambda rng, rows=rows: plan.run(table(universe, rows), rng=rng), seed=seed) for rows in pair
-        )
-        assert one.draws
-        compare(plan, one, other)
+        draw_alike(plan, pair, seed)
 
     compared()
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_new_neighbours_draw_the_same_noise_whatever_the_mechanism(neighbours):
+    plans = [planned(*case.values, neighbours=neighbours) for case in RUNNABLE]
+
+    @settings(max_examples=NEW_PAIRS, database=None)
+    @given(st.data(), st.sampled_from(plans), st.binary(min_size=1, max_size=4))
+    def compared(data, plan, seed):
+        draw_alike(plan, data.draw(neighbouring_tables(plan.schema)), seed)
+
+    compared()
+
+
+def draw_alike(plan, pair, seed):
+    universe = plan.schema.universe
+    one, other = (record(lambda rng, rows=rows: plan.run(table(universe, rows), rng=rng), seed=seed) for rows in pair)
+    assert one.draws
+    FLOWS.get(type(plan.workload.statistic), same_flow)(plan, one, other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -474,7 +488,7 @@ ATTACKED = [
 ]
 #: At a delta so large a thousand runs show what is spent.
 VISIBLE = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(2, 5))]
-RUNS = 2_500
+ATTACK_RUNS = 2_500
 FALSE_ALARM = 1e-6
 
 
@@ -512,7 +526,7 @@ def test_what_is_spent_is_not_seen_to_pass_the_claim_and_with_half_the_noise_it_
         """
         ends = (0, 1) if isinstance(budget, PureDP) else (-10, 10)
         rng, counts = StreamRandomness(f"{name} {attack.query} {label}".encode()), Remembered(rows)
-        looked = np.array([attack.look(plan.run(counts, rng=rng)) for _ in range(RUNS)])
+        looked = np.array([attack.look(plan.run(counts, rng=rng)) for _ in range(ATTACK_RUNS)])
         return np.clip((looked - first)[:, moved] / (second - first)[moved], *ends).sum(axis=1)
 
     def excess():

@@ -22,7 +22,7 @@ from math import ceil, expm1, log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from releases.engine.accuracy import gaussian_max_quantile
 from releases.engine.calibration import calibrations, zcdp_budget
@@ -88,7 +88,7 @@ class GaussianLaw:
         if spread <= _WIDE:
             return gaussian_max_quantile(variance=spread, count=count, beta=beta)
         allowed = -expm1(log1p(-beta) / count) * (1 - 1e-9)
-        return ceil(sqrt(spread) * float(norm.isf(allowed / 2)) * (1 + 1e-12))
+        return ceil(sqrt(spread) * -float(ndtri(allowed / 2)) * (1 + 1e-12))
 
     def deviation(self, spread: Fraction) -> float:
         return sqrt(spread)

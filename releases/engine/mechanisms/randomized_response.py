@@ -34,9 +34,7 @@ from math import ceil, exp, expm1, log, log1p, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
 from releases.engine.errors import InvalidInput
@@ -198,7 +196,7 @@ class Collected:
         contrast, share = _contrast(self.epsilon, self.reports.size), 1 / self.reports.size
         centre = round(self.estimate * share + (reported - self.most * share) / contrast)
         centre = min(max(centre, 0), self.most)
-        reach = float(norm.isf(allowed)) * self._deviation(centre) / contrast + 1
+        reach = -float(ndtri(allowed)) * self._deviation(centre) / contrast + 1
         # Either search ends on the outer side of the limit, so that nothing possible is left out.
         most = _last(
             lambda c: self._tail(reported, c, self.most, upper=False) > allowed,
@@ -252,8 +250,16 @@ def _law(coins: tuple[tuple[int, float], ...]) -> tuple[int, NDArray[np.float64]
             continue
         first, other = _binomial(number, odds)
         start += first
-        law = np.convolve(law, other) if law.size * other.size <= _DIRECT_PRODUCTS else fftconvolve(law, other)
+        law = np.convolve(law, other) if law.size * other.size <= _DIRECT_PRODUCTS else _long_product(law, other)
     return start, np.maximum(law, 0.0)
+
+
+def _long_product(law: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Imported when it is needed: every process would wait a second for it.
+    from scipy.signal import fftconvolve
+
+    product: NDArray[np.float64] = fftconvolve(law, other)
+    return product
 
 
 def _binomial(number: int, odds: float) -> tuple[int, NDArray[np.float64]]:
