@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -46,6 +50,38 @@ def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginal
 """
 
 
+#: Sets Django up once, and runs each script whose path it reads in a fork of its own, its output in files beside it.
+SERVER = """
+import os, sys, traceback
+import django
+django.setup()
+import releases.services
+for line in sys.stdin:
+    path = line.strip()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for name, number in (("out", 1), ("err", 2)):
+                os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+#: What `migrate` leaves behind, once for this process.
+_MADE = Path(tempfile.mkdtemp(prefix="dpweb-migrated-"))
+atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
+
+
 class Stack:
     """Environment and processes of one installation below `folder`."""
 
@@ -63,6 +99,9 @@ class Stack:
             if value:
                 self.environment[name] = value
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._server: subprocess.Popen[str] | None = None
+        self._served: dict[str, str] = {}
+        self._asking = threading.Lock()
 
     def manage(self, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -76,6 +115,19 @@ class Stack:
         )
 
     def migrate(self) -> None:
+        """Make the database; an embedded one as a copy of the first that this test run made."""
+        migrated = _MADE / "db.sqlite3"
+        folder = self.folder / "var"
+        if "DATABASE_URL" in self.environment:
+            self._migrate()
+        elif migrated.exists() and not folder.exists():
+            shutil.copytree(_MADE, folder)
+        else:
+            self._migrate()
+            if not migrated.exists():
+                shutil.copytree(folder, _MADE, dirs_exist_ok=True)
+
+    def _migrate(self) -> None:
         done = self.manage("migrate", "--verbosity", "0")
         assert done.returncode == 0, done.stderr
 
@@ -88,18 +140,44 @@ class Stack:
 
     def run(self, code: str) -> object:
         """Run `code`; what it assigns to `answer` comes back through JSON."""
-        done = subprocess.run(
-            self.script(
-                textwrap.dedent(code) + "\nprint('ANSWER ' + json.dumps(answer if 'answer' in globals() else None))"
-            ),
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.rsplit("ANSWER ", 1)[1])
+        asked = textwrap.dedent(code) + "\nprint('ANSWER ' + json.dumps(answer if 'answer' in globals() else None))"
+        path = self.script(asked)[1]
+        with self._asking:
+            server = self._running_server()
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(path + "\n")
+            server.stdin.flush()
+            # A script that hangs is a failure, not a test run without end.
+            alarm = threading.Timer(240, lambda: os.killpg(server.pid, signal.SIGKILL))
+            alarm.start()
+            try:
+                returned = server.stdout.readline()
+            finally:
+                alarm.cancel()
+        assert returned.strip() == "0", Path(path + ".err").read_text() or f"the script ended with {returned!r}"
+        return json.loads(Path(path + ".out").read_text().rsplit("ANSWER ", 1)[1])
+
+    def _running_server(self) -> subprocess.Popen[str]:
+        """The process that runs scripts; a new one where the environment is another by now."""
+        if self._server is None or self._server.poll() is not None or self._served != self.environment:
+            self._end_server()
+            self._served = dict(self.environment)
+            self._server = subprocess.Popen(
+                [sys.executable, "-c", SERVER],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        return self._server
+
+    def _end_server(self) -> None:
+        if self._server is not None and self._server.poll() is None:
+            os.killpg(self._server.pid, signal.SIGKILL)
+            self._server.communicate()
 
     def start(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
         with (self.folder / log).open("ab") as file:
@@ -136,6 +214,7 @@ class Stack:
         return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in self.folder.glob("*.log"))
 
     def stop(self) -> None:
+        self._end_server()
         for process in self.processes:
             if process.poll() is None:
                 self.kill(process)

@@ -6,7 +6,6 @@ lies no further apart than the declared sensitivity. `smalldb` draws by rejectio
 
 from __future__ import annotations
 
-import os
 from fractions import Fraction
 
 import numpy as np
