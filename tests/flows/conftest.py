@@ -64,6 +64,7 @@ def populated(tmp_path_factory):
     stack = Stack(tmp_path_factory.mktemp("populated"))
     stack.migrate()
     stack.run(ACCOUNTS)
+    stack.stop()
     return stack.folder / "var"
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.stack import Stack
 
-# About twelve million cells: long enough in the worker to be killed half-way.
-COLUMNS = "[dict(name=f'c{i}', type='integer', edges=list(range(232))) for i in range(3)]"
+# About four million cells: long enough in the worker to be killed half-way.
+COLUMNS = "[dict(name=f'c{i}', type='integer', edges=list(range(160))) for i in range(3)]"
 # A million: with as many synthetic rows, longer than a lease.
 FEWER = "[dict(name=f'c{i}', type='integer', edges=list(range(100))) for i in range(3)]"
 
@@ -28,7 +28,7 @@ def stack(request, tmp_path):
 
 def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_charge(stack, tmp_path):
     table = tmp_path / "t.csv"
-    table.write_text("c0,c1,c2\n" + "".join(f"{i % 231},{i % 77},{i % 13}\n" for i in range(5000)))
+    table.write_text("c0,c1,c2\n" + "".join(f"{i % 159},{i % 77},{i % 13}\n" for i in range(5000)))
     stack.run(
         f"""
         dataset = budgeted('2', {COLUMNS}, {str(table)!r})
@@ -54,7 +54,7 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
         answer = [release.attempts, charges, answers, files.folder_of(release) in folders, faults]
         """
     )
-    assert answer == [2, 1, 3 * 231, True, []]
+    assert answer == [2, 1, 3 * 159, True, []]
 
 
 def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_further_charge(stack, tmp_path):

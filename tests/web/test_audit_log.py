@@ -163,6 +163,7 @@ def test_postgresql_refuses_too(postgres_database, tmp_path):
         answer = [refused, AuditEvent.objects.count()]
         """
     )
+    stack.stop()
     assert answer == [[True, True, True], 1]
 
 
