@@ -26,6 +26,11 @@ PATIENCE = 15_000
 RELEASE_PATIENCE = 90_000
 #: Names of pages, each with the width of the window in which axe has found nothing wrong with it, in this process.
 _EXAMINED: set[tuple[str, int]] = set()
+#: In light axe asks everything; in the dark a page is the same but for its colours.
+AXE_OPTIONS = {
+    "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]},
+    "light": {"resultTypes": ["violations"]},
+}
 #: Tabs from anything on a page to anything else.
 _MOST_TABS = 120
 
@@ -82,15 +87,16 @@ class Visitor:
         if name in self.seen or not self.javascript:
             return
         self.seen.append(name)
+        self.page.wait_for_load_state()
         over = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if over > 0:
             self.faults.append(f"{name}: {over} pixels stick out")
         if (name, self.width) in _EXAMINED:
             return
         _EXAMINED.add((name, self.width))
-        for scheme in ("dark", "light"):
+        for scheme, options in AXE_OPTIONS.items():
             self.page.emulate_media(color_scheme=scheme)
-            for violation in Axe().run(self.page).response["violations"]:
+            for violation in Axe().run(self.page, options=options).response["violations"]:
                 places = [node["target"] for node in violation["nodes"]][:5]
                 self.faults.append(f"{name}, {scheme}: {violation['id']} ({violation['help']}) at {places}")
 
