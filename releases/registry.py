@@ -76,12 +76,19 @@ def _basic(receipt: Mapping[str, Any]) -> dict[str, Any]:
 def _variant(receipt: Mapping[str, Any]) -> dict[str, Any]:
     names = [column["name"] for column in receipt["schema"]["columns"]]
     domain = f"Rows as they are declared in the columns {', '.join(names)}: {receipt['universe_size']:,} cells."
-    is_public = receipt["neighbours"] == NeighbouringRelation.REPLACE.value
     return {
         "variant_name": _name_and_parameters(receipt)[0],
         "data_domain": domain,
-        "unprotected_quantities": ("The number of rows. " if is_public else "None. ") + _declared_or_learned(receipt),
+        "unprotected_quantities": f"{_number_not_protected(receipt)} {_declared_or_learned(receipt)}",
     }
+
+
+def _number_not_protected(receipt: Mapping[str, Any]) -> str:
+    """Of what the table holds a public number: of people, how many rows they have is private."""
+    if receipt["neighbours"] != NeighbouringRelation.REPLACE.value:
+        return "None."
+    is_of_rows = PrivacyUnit.from_json(receipt["unit"]).kind == "row"
+    return "The number of rows." if is_of_rows else "The number of people."
 
 
 def _declared_or_learned(receipt: Mapping[str, Any]) -> str:

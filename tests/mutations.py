@@ -99,6 +99,32 @@ MUTATIONS = (
         test="tests/engine/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds",
     ),
     Mutation(
+        name="rows-of-persons-never-vanish",
+        file="releases/engine/universe.py",
+        text='return self.universe.may_drop or self.unit.kind == "person"',
+        instead="return self.universe.may_drop",
+        test=(
+            "tests/engine/test_person_sensitivity.py::"
+            "test_ten_rows_of_a_person_in_prefixes_of_two_categories_vanish_from_both"
+        ),
+    ),
+    Mutation(
+        name="workload-sensitivity-of-rows-that-stay",
+        file="releases/engine/workload.py",
+        text="return max(replaced, one_row) if schema.rows_may_vanish else replaced",
+        instead="return max(replaced, one_row) if self.universe.may_drop else replaced",
+        test=(
+            "tests/engine/test_verification.py::test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong"
+        ),
+    ),
+    Mutation(
+        name="public-counts-are-charged",
+        file="releases/engine/mechanisms/base.py",
+        text="if schema.total_is_public and not workload.tells_rows_apart:",
+        instead="if False:",
+        test="tests/engine/test_public_questions.py::test_every_mechanism_for_counts_refuses_counts_that_are_public",
+    ),
+    Mutation(
         name="laplace-scale-halved",
         file="releases/engine/additive.py",
         text="return discrete_laplace(scale=self.scale, size=size, rng=rng)",

@@ -75,6 +75,9 @@ class LargestError(Statistic):
         released = {each.what: each.to_json() for each in self.released}
         return {self.kind: {"workload": self.workload.to_json(), "released": released}}
 
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return self.workload.tells_rows_apart
+
     def written_out(self) -> Mapping[str, Hundredths]:
         """The numbers that stand in the question itself."""
         return {

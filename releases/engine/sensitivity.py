@@ -136,7 +136,7 @@ def changes(spans: Sequence[Span], schema: Schema) -> Changes:
     if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
         return Changes(most=dropped, cases=(dropped,))
     replaced = tuple(rows * span.width for span in spans)
-    cases = (replaced, dropped) if may_vanish(schema) else (replaced,)
+    cases = (replaced, dropped) if schema.rows_may_vanish else (replaced,)
     return Changes(most=tuple(max(each) for each in zip(*cases, strict=True)), cases=cases)
 
 
@@ -148,7 +148,7 @@ def vote_changes(schema: Schema, *, columns: int, ballots: int) -> Changes:
     A row added changes k = `ballots` of the m counts by 1: Δ1 = k, Δ2² = k (the notes' voting example). A row
     replaced leaves the ballots A and casts B; it changes the counts of the symmetric difference, which is largest,
     min(2 k, m), when A and B overlap as little as m columns allow. Both are attained if every column has another
-    category; a row dropped changes no more.
+    category; a row that vanishes changes no more. A person with at most g rows: g times that, as in `changes`.
     """
     if not 1 <= ballots <= columns:
         raise InvalidInput("ballots", ballots, f"must be 1 to {columns}, the number of columns")
@@ -156,11 +156,6 @@ def vote_changes(schema: Schema, *, columns: int, ballots: int) -> Changes:
     replaced = schema.neighbours is NeighbouringRelation.REPLACE
     changed = min(2 * ballots, columns) if replaced else ballots
     return Changes(most=(rows,) * columns, cases=((rows,) * changed + (0,) * (columns - changed),))
-
-
-def may_vanish(schema: Schema) -> bool:
-    """Whether, under REPLACE, a unit's new value can have fewer counted rows than its old one."""
-    return schema.universe.may_drop or schema.unit.kind == "person"
 
 
 def _divided(case: Case, units: Sequence[Fraction]) -> Case:

@@ -69,6 +69,10 @@ class Statistic(ABC):
     @abstractmethod
     def to_json(self, universe: Universe) -> dict[str, Any]: ...
 
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        """Whether it can come out otherwise for another table of as many rows."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Statistic):
@@ -130,6 +134,9 @@ class Votes(Statistic):
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {self.kind: {"columns": list(self.attributes), "category": self.category, "ballots": self.ballots}}
 
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return any(universe[name].size > 1 for name in self.attributes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MostCommon(Statistic):
@@ -173,6 +180,9 @@ class LargestCount(Statistic):
                 Count(attributes=names, bins=bins).to_json(universe)["count"] for names, bins in self.predicates
             ]
         }
+
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return _tell_rows_apart(self.predicates, universe)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +271,9 @@ class Threshold(Statistic):
 
         counts = [Count(attributes=names, bins=bins).to_json(universe)["count"] for names, bins in self.predicates]
         return {self.kind: {"counts": counts, "above": self.above, "answers": self.answers}}
+
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return _tell_rows_apart(self.predicates, universe)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,6 +460,12 @@ def _predicates(value: object, universe: Universe, *, field: str) -> _Predicates
         raise InvalidInput(field, value, "must be a list of predicates")
     counts = [read_count(each, universe) for each in value]
     return tuple((count.attributes, count.bins) for count in counts)
+
+
+def _tell_rows_apart(predicates: _Predicates, universe: Universe) -> bool:
+    from releases.engine.workload import Count
+
+    return any(Count(attributes=names, bins=bins).tells_rows_apart(universe) for names, bins in predicates)
 
 
 def _used(predicates: _Predicates, universe: Universe) -> tuple[str, ...]:

@@ -280,15 +280,18 @@ class Schema:
         return replace(self, universe=self.universe.project(names))
 
     @property
-    def total_is_public(self) -> bool:
-        """Whether the number of counted rows is public.
+    def rows_may_vanish(self) -> bool:
+        """Whether a unit may have other numbers of counted rows, down to none, when its value is replaced.
 
-        It is only when neighbours replace one row and no declared rule can drop a row; a bound on a
-        person's rows, or a dropped value, makes the counted total depend on private values.
+        A row that is replaced stays a row unless a declared rule drops it. A person has from none to `max_rows` rows,
+        whatever the columns are.
         """
-        return (
-            self.neighbours is NeighbouringRelation.REPLACE and self.unit.kind == "row" and not self.universe.may_drop
-        )
+        return self.universe.may_drop or self.unit.kind == "person"
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the number of counted rows is public: neighbours replace a unit, and it has one row in either."""
+        return self.neighbours is NeighbouringRelation.REPLACE and not self.rows_may_vanish
 
     def to_json(self) -> dict[str, Any]:
         return {

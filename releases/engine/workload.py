@@ -70,6 +70,9 @@ class Marginal:
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {"marginal": list(self.attributes), **_weight_to_json(self)}
 
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return self.cells(universe) > 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
@@ -108,6 +111,10 @@ class Count:
     def _ranges(self, universe: Universe) -> Iterator[str]:
         for name, bins in zip(self.attributes, self.bins, strict=True):
             yield range_label(universe[name], bins)
+
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        pairs = zip(self.attributes, self.bins, strict=True)
+        return any(len(bins) < universe[name].size for name, bins in pairs)
 
     def simplified(self, universe: Universe) -> Count:
         """The same set of rows without the conditions that every bin meets (one is kept where all do)."""
@@ -152,6 +159,9 @@ class Prefix:
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {"prefix": self.attributes[0], **_weight_to_json(self)}
 
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        return self.cells(universe) > 1
+
 
 Family: TypeAlias = Marginal | Count | Prefix
 
@@ -188,6 +198,10 @@ class Inquiry:
     @cached_property
     def size(self) -> int:
         return sum(part.cells(self.universe) for part in self.families)
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        return self.statistic.tells_rows_apart(self.universe)
 
     def to_json(self) -> dict[str, Any]:
         return {"version": WORKLOAD_VERSION, "queries": [self.statistic.to_json(self.universe)]}
@@ -230,6 +244,11 @@ class Workload:
         """Whether some questions matter more than others."""
         return len({family.weight for family in self.families}) > 1
 
+    @property
+    def tells_rows_apart(self) -> bool:
+        """Whether some answer counts one row and not another. Else every answer is the number of rows."""
+        return any(family.tells_rows_apart(self.universe) for family in self.families)
+
     @cached_property
     def marginals(self) -> tuple[tuple[str, ...], ...]:
         """The distinct attribute sets whose marginals answer everything, in order of first use."""
@@ -250,9 +269,11 @@ class Workload:
 
         Coefficients are 0 or 1, so with x one row and q the vector of queries, adding or removing a row changes
         answers by q(x) and replacing it by q(x) - q(y): changes are in {-1, 0, 1} and the sum of squares equals
-        the sum of absolute values. A person with g rows changes g times as much in every answer: Δ1 grows by g
-        and Δ2² by g². Exact where the cells the predicates and prefixes speak of can be enumerated, else an upper
-        bound: the sum over families of the most each can change.
+        the sum of absolute values. Where rows may vanish (`Schema.rows_may_vanish`) q(y) may be 0. A person has up to
+        g rows x_i, replaced by up to g rows y_i; where there are fewer, q is 0 for the rest. The answers change by
+        Σ (q(x_i) - q(y_i)), in either norm at most g times the largest term, and by that much where all terms are
+        alike: Δ1 grows by g and Δ2² by g². Exact where the cells the predicates and prefixes speak of can be
+        enumerated, else an upper bound: the sum over families of the most each can change.
         """
         rows = schema.unit.max_rows
         change = self._most_changed(schema, (1,) * len(self.families))
@@ -276,9 +297,11 @@ class Workload:
 
     def _most_changed(self, schema: Schema, costs: Sequence[int]) -> int:
         """The most that one row can change, where each changed answer of a family counts as its cost."""
+        one_row = self._most_answers_of_one_row(costs)
         if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            return self._most_answers_of_one_row(costs)
-        return self._most_answers_changed_by_replacing(costs)
+            return one_row
+        replaced = min(self._most_answers_changed_by_replacing(costs), 2 * one_row)
+        return max(replaced, one_row) if schema.rows_may_vanish else replaced
 
     def _most_answers_of_one_row(self, costs: Sequence[int]) -> int:
         """max_x Σ_q c_q q(x): each marginal counts a row once; predicates and prefixes depend on the cell."""
@@ -292,13 +315,10 @@ class Workload:
     def _most_answers_changed_by_replacing(self, costs: Sequence[int]) -> int:
         """max_{x,y} Σ_q c_q |q(x) - q(y)|, the diameter of the cells' answer vectors in l1.
 
-        A row that a declared rule drops has answer vector 0, so the pairs include it. A marginal changes in two
-        cells at most, a predicate in one, a prefix family of m bins in m - 1 (m with a dropped row). A marginal over an
-        attribute of several bins that no predicate or prefix uses changes whatever they do; one over theirs alone is
+        A marginal changes in two cells at most, a predicate in one, a prefix family of m bins in m - 1. A marginal over
+        an attribute of several bins that no predicate or prefix uses changes whatever they do; one over theirs alone is
         looked at together with them.
         """
-        may_drop = self.universe.may_drop
-        one_row = self._most_answers_of_one_row(costs)
         priced = list(zip(self.families, costs, strict=True))
         uneven = [each for each in priced if not isinstance(each[0], Marginal)]
         used = {name for family, _ in uneven for name in family.attributes}
@@ -307,22 +327,12 @@ class Workload:
         columns = self._answers_by_cell([*uneven, *together])
         if columns is None or _is_too_long(columns):
             together, columns = [], self._answers_by_cell(uneven)
-        marginals = sum(2 * cost for family, cost in priced if isinstance(family, Marginal))
-        marginals -= sum(2 * cost for _, cost in together)
-        if columns is not None and columns.shape[1] <= _ENUMERATED_PAIRS:
-            changed = marginals + _diameter(columns)
-        else:
-            changed = 0
-            for family, cost in priced:
-                changed += cost * (
-                    2
-                    if isinstance(family, Marginal)
-                    else 1
-                    if isinstance(family, Count)
-                    else (self.universe[family.attributes[0]].size - 1)
-                )
-        changed = min(changed, 2 * one_row)
-        return max(changed, one_row) if may_drop else changed
+        if columns is None or columns.shape[1] > _ENUMERATED_PAIRS:
+            return sum(cost * _most_replaced(family, self.universe) for family, cost in priced)
+        marginals = [each for each in priced if isinstance(each[0], Marginal)]
+        apart = sum(cost * _most_replaced(family, self.universe) for family, cost in marginals)
+        apart -= sum(cost * _most_replaced(family, self.universe) for family, cost in together)
+        return apart + _diameter(columns)
 
     def _answers_by_cell(self, priced: Sequence[tuple[Family, int]]) -> NDArray[np.integer[Any]] | None:
         """c_q q(x) for all answers of these families (rows) and all cells of the attributes they use (columns).
@@ -585,6 +595,13 @@ def _bins_to_json(attribute: Attribute, bins: tuple[int, ...]) -> object:
 
 def _most_of(family: Family, universe: Universe) -> int:
     return family.cells(universe) if isinstance(family, Prefix) else 1
+
+
+def _most_replaced(family: Family, universe: Universe) -> int:
+    """The most answers of a family that change when one row is replaced by another."""
+    if not family.tells_rows_apart(universe):
+        return 0
+    return 2 if isinstance(family, Marginal) else _most_of(family, universe) - isinstance(family, Prefix)
 
 
 def _is_too_long(columns: NDArray[np.integer[Any]]) -> bool:

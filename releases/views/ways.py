@@ -52,7 +52,8 @@ def numbers_in_address(plan: Plan) -> str:
             "neighbours": plan.schema.neighbours.value,
             "cells": plan.schema.universe.size,
             "queries": workload.size,
-            "changed": min(workload.sensitivity(of_a_row).l1, workload.size),
+            # A row that stays may change nothing where a person, who may have fewer rows, does.
+            "changed": min(max(1, workload.sensitivity(of_a_row).l1), workload.size),
             "epsilon": decimal_text(plan.budget.epsilon, places=30),
             "delta": decimal_text(plan.delta, places=30),
             "beta": decimal_text(plan.beta, places=30),

@@ -30,15 +30,18 @@ def verify(monkeypatch):
     return run
 
 
-def test_one_mechanism_is_looked_at_under_both_relations_with_claim_and_proof_side_by_side(verify):
+def test_one_mechanism_is_looked_at_under_both_relations_and_units_with_claim_and_proof_side_by_side(verify):
     lines = verify(only="laplace-numbers", runs=800)
     rows = [line.split() for line in lines if line.startswith("PASS")]
-    assert [row[1:3] for row in rows] == [["laplace-numbers", "add_remove"], ["laplace-numbers", "replace"]] * 2
-    for _, _, _, delta, claimed, proved, factor, proved_then, runs in rows[:2]:
-        assert (delta, claimed, runs) == ("0", "1.000", "800")
-        assert factor in ("1/2", "1/3")
-        assert 0 < float(proved) < 1 < float(proved_then)
-    assert lines[-1].startswith("All 4 checks passed")
+    looks = [
+        ["laplace-numbers", relation, unit] for unit in ("row", "person") for relation in ("add_remove", "replace")
+    ]
+    assert [row[1:4] for row in rows] == looks * 2
+    for _, _, _, unit, delta, claimed, proved, factor, proved_then, runs in rows[:4]:
+        assert (delta, claimed, runs) == ("0", "1.000", "800" if unit == "row" else "400")
+        assert factor in ("1/2", "1/3", "1/4")
+        assert 0 <= float(proved) < 1 < float(proved_then)
+    assert lines[-1].startswith("All 8 checks passed")
     head = next(index for index, line in enumerate(lines) if "claimed" in line)
     end = lines[head].index("claimed") + len("claimed")
     assert lines[head + 1][:end].endswith("1.000")
@@ -46,10 +49,10 @@ def test_one_mechanism_is_looked_at_under_both_relations_with_claim_and_proof_si
 
 
 def test_too_little_noise_turns_it_red(verify):
-    with with_noise_scaled(Fraction(1, 3)), pytest.raises(CommandError, match="2 of 4 checks FAILED"):
+    with with_noise_scaled(Fraction(1, 3)), pytest.raises(CommandError, match="of 8 checks FAILED"):
         verify(only="laplace-numbers", runs=800)
-    failed = [line.split()[1:3] for line in verify.lines if line.startswith("FAIL")]
-    assert failed == [["laplace-numbers", "add_remove"], ["laplace-numbers", "replace"]]
+    failed = [line.split()[1:4] for line in verify.lines if line.startswith("FAIL")]
+    assert failed[:2] == [["laplace-numbers", "add_remove", "row"], ["laplace-numbers", "replace", "row"]]
 
 
 def test_the_thresholds_of_ours_keep_their_claim_and_published_wrong_ones_are_shown_to_exceed_theirs(verify):

@@ -12,7 +12,7 @@ from django.urls import reverse
 from releases import planning, services
 from releases.engine.accuracy import Bound, Proof
 from releases.engine.filters import Policy
-from releases.engine.mechanisms.base import mechanisms
+from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanisms
 from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.universe import Schema
 from releases.models import Budget, LedgerEntry, Release
@@ -208,6 +208,79 @@ def test_of_a_universe_of_10_to_the_12_cells_dense_mechanisms_say_why_not_and_la
     assert services.execute_release(release_id=release.pk)
     result = as_(alice).get(reverse("release_detail", args=[release.pk]))
     assert "every one of the 120 counts is within" in words(result)
+
+
+@pytest.fixture
+def of_public_rows(alice, sofia, upload_file):
+    """Drafts about a table whose number of rows is public: its column leaves no row out, and rows are replaced."""
+    dataset = services.ingest_dataset(owner=alice, title="Sexes", source=upload_file(b"sex\nfemale\nmale\nmale\n"))
+    column = {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "male"}
+    services.declare_universe(dataset=dataset, columns=[column])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    services.approve_request(request=asked, by=sofia)
+
+    def ask(*queries):
+        release = services.draft_release(dataset=dataset, by=alice)
+        services.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
+        return release
+
+    return ask
+
+
+EVERYBODY = {"count": {"sex": ["female", "male"]}}
+
+
+def test_counts_that_are_public_cannot_be_chosen_or_charged_and_every_mechanism_says_why(of_public_rows, as_, alice):
+    release = of_public_rows(EVERYBODY)
+    of_counts = [each for each in mechanisms().values() if each.is_offered and not each.answers]
+    client, url = as_(alice), reverse("compare", args=[release.pk])
+    for shown in ({}, {"error": "50"}, {"curves": "1"}):
+        page = client.get(url, shown)
+        assert page.status_code == 200
+        for each in of_counts:
+            row = row_of(page, each.name)
+            assert "Cannot be run." in row
+            assert PUBLIC_ALREADY in row
+            assert "disabled" in row
+    for name in [each.name for each in of_counts]:
+        services.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
+        assert client.get(reverse("confirm", args=[release.pk]), follow=True).status_code == 200
+        with pytest.raises(services.Refusal, match="nothing needs to be released"):
+            services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert stored(release).state == "draft"
+    assert not LedgerEntry.objects.filter(release=release).exists()
+
+
+def test_counts_that_are_public_are_refused_to_a_program_too(of_public_rows, alice, client):
+    release = of_public_rows(EVERYBODY)
+    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='a script')}"}
+
+    def send(method, path, sent):
+        return getattr(client, method)(path, json.dumps(sent), content_type="application/json", headers=headers)
+
+    path = f"/api/releases/{release.pk}"
+    sent = {"workload": {"version": 1, "queries": [EVERYBODY]}, "epsilon": "1", "delta": "0.0000001"}
+    told = send("put", path, {**sent, "mechanism": "gaussian-queries"})
+    assert told.status_code == 200
+    assert {plan["why_not"] for plan in told.json()["plans"]} == {PUBLIC_ALREADY}
+    refused = send("post", f"{path}/submit", {"key": str(uuid.uuid4())})
+    assert refused.status_code == 409
+    assert "nothing needs to be released" in refused.json()["message"]
+    assert not LedgerEntry.objects.filter(release=release).exists()
+
+
+@pytest.mark.parametrize("name", ["laplace-queries", "gaussian-queries"])
+def test_counts_that_are_public_among_others_are_compared_and_released(of_public_rows, as_, alice, name):
+    release = of_public_rows({**EVERYBODY, "weight": 9}, {"marginals": 1})
+    url = reverse("compare", args=[release.pk])
+    assert "disabled" not in row_of(as_(alice).get(url), "laplace-queries")
+    services.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    assert stored(release).state == "published"
 
 
 def test_how_much_epsilon_an_error_takes_is_answered_for_every_proven_bound(show):

@@ -230,6 +230,8 @@ class Mechanism(ABC):
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
+        if schema.total_is_public and not workload.tells_rows_apart:
+            return infeasible(request, PUBLIC_ALREADY)
         try:
             plan = self._plan(request)
         except Unpriceable as error:
@@ -309,6 +311,12 @@ def too_many_cells(request: Request, *, cells: int, bytes_each: int) -> Infeasib
 
 #: What a plan says of weights that change nothing in it.
 _WEIGHTS_UNUSED = "not used: this mechanism treats all questions alike"
+
+#: Why nothing is released that no unit can change: its sensitivity is 0, and no noise is calibrated to that.
+PUBLIC_ALREADY = (
+    "These counts are the same in every table of as many rows, and how many rows there are is public. They are public "
+    "already, so nothing needs to be released and nothing is spent. Ask about some of the categories of a column."
+)
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."

@@ -210,8 +210,10 @@ def _rounds_in_words(rounds: int, tables: int) -> str:
 def _proved(request: Request) -> str:
     """What is proved of the average of iterates that measure a query a round; of another release than this one."""
     workload, rows = request.counts_asked, request.options["population"]
+    # Here the relation says whether the number of rows is public: that of people may be where that of rows is not.
+    public = request.schema.total_is_public
     numbers = Numbers(
-        neighbours=request.schema.neighbours,
+        neighbours=NeighbouringRelation.REPLACE if public else NeighbouringRelation.ADD_REMOVE,
         rows=rows,
         cells=max(2, min(workload.universe.size, LARGEST_CELLS)),
         queries=min(workload.size, LARGEST_QUERIES),

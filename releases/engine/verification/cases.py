@@ -1,13 +1,15 @@
-"""For every mechanism a small question, and two neighbouring tables on which it spends nearly all that it claims.
+"""For every mechanism two small questions, each with neighbouring tables on which it spends nearly all that it claims.
 
-A mechanism that answers counts and has no entry of its own is asked one table of two cells. Any other needs an entry in
-`CASES`: without one there is nothing to look at, and `case_for` refuses.
+The unit of the one is a row, that of the other a person with several rows, who may have none in the other table, and
+whose columns leave no row out. A mechanism that answers counts and has no entry of its own is asked one table of two
+cells, and of persons weighted counts that overlap. Any other needs an entry in `CASES` and in `CASES_OF_PERSONS`:
+without one there is nothing to look at, and `case_for` refuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any, TypeAlias
@@ -114,19 +116,27 @@ def larger_count(*_: object) -> Look:
 def along(plan: Plan, one: Table, other: Table) -> Look:
     """How far each number lies from its exact value on one table to that on the other, all together.
 
-    The likelihood ratio of noise on these numbers grows with it. Laplace noise tells nothing more beyond the two exact
-    values; Gaussian noise does.
+    The likelihood ratio of noise on these numbers grows with it, the more the less noise a number has for its weight.
+    Laplace noise tells nothing more beyond the two exact values; Gaussian noise does.
     """
     first, second = (np.concatenate(truths(plan, rows_of(plan.schema.universe, each))) for each in (one, other))
     moved = first != second
     step = (second - first)[moved]
     ends = (-10.0, 10.0) if plan.delta else (0.0, 1.0)
+    tells = _weights(plan)[moved] ** (2 if plan.delta else 1)
 
     def look(result: Result) -> Hashable:
         values = np.concatenate(result.estimates)[moved]
-        return round(float(np.clip((values - first[moved]) / step, *ends).sum()), 6)
+        return round(float((tells * np.clip((values - first[moved]) / step, *ends)).sum()), 6)
 
     return look
+
+
+def _weights(plan: Plan) -> NDArray[np.float64]:
+    """Of each answer the weight that decides its noise."""
+    cells = [family.cells(plan.schema.universe) for family in plan.workload.families]
+    weights = plan.counts_asked.weights if mechanism(plan.mechanism).uses_weights else (1,) * len(cells)
+    return np.repeat(np.array(weights, dtype=np.float64), cells)
 
 
 def jump(lower: int, width: int) -> LookAt:
@@ -151,7 +161,7 @@ PURE_3 = PureDP(epsilon=Fraction(3))
 #: At a delta so large a thousand runs show what is spent.
 APPROXIMATE = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10))
 SMALL_DELTA = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 100))
-HALF, THIRD, QUARTER, TENTH, TWENTIETH = (Fraction(1, parts) for parts in (2, 3, 4, 10, 20))
+HALF, THIRD, QUARTER, TENTH, TWENTIETH, FORTIETH = (Fraction(1, parts) for parts in (2, 3, 4, 10, 20, 40))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +189,7 @@ class Case:
         pairs: two neighbours for each relation.
         budget: what it claims to spend at most.
         share: of the runs asked for; less where one takes long.
+        most_rows: of a person; None where the unit is a row.
     """
 
     columns: Sequence[Mapping[str, Any]]
@@ -187,23 +198,40 @@ class Case:
     budget: PrivacyBudget = PURE
     options: Mapping[str, Any] = field(default_factory=dict)
     share: Fraction = Fraction(1)
+    most_rows: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """As a word of a table."""
+        return "row" if self.most_rows is None else "person"
 
     def plan(self, name: str, neighbours: NeighbouringRelation, *, beta: Fraction = Fraction(1, 20)) -> Plan:
-        schema = Schema.from_json({"version": 1, "columns": list(self.columns), "neighbours": neighbours.value})
+        person = {"kind": "person", "id": "person", "max_rows": self.most_rows}
+        schema = Schema.from_json(
+            {
+                "version": 1,
+                "columns": list(self.columns),
+                "neighbours": neighbours.value,
+                "unit": {"kind": "row"} if self.most_rows is None else person,
+            }
+        )
         question = read_question({"version": 1, "queries": list(self.queries)}, schema.universe)
         return mechanism(name).plan(schema, question, budget=self.budget, beta=beta, options=self.options)
 
 
-def case_for(name: str) -> Case:
-    """The case of a registered mechanism.
+def case_for(name: str, *, of_persons: bool = False) -> Case:
+    """The case of a registered mechanism, with rows for units or with persons.
 
     Raises:
         InvalidInput: none is known.
     """
-    if name in CASES:
-        return CASES[name]
+    known = CASES_OF_PERSONS if of_persons else CASES
+    if name in known:
+        return known[name]
     if mechanism(name).answers:
         raise InvalidInput("mechanism", name, "must have a case to be looked at")
+    if of_persons:
+        return _on_counts_of_persons(PURE, weakened=FORTIETH, share=TWENTIETH)
     return _on_counts(PURE, weakened=TENTH, share=TWENTIETH)
 
 
@@ -279,13 +307,19 @@ def _of_a_smooth_median(budget: PrivacyBudget, *, weakened: Fraction) -> Case:
     )
 
 
+_BAR = 5
+
+
+def _threshold(above: int) -> dict[str, Any]:
+    return {"threshold": {"counts": [{"town": ["a"]}, {"town": ["a"]}, {"town": ["b"]}], "above": above}}
+
+
 def _of_thresholds(**options: Any) -> Case:
     """Two counts just below the threshold that rise to it, then one at it that stays or falls."""
-    asked = {"counts": [{"town": ["a"]}, {"town": ["a"]}, {"town": ["b"]}], "above": 5}
     below = [_A] * 4 + [_B] * 5
     return Case(
         columns=_THREE,
-        queries=[{"threshold": asked}],
+        queries=[_threshold(_BAR)],
         pairs=_pairs(add_remove=(below, [*below, _A]), replace=(below, [*below[:-1], _A]), look_at=chosen),
         budget=PURE_3,
         options=options,
@@ -426,5 +460,135 @@ CASES: dict[str, Case] = {
         },
         budget=PURE_3,
         options={"population": 40, "updates": 1},
+    ),
+}
+
+
+# The cases of persons
+
+#: Rows of a person at most.
+_G = 3
+_EVERYBODY = {"count": {"town": ["a", "b"]}}
+_CAUGHT = [{**_THREE[0], "outside": "c"}]
+#: Whoever has no rows any more is missing in all of these; a row that stays is missing in one at most.
+_OVERLAPPING = [{"prefix": "town"}, {**_EVERYBODY, "weight": 100}]
+
+
+def _tables_of_persons(pair: tuple[Table, Table]) -> tuple[Table, Table]:
+    """Every row g times: one that comes, goes or is replaced becomes a person whose rows all do."""
+    one, other = ([row for row in table for _ in range(_G)] for table in pair)
+    return one, other
+
+
+def _of_persons(case: Case, *, weakened: Fraction | None = None, **changed: Any) -> Case:
+    """The same question about persons: all counts, and the noise on them, are g times as large."""
+    pairs = {}
+    for relation, pair in case.pairs.items():
+        one, other = _tables_of_persons((pair.one, pair.other))
+        pairs[relation] = replace(pair, one=one, other=other, weakened=weakened or pair.weakened)
+    return replace(case, **{"pairs": pairs, "most_rows": _G, **changed})
+
+
+def _who_is_gone(look_at: LookAt, *, more: Table, fewer: Table, weakened: Fraction) -> _Pairs:
+    """The pair of a person with g rows and without any, under either relation."""
+    return _pairs(add_remove=(fewer, more), replace=(more, fewer), look_at=look_at, weakened=weakened)
+
+
+def _on_counts_of_persons(budget: PrivacyBudget, *, weakened: Fraction = TENTH, share: Fraction = Fraction(1)) -> Case:
+    return Case(
+        columns=_TOWN,
+        queries=_OVERLAPPING,
+        pairs=_who_is_gone(along, more=[*_FORTY, *[_A] * _G], fewer=_FORTY, weakened=weakened),
+        budget=budget,
+        share=share,
+        most_rows=_G,
+    )
+
+
+def _of_votes(budget: PrivacyBudget) -> Case:
+    return Case(
+        columns=_yes_no("p", "q"),
+        queries=[{"votes": {"columns": ["p", "q"], "category": "yes", "ballots": 2}}],
+        pairs=_who_is_gone(along, more=[(1, 1)] * _G, fewer=[], weakened=QUARTER),
+        budget=budget,
+        share=HALF,
+        most_rows=_G,
+    )
+
+
+#: By the mechanism's name.
+CASES_OF_PERSONS: dict[str, Case] = {
+    "laplace-histogram": _on_counts_of_persons(PURE, share=QUARTER),
+    "gaussian-queries": _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH),
+    "gaussian-histogram": _on_counts_of_persons(APPROXIMATE, share=QUARTER),
+    "laplace-numbers": _of_votes(PURE),
+    "gaussian-numbers": _of_votes(APPROXIMATE),
+    # Half of everybody was published: three rows more are three more of error.
+    "measured-error": Case(
+        columns=_TOWN,
+        queries=[
+            {
+                "largest_error": {
+                    "workload": {"version": 1, "queries": _OVERLAPPING},
+                    "released": {"synthetic rows": {"numbers": [[10, 20], [20]]}},
+                }
+            }
+        ],
+        pairs=_who_is_gone(along, more=[*_FORTY, *[_A] * _G], fewer=_FORTY, weakened=THIRD),
+        share=HALF,
+        most_rows=_G,
+    ),
+    **{
+        name: _of_persons(CASES[name], columns=_CAUGHT, share=HALF)
+        for name in ("exponential-choice", "noisy-max-choice", "permute-and-flip-choice")
+    },
+    **{
+        name: _of_persons(CASES[name], share=CASES[name].share / 2)
+        for name in (
+            "exponential-quantile",
+            "exponential-range",
+            "exponential-metric",
+            "smooth-median-cauchy",
+            "smooth-median-laplace",
+            "smooth-median-gaussian",
+        )
+    },
+    "propose-test-release": _of_persons(CASES["propose-test-release"], weakened=TENTH),
+    **{
+        name: _of_persons(CASES[name], columns=_CAUGHT, queries=[_threshold(_G * _BAR)], weakened=TENTH)
+        for name in ("above-threshold", "sparse-vector", "numeric-sparse-vector")
+    },
+    # Around its threshold, which is 24 and 45 for persons.
+    "stable-histogram": _of_persons(
+        CASES["stable-histogram"],
+        pairs=_pairs(add_remove=([(1,)] * 21, [(1,)] * 24), replace=([(1,)] * 45, [(1,)] * 42), look_at=chosen),
+    ),
+    # Of persons the number of rows is private under either relation, and its noise is what shows the most.
+    "randomized-response": Case(
+        columns=_TOWN,
+        queries=[{"survey": "town"}],
+        pairs=_who_is_gone(
+            note("noisy number of rows"), more=[*_FORTY, *[_A] * _G], fewer=_FORTY, weakened=Fraction(1, 100)
+        ),
+        share=QUARTER,
+        most_rows=_G,
+    ),
+    **{
+        name: _of_persons(CASES[name], queries=[{"marginals": 1}, *_OVERLAPPING], weakened=FORTIETH, share=share)
+        for name, share in (("smalldb", QUARTER), ("smalldb-net", HALF))
+    },
+    "pmw-online": Case(
+        columns=_yes_no("p", "q", "r", "s"),
+        queries=[{"count": {"p": ["yes"]}}, {"prefix": "q"}, {"count": {"r": ["no", "yes"]}, "weight": 10}],
+        pairs=_who_is_gone(
+            released_total,
+            more=[*_ALL_BUT_TWO, *[(1, 1, 1, 1)] * _G],
+            fewer=_ALL_BUT_TWO,
+            weakened=Fraction(1, 200),
+        ),
+        budget=PURE_3,
+        options={"population": 120, "updates": 1},
+        share=HALF,
+        most_rows=_G,
     ),
 }

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanisms
+from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.privacy import NeighbouringRelation
 from releases.engine.randomness import Randomness
 from releases.engine.verification.cases import Remembered, Table, case_for, rows_of
@@ -32,10 +33,10 @@ _CONFIDENCE = 0.99
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundSeen:
-    """One mechanism under one relation, on the table where more answers left their bound.
+    """One mechanism under one relation with units of one kind, on the table where more answers left their bound.
 
     Attributes:
-        mechanism, neighbours: which.
+        mechanism, neighbours, unit: which.
         beta: how often an answer may leave its bound.
         left, runs: how often one did, in how many.
         rate: an interval of the true rate, with 99% confidence (Clopper and Pearson 1934).
@@ -46,6 +47,7 @@ class BoundSeen:
 
     mechanism: str
     neighbours: NeighbouringRelation
+    unit: str = "row"
     beta: float = float(BETA)
     left: int = 0
     runs: int = 0
@@ -62,7 +64,7 @@ class BoundSeen:
 def bounds_seen(
     *, runs: int, false_alarm: float, rng: Randomness, names: Sequence[str] | None = None
 ) -> Iterator[BoundSeen]:
-    """Look at the bound of every mechanism under both relations.
+    """Look at the bound of every mechanism under both relations, with rows for units and with persons.
 
     Args:
         runs: on each table.
@@ -71,28 +73,35 @@ def bounds_seen(
         names: which mechanisms; all where not given.
     """
     looked_at = list(names or mechanisms())
-    each = false_alarm / (len(looked_at) * len(NeighbouringRelation) * len(_COPIES))
-    for name in looked_at:
-        for neighbours in NeighbouringRelation:
-            yield bound_seen(name, neighbours, runs=runs, false_alarm=each, rng=rng)
+    looks = list(product(looked_at, (False, True), NeighbouringRelation))
+    each = false_alarm / (len(looks) * len(_COPIES))
+    for name, of_persons, neighbours in looks:
+        yield bound_seen(name, neighbours, of_persons=of_persons, runs=runs, false_alarm=each, rng=rng)
 
 
 def bound_seen(
-    name: str, neighbours: NeighbouringRelation, *, runs: int, false_alarm: float, rng: Randomness
+    name: str,
+    neighbours: NeighbouringRelation,
+    *,
+    runs: int,
+    false_alarm: float,
+    rng: Randomness,
+    of_persons: bool = False,
 ) -> BoundSeen:
     try:
-        case = case_for(name)
+        case = case_for(name, of_persons=of_persons)
     except InvalidInput as unknown:
         return BoundSeen(mechanism=name, neighbours=neighbours, infeasible=str(unknown))
     plan = case.plan(name, neighbours, beta=BETA)
     if plan.infeasible:
-        return BoundSeen(mechanism=name, neighbours=neighbours, infeasible=plan.infeasible)
+        return BoundSeen(mechanism=name, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
     runs = max(_FEWEST_RUNS, int(runs * case.share))
     table = case.pairs[neighbours].other
-    left = max(_times_left(name, neighbours, [*table] * copies, runs=runs, rng=rng) for copies in _COPIES)
+    left = max(_times_left(plan, [*table] * copies, runs=runs, rng=rng) for copies in _COPIES)
     return BoundSeen(
         mechanism=name,
         neighbours=neighbours,
+        unit=case.unit,
         left=left,
         runs=runs,
         rate=interval_of_rate(left, runs),
@@ -101,8 +110,7 @@ def bound_seen(
     )
 
 
-def _times_left(name: str, neighbours: NeighbouringRelation, table: Table, *, runs: int, rng: Randomness) -> int:
-    plan = case_for(name).plan(name, neighbours, beta=BETA)
+def _times_left(plan: Plan, table: Table, *, runs: int, rng: Randomness) -> int:
     rows = rows_of(plan.schema.universe, table)
     counts = Remembered(rows)
     return sum(not bound_holds(plan, plan.run(counts, rng=rng), rows) for _ in range(runs))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from math import log
 
 from scipy.stats import beta as beta_law
@@ -35,10 +36,10 @@ _MOST_EVENTS = 60
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossSeen:
-    """One mechanism under one relation.
+    """One mechanism under one relation, with units of one kind.
 
     Attributes:
-        mechanism, neighbours: which.
+        mechanism, neighbours, unit: which.
         epsilon, delta: what its plan claims.
         proved: a lower bound of epsilon at that delta.
         weakened: the factor on its noise at which a second bound was taken: the mildest that was noticed.
@@ -49,6 +50,7 @@ class LossSeen:
 
     mechanism: str
     neighbours: NeighbouringRelation
+    unit: str = "row"
     epsilon: float = 0.0
     delta: float = 0.0
     proved: float = 0.0
@@ -74,7 +76,7 @@ class LossSeen:
 def losses_seen(
     *, runs: int, false_alarm: float, rng: Randomness, names: Sequence[str] | None = None
 ) -> Iterator[LossSeen]:
-    """Look at every mechanism under both relations.
+    """Look at every mechanism under both relations, with rows for units and with persons.
 
     Args:
         runs: on each of two tables.
@@ -83,22 +85,29 @@ def losses_seen(
         names: which mechanisms; all where not given.
     """
     looked_at = list(names or mechanisms())
-    each = false_alarm / (len(looked_at) * len(NeighbouringRelation))
-    for name in looked_at:
-        for neighbours in NeighbouringRelation:
-            yield loss_seen(name, neighbours, runs=runs, false_alarm=each, rng=rng)
+    looks = list(product(looked_at, (False, True), NeighbouringRelation))
+    for name, of_persons, neighbours in looks:
+        yield loss_seen(
+            name, neighbours, of_persons=of_persons, runs=runs, false_alarm=false_alarm / len(looks), rng=rng
+        )
 
 
 def loss_seen(
-    name: str, neighbours: NeighbouringRelation, *, runs: int, false_alarm: float, rng: Randomness
+    name: str,
+    neighbours: NeighbouringRelation,
+    *,
+    runs: int,
+    false_alarm: float,
+    rng: Randomness,
+    of_persons: bool = False,
 ) -> LossSeen:
     try:
-        case = case_for(name)
+        case = case_for(name, of_persons=of_persons)
     except InvalidInput as unknown:
         return LossSeen(mechanism=name, neighbours=neighbours, infeasible=str(unknown))
     plan = case.plan(name, neighbours)
     if plan.infeasible:
-        return LossSeen(mechanism=name, neighbours=neighbours, infeasible=plan.infeasible)
+        return LossSeen(mechanism=name, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
     price = accountant.price(plan.events, delta=plan.delta, neighbours=neighbours)
     assert price.epsilon is not None
     runs = max(_FEWEST_RUNS, int(runs * case.share))
@@ -113,6 +122,7 @@ def loss_seen(
     return LossSeen(
         mechanism=name,
         neighbours=neighbours,
+        unit=case.unit,
         epsilon=price.epsilon / 10**accountant.EPSILON_PLACES,
         delta=price.delta / 10**accountant.DELTA_PLACES,
         proved=proved,

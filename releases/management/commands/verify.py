@@ -21,7 +21,7 @@ from releases.engine.verification.privacy_loss import losses_seen
 from releases.engine.verification.samplers import samplers_seen
 from releases.management.database import ensure_database
 
-#: Runs of every mechanism on each of two tables; under ten minutes in all, and about one.
+#: Runs of every mechanism on each of two tables; about a quarter of an hour in all, and about three minutes.
 RUNS, QUICK_RUNS = 8_000, 1_500
 #: Runs for a bound, as a share of those; a rate is seen sooner than a ratio.
 _SHARE_FOR_BOUNDS = 8
@@ -65,7 +65,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--runs", type=int, help=f"of every mechanism on each table; {RUNS:,} where not given")
-        parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about a minute")
+        parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about three minutes")
         parser.add_argument(
             "--only", help="one part (samplers, thresholds, prices, privacy, bounds, ledger) or mechanism"
         )
@@ -139,12 +139,23 @@ class Command(BaseCommand):
             Part(
                 name="privacy",
                 title="PRIVACY",
-                says=f"Every mechanism on two neighbouring tables, {runs:,} times each (fewer where one takes long): "
-                "the epsilon proved from what\ncame out must not pass the claim, and must pass it when all noise is "
-                "scaled by the factor shown. All these bounds are\ntrue at once with probability "
-                f"{1 - FALSE_ALARM:.1%} (Clopper and Pearson, on other runs than those that chose the event).",
-                heads=("mechanism", "neighbours", "delta", "claimed", "proved", "noise x", "proved then", "runs"),
-                widths=(24, 11, -7, -8, -8, -8, -11, -6),
+                says=f"Every mechanism on two neighbouring tables, {runs:,} times each (fewer where one takes long), "
+                "once where a row is the unit and\nonce where it is a person of up to three rows: the epsilon proved "
+                "from what came out must not pass the claim, and must pass\nit when all noise is scaled by the factor "
+                f"shown. All these bounds are true at once with probability {1 - FALSE_ALARM:.1%} (Clopper and\n"
+                "Pearson, on other runs than those that chose the event).",
+                heads=(
+                    "mechanism",
+                    "neighbours",
+                    "unit",
+                    "delta",
+                    "claimed",
+                    "proved",
+                    "noise x",
+                    "proved then",
+                    "runs",
+                ),
+                widths=(24, 11, 6, -7, -8, -8, -8, -11, -6),
                 lines=lambda: self._privacy_lines(runs, names),
             ),
             Part(
@@ -152,8 +163,8 @@ class Command(BaseCommand):
                 title="BOUNDS",
                 says=f"How often any answer left its bound, which may happen with probability {float(BETA)} (chosen "
                 f"large to be seen). True bounds fail\nwith probability {FALSE_ALARM:g} at most, all together.",
-                heads=("mechanism", "neighbours", "allowed", "left", "runs", "true rate (99%)"),
-                widths=(24, 11, -8, -6, -6, -16),
+                heads=("mechanism", "neighbours", "unit", "allowed", "left", "runs", "true rate (99%)"),
+                widths=(24, 11, 6, -8, -6, -6, -16),
                 lines=lambda: self._bound_lines(max(1, runs // _SHARE_FOR_BOUNDS), names),
             ),
         ]
@@ -187,7 +198,7 @@ class Command(BaseCommand):
                     f"{seen.proved_weakened:.3f}",
                     f"{seen.runs:,}",
                 )
-            cells = (seen.mechanism, seen.neighbours.value, *shown)
+            cells = (seen.mechanism, seen.neighbours.value, seen.unit, *shown)
             yield Line(cells=cells, passed=seen.is_as_it_should_be)
 
     def _bound_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
@@ -196,7 +207,7 @@ class Command(BaseCommand):
             if not seen.infeasible:
                 low, high = seen.rate
                 shown = (f"{seen.beta:g}", f"{seen.left:,}", f"{seen.runs:,}", f"{low:.3f} to {high:.3f}")
-            yield Line(cells=(seen.mechanism, seen.neighbours.value, *shown), passed=seen.is_as_it_should_be)
+            yield Line(cells=(seen.mechanism, seen.neighbours.value, seen.unit, *shown), passed=seen.is_as_it_should_be)
 
 
 def _threshold_lines() -> Iterator[Line]:
