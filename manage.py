@@ -29,7 +29,7 @@ WANTED = {
         "latex2mathml",
         "prometheus_client",
     ],
-    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp"],
+    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py"],
     "bench": ["mbi", "opendp"],
 }
 
