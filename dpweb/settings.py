@@ -111,6 +111,9 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         # FULL: a charge that was acknowledged survives a power cut.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
+else:
+    # A server that does not answer must not hold up a page, or the question whether the site is ready.
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
 #: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own.
 CACHES = {"default": env.cache_url("CACHE_URL", default="locmemcache://")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
