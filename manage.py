@@ -17,8 +17,19 @@ PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 EXTRAS = {"test": "test", "bench": "bench"}
 #: Modules whose absence shows that a set of packages is not installed.
 WANTED = {
-    "site": ["django", "celery", "ibis", "duckdb", "allauth", "csp", "ninja", "numba", "latex2mathml"],
-    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp"],
+    "site": [
+        "django",
+        "celery",
+        "ibis",
+        "duckdb",
+        "allauth",
+        "csp",
+        "ninja",
+        "numba",
+        "latex2mathml",
+        "prometheus_client",
+    ],
+    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py"],
     "bench": ["mbi", "opendp"],
 }
 

@@ -31,6 +31,9 @@ def _own_secret(name: str) -> str:
 DEBUG = env.bool("DEBUG", default=False)
 #: Set when the site is reached over HTTPS: cookies, redirects and HSTS follow.
 HTTPS = env.bool("HTTPS", default=False)
+#: How many proxies in front of the site are believed when they say whether a visitor came over HTTPS and from which
+#: address. Where there are none, anybody could send these headers.
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 SECRET_KEY = env.str("SECRET_KEY", default="") or _own_secret("secret_key")
 #: Keys the digest by which a table uploaded before is recognised. A plain hash of private rows would let anybody who
 #: guesses a table check the guess. Changing it makes the site forget which tables it has seen.
@@ -55,6 +58,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    # Answers /healthz, /readyz and /metrics, before host names, redirects and cookies.
+    "releases.probes.ProbesMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # After static files, which are compressed already, and around everything that makes a page.
@@ -106,6 +111,9 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         # FULL: a charge that was acknowledged survives a power cut.
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
     }
+else:
+    # A server that does not answer must not hold up a page, or the question whether the site is ready.
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
 #: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own.
 CACHES = {"default": env.cache_url("CACHE_URL", default="locmemcache://")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -132,9 +140,9 @@ ACCOUNT_FORMS = {
     "reset_password_from_key": "releases.account_forms.ResetPasswordKeyForm",
     "set_password": "releases.account_forms.SetPasswordForm",
 }
-#: Attempts are counted by address. Behind the proxy that speaks HTTPS every visitor would have the proxy's, and be
-#: locked out together, so there the one that it reports counts.
-ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", default=1 if HTTPS else 0)
+#: Attempts are counted by address. Behind a proxy every visitor would have the proxy's, and be locked out together, so
+#: there the one that it reports counts.
+ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
 MFA_ADAPTER = "releases.accounts.SecondFactorAdapter"
 MFA_FORMS = {
     "authenticate": "releases.account_forms.AuthenticateForm",
@@ -165,7 +173,7 @@ SECURE_SSL_REDIRECT = HTTPS
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
@@ -246,6 +254,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
     if CELERY_BROKER_URL.startswith("redis")
     else {}
 )
+
+# --- watching -------------------------------------------------------------------------------------------------------
+#: Whoever shows it as `Authorization: Bearer ...` may read /metrics; without one there is no such page.
+METRICS_TOKEN = env.str("METRICS_TOKEN", default="").strip()
 
 # --- words ----------------------------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en-gb"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Warning, register
 
 
 @register()
@@ -15,6 +15,23 @@ def database_takes_the_write_lock_first(app_configs: Any, **kwargs: Any) -> list
     if "sqlite" not in database["ENGINE"] or database.get("OPTIONS", {}).get("transaction_mode") == "IMMEDIATE":
         return []
     return [Error("SQLite must use transaction_mode IMMEDIATE: charges would fail or race.", id="releases.E001")]
+
+
+@register()
+def somebody_says_what_came_over_https(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A proxy that speaks HTTPS and is not believed makes every page redirect to itself."""
+    if not settings.HTTPS or settings.TRUSTED_PROXIES:
+        return []
+    says = "HTTPS is set and TRUSTED_PROXIES is 0: behind a proxy, no page would ever be reached."
+    return [Warning(says, hint="Set TRUSTED_PROXIES to the number of proxies in front of it.", id="releases.W001")]
+
+
+@register()
+def metrics_token_cannot_be_guessed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Nothing limits how often it is tried."""
+    if not settings.METRICS_TOKEN or len(settings.METRICS_TOKEN) >= 20:
+        return []
+    return [Error("METRICS_TOKEN must have at least 20 characters.", id="releases.E004")]
 
 
 @register()

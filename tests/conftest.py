@@ -45,9 +45,14 @@ def find_chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+def find_nginx() -> str | None:
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 _CHECKS = {
     "postgres": ("PostgreSQL does not answer", _postgres_answers),
     "redis": ("Redis does not answer", lambda: _answers(6379)),
+    "nginx": ("nginx is not installed", lambda: find_nginx() is not None),
     "browser": ("Chromium is not installed", lambda: find_chromium() is not None),
 }
 

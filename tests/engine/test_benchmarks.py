@@ -100,5 +100,5 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    with pytest.raises(CommandError, match="--only: fast must be one of noise, kernels, fit, session, smalldb"):
+    with pytest.raises(CommandError, match="--only: fast must be one of noise, kernels, fit, session, smalldb, load"):
         call_command("bench", only="fast", stdout=said)

@@ -171,15 +171,17 @@ def production(tmp_path):
         **os.environ,
         "DATA_DIR": str(tmp_path / "var"),
         "HTTPS": "1",
+        "TRUSTED_PROXIES": "1",
         "SECRET_KEY": "a secret key of this test alone, of a good length: 8f3a61c0b7d94e25",
         "ALLOWED_HOSTS": "statistics.example.org",
         "DJANGO_SETTINGS_MODULE": "dpweb.settings",
     }
     environment.pop("DEBUG", None)
 
-    def run(*arguments):
+    def run(*arguments, **more):
+        given = {name: value for name, value in (environment | more).items() if value is not None}
         return subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments], cwd=ROOT, env=given, capture_output=True, text=True, timeout=120
         )
 
     return run
@@ -197,6 +199,30 @@ def test_over_https_cookies_and_redirects_follow(production):
         "print(s.DEBUG, s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.SECURE_HSTS_SECONDS)"
     )
     assert production("-c", code).stdout.split() == ["False", "True", "True", "True", "31536000"]
+
+
+@pytest.mark.parametrize("proxies", [None, "0", "1", "2"])
+def test_what_a_proxy_says_is_believed_only_where_one_is_configured(production, proxies):
+    """Over HTTPS too: without a proxy anybody could send these headers."""
+    code = (
+        "from django.conf import settings as s\n"
+        "print(s.ALLAUTH_TRUSTED_PROXY_COUNT, s.SECURE_PROXY_SSL_HEADER is not None)"
+    )
+    number = int(proxies or 0)
+    assert production("-c", code, TRUSTED_PROXIES=proxies).stdout.split() == [str(number), str(number > 0)]
+
+
+def test_a_site_that_would_redirect_to_itself_without_end_is_warned_about(production):
+    done = production("manage.py", "check", "--fail-level", "WARNING", TRUSTED_PROXIES=None)
+    assert "TRUSTED_PROXIES" in done.stderr
+    assert done.returncode == 1
+
+
+def test_a_metrics_token_that_can_be_guessed_is_refused(production):
+    assert production("manage.py", "check", METRICS_TOKEN="x" * 20).returncode == 0
+    done = production("manage.py", "check", METRICS_TOKEN="x" * 19)
+    assert "METRICS_TOKEN must have at least 20 characters" in done.stderr
+    assert done.returncode == 1
 
 
 def test_vendored_files_are_those_that_were_vetted():

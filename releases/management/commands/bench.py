@@ -14,23 +14,30 @@ from django.utils import timezone
 
 from releases.benchmarks import beside_ours, fit, kernels, noise, session, smalldb
 from releases.benchmarks.tables import Table
+from releases.management import load
 
+#: A server on this machine, as tests look for it.
+POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 #: Where the measurements are written, in the folder given.
 FILE = "BENCHMARKS.md"
 
 
 class Command(BaseCommand):
-    help = "Measure noise, fits, kernels, sessions and small databases; prints tables with ratios and targets."
+    help = "Measure noise, fits, kernels, sessions, small databases and pages; prints tables with ratios and targets."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--only", help="one of noise, fit, kernels, session, smalldb")
+        parser.add_argument("--only", help="one of noise, fit, kernels, session, smalldb, load")
         parser.add_argument("--data", type=Path, help="the folder of adult_reduced.csv and its schema")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
+        parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for the load")
+        parser.add_argument("--processes", type=int, help="of the site under load; by default one, and one a core")
         parser.add_argument("--out", type=Path, help=f"a folder; the tables are written to {FILE} in it")
 
     def handle(self, **options: Any) -> None:
         made = []
-        for table in self._tables(options["only"], options["data"] or _usual_folder(), peers=options["peers"]):
+        benchmarks = self._benchmarks(options["data"] or _usual_folder(), peers=options["peers"])
+        benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
+        for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")
             self.stdout.flush()
             made.append(table)
@@ -40,18 +47,21 @@ class Command(BaseCommand):
             path.write_text(document(made))
             self.stdout.write(f"Written to {path}.")
 
-    def _tables(self, only: str | None, folder: Path, *, peers: bool) -> Iterator[Table]:
-        benchmarks: dict[str, Callable[[], Iterator[Table]]] = {
+    def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[Table]]]:
+        return {
             "noise": noise.tables,
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "session": session.tables,
             "smalldb": smalldb.tables,
         }
-        if only is not None and only not in benchmarks:
-            raise CommandError(f"--only: {only} must be one of {', '.join(benchmarks)}.")
-        for name in [only] if only else benchmarks:
-            yield from benchmarks[name]()
+
+
+def _chosen(benchmarks: dict[str, Callable[[], Iterator[Table]]], only: str | None) -> Iterator[Table]:
+    if only is not None and only not in benchmarks:
+        raise CommandError(f"--only: {only} must be one of {', '.join(benchmarks)}.")
+    for name in [only] if only else benchmarks:
+        yield from benchmarks[name]()
 
 
 def document(tables: list[Table]) -> str:

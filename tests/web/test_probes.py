@@ -1,0 +1,249 @@
+"""/healthz, /readyz and /metrics: what they say, to whom, and what they never say."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+
+import pytest
+from django.contrib.sessions.models import Session as BrowserSession
+from django.db import connection, connections
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from releases import probes, services
+from releases.models import (
+    AuditAction,
+    AuditEvent,
+    BudgetRequest,
+    Dataset,
+    Release,
+    ReleaseRequest,
+    Session,
+    Upload,
+)
+
+pytestmark = pytest.mark.django_db
+
+TOKEN = "a token of this test alone 0123456789"
+PARTS = ["database", "migrations", "broker", "cache", "marks"]
+
+
+@pytest.fixture
+def figures(client, settings):
+    """Every figure as Prometheus reads it, by its name and kind."""
+    settings.METRICS_TOKEN = TOKEN
+
+    def read():
+        answer = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200
+        assert answer["Content-Type"].startswith("text/plain")
+        return {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in text_string_to_metric_families(answer.content.decode())
+            for sample in family.samples
+        }
+
+    return read
+
+
+@pytest.fixture
+def somebody_signed_in(as_, alice):
+    return as_(alice)
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
+def test_a_probe_sets_no_cookie_asks_for_no_sign_in_and_is_kept_by_nobody(somebody_signed_in, settings, address):
+    settings.METRICS_TOKEN = TOKEN
+    for client in (somebody_signed_in, Client()):
+        answer = client.get(address, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 200
+        assert "Set-Cookie" not in answer
+        assert not answer.cookies
+        assert answer["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
+def test_a_probe_answers_by_any_name_without_https_and_only_to_reading(client, settings, address):
+    """A balancer asks by a machine's address, inside the proxy."""
+    settings.METRICS_TOKEN, settings.SECURE_SSL_REDIRECT = TOKEN, True
+    shown = {"Authorization": f"Bearer {TOKEN}", "Host": "10.1.2.3:8000"}
+    assert client.get(address, headers=shown).status_code == 200
+    assert client.head(address, headers=shown).status_code == 200
+    assert client.post(address, headers=shown).status_code == 405
+    assert client.get("/catalogue/").status_code == 301
+
+
+def test_health_is_told_without_the_database(client, django_db_blocker):
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get("/healthz").json() == {"site": "ok"}
+    assert len(queries) == 0
+
+
+def test_a_site_that_has_what_it_needs_is_ready(client):
+    answer = client.get("/readyz")
+    assert answer.json() == dict.fromkeys(PARTS, "ok")
+    assert answer.status_code == 200
+
+
+def test_a_part_that_fails_is_named_and_nothing_else_is_told(client, monkeypatch, caplog):
+    for name in PARTS:
+
+        def fail():
+            raise OSError("connection to postgresql://dpweb:secret@10.0.0.7/dpweb refused")
+
+        with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+            patched.setitem(probes.CHECKS, name, fail)
+            answer = client.get("/readyz")
+        assert answer.status_code == 503
+        assert answer.json() == dict.fromkeys(PARTS, "ok") | {name: "failing"}
+        assert f"not ready: {name} (OSError)" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_migration_that_was_not_applied_is_noticed(client):
+    MigrationRecorder(connection).record_unapplied("releases", "0001_initial")
+    assert client.get("/readyz").json()["migrations"] == "failing"
+
+
+def test_a_database_that_is_away_is_noticed(client, monkeypatch):
+    def away(*_):
+        raise connections["default"].Database.OperationalError("no route to host")
+
+    monkeypatch.setattr(connections["default"], "cursor", away)
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["database"] == answer.json()["migrations"] == "failing"
+    assert answer.json()["marks"] == "ok"
+
+
+def test_a_broker_and_a_cache_that_are_away_are_noticed(client, settings, monkeypatch):
+    from celery import current_app
+
+    monkeypatch.setattr(current_app.conf, "broker_write_url", "redis://127.0.0.1:1/0")
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.CACHES = {
+        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1/1"}
+    }
+    found = client.get("/readyz").json()
+    assert found["broker"] == "failing"
+    assert found["cache"] == "failing"
+    assert found["database"] == "ok"
+
+
+def test_a_marks_folder_that_cannot_be_written_is_noticed_and_a_lost_one_is_not_made_anew(client, settings, tmp_path):
+    settings.MARKS_DIR = tmp_path / "lost" / "marks"
+    assert client.get("/readyz").json()["marks"] == "ok"
+    assert not (tmp_path / "lost").exists()
+    settings.MARKS_DIR.mkdir(parents=True)
+    assert client.get("/readyz").json()["marks"] == "ok"
+    assert list(settings.MARKS_DIR.iterdir()) == []
+    # A folder that nobody may write to stops everybody but root, so: a file in its place.
+    settings.MARKS_DIR.rmdir()
+    settings.MARKS_DIR.write_text("")
+    assert client.get("/readyz").json()["marks"] == "failing"
+
+
+def test_without_a_token_in_the_settings_there_are_no_metrics(client, settings):
+    settings.METRICS_TOKEN = ""
+    for shown in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer x"}):
+        assert client.get("/metrics", headers=shown).status_code == 404
+
+
+@pytest.mark.parametrize("shown", [None, "Bearer ", "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "é"])
+def test_metrics_are_for_whoever_shows_the_token(client, settings, sofia, as_, shown):
+    settings.METRICS_TOKEN = TOKEN
+    answer = as_(sofia).get("/metrics", headers={"Authorization": shown} if shown is not None else {})
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"] == "Bearer"
+    assert answer.content == b""
+
+
+def test_the_queue_is_told_by_its_length_and_the_age_of_its_oldest(figures, make_queued, dataset, sofia):
+    assert figures()["dpweb_queue_length",] == figures()["dpweb_queue_oldest_seconds",] == 0
+    first, second = make_queued(dataset, epsilon="0.1"), make_queued(dataset, epsilon="0.1")
+    for release, hours in ((first, 3), (second, 2)):
+        Release.objects.filter(pk=release.pk).update(submitted_at=timezone.now() - timedelta(hours=hours))
+    found = figures()
+    assert found["dpweb_queue_length",] == 2
+    assert 3 * 3600 <= found["dpweb_queue_oldest_seconds",] < 3 * 3600 + 600
+    # Nobody need get up at night for what a reviewer has stopped.
+    dataset.budget.is_frozen = True
+    dataset.budget.save()
+    found = figures()
+    assert (found["dpweb_queue_length",], found["dpweb_queue_held",]) == (0, 2)
+    assert found["dpweb_queue_oldest_seconds",] == 0
+
+
+def test_what_waits_and_what_was_tried_and_refused_is_counted_from_the_database(
+    figures, make_queued, dataset, alice, sofia, draft
+):
+    release = make_queued(dataset, epsilon="0.1")
+    Release.objects.filter(pk=release.pk).update(attempts=2)
+    session = make_queued(dataset, epsilon="0.1")
+    Session.objects.create(release=session, total=1, total_half_width=1.0, noisy_threshold=1, closing_attempts=1)
+    made = timezone.now() - timedelta(minutes=5)
+    for state, attempts in (("waiting", 0), ("waiting", 1), ("reading", 1), ("refused", 1), ("failed", 3)):
+        upload = Upload.objects.create(title="T", owner=alice, size=1, state=state, attempts=attempts)
+        Upload.objects.filter(pk=upload.pk).update(created_at=made)
+    for state in ("waiting", "denied", "denied"):
+        BudgetRequest.objects.create(budget=dataset.budget, epsilon="1", requested_by=alice, state=state)
+    ReleaseRequest.objects.create(release=draft, key=draft.pk, epsilon="1", requested_by=alice, state="denied")
+    AuditEvent.objects.create(action=AuditAction.SIGN_IN_FAILED)
+    found = figures()
+    assert found["dpweb_uploads_waiting",] == 2
+    assert 300 <= found["dpweb_uploads_oldest_seconds",] < 900
+    assert found["dpweb_attempts_total", "release"] == 2
+    assert found["dpweb_attempts_total", "closing"] == 1
+    assert found["dpweb_attempts_total", "upload"] == 6
+    assert found["dpweb_refusals_total", "budget"] == 2
+    assert found["dpweb_refusals_total", "release"] == 1
+    assert found["dpweb_refusals_total", "sign-in"] == 1
+    assert found["dpweb_reviews_waiting", "budget"] == 1
+    assert found["dpweb_reviews_waiting", "release"] == 0
+
+
+def test_the_figures_are_the_same_for_every_table(figures, make_queued, make_dataset, upload_file, alice, read_uploads):
+    """Rows, results, running times and refused files change nothing."""
+
+    def told(content):
+        dataset = make_dataset(content=content)
+        release = make_queued(dataset, epsilon="0.1")
+        assert services.execute_release(release_id=release.pk)
+        after = {key: value for key, value in figures().items() if "oldest" not in key[0]}
+        changed = {key: after[key] - before.get(key, 0) for key in after}
+        return changed, after
+
+    before = figures()
+    header, row = b"person,age,sex\n", b"p%d,30,male\n"
+    few, before = told(header + row % 1)
+    many, before = told(header + b"".join(row % i for i in range(500)))
+    assert {key: value for key, value in few.items() if value} == {("dpweb_attempts_total", "release"): 1}
+    assert many == few
+
+
+def test_asking_costs_the_same_however_much_there_is(figures, make_queued, dataset, client):
+    figures()
+    with CaptureQueriesContext(connection) as few:
+        figures()
+    for _ in range(5):
+        make_queued(dataset, epsilon="0.01")
+    with CaptureQueriesContext(connection) as many:
+        figures()
+    assert len(few) == len(many) <= 14
+    assert not any("releases_dataset" in query["sql"] and "columns" in query["sql"] for query in many)
+    assert Dataset.objects.exists()
+    assert not BrowserSession.objects.exists()
+
+
+def test_a_client_that_prefers_another_form_gets_it(client, settings):
+    settings.METRICS_TOKEN = TOKEN
+    shown = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/openmetrics-text; version=1.0.0"}
+    answer = client.get("/metrics", headers=shown)
+    assert answer["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.content.endswith(b"# EOF\n")
+    assert json.dumps(answer.content.decode())
