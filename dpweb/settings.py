@@ -32,8 +32,8 @@ DEBUG = env.bool("DEBUG", default=False)
 #: Set when the site is reached over HTTPS: cookies, redirects and HSTS follow.
 HTTPS = env.bool("HTTPS", default=False)
 #: How many proxies in front of the site are believed when they say whether a visitor came over HTTPS and from which
-#: address. Where there are none, anybody could send these headers.
-TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+#: address. Where there are none, anybody could send these headers. Gunicorn speaks no HTTPS: then there is one.
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=1 if HTTPS else 0)
 SECRET_KEY = env.str("SECRET_KEY", default="") or _own_secret("secret_key")
 #: Keys the digest by which a table uploaded before is recognised. A plain hash of private rows would let anybody who
 #: guesses a table check the guess. Changing it makes the site forget which tables it has seen.

@@ -113,7 +113,9 @@ def test_a_table_measured_twice_counts_as_its_mean_with_half_the_variance():
     both = fit_marginals(SHAPE, [*first, *second, *rest])
     once = fit_marginals(SHAPE, [mean, *rest])
     assert both.total == pytest.approx(once.total)
-    assert np.abs(both.weights - once.weights).sum() < 1e-3 * once.total
+    # Either fit ends after so many passes, near the optimum. One of the two tables alone, or their mean with the whole
+    # variance, leads further away than twice this.
+    assert np.abs(both.weights - once.weights).sum() < 3e-3 * once.total
 
 
 def test_a_large_table_is_used_through_its_small_marginals():

@@ -471,7 +471,7 @@ _G = 3
 _EVERYBODY = {"count": {"town": ["a", "b"]}}
 _CAUGHT = [{**_THREE[0], "outside": "c"}]
 #: Whoever has no rows any more is missing in all of these; a row that stays is missing in one at most.
-_OVERLAPPING = [{"prefix": "town"}, {**_EVERYBODY, "weight": 100}]
+_OVERLAPPING: list[dict[str, Any]] = [{"prefix": "town"}, {**_EVERYBODY, "weight": 100}]
 
 
 def _tables_of_persons(pair: tuple[Table, Table]) -> tuple[Table, Table]:
