@@ -1,5 +1,7 @@
 FROM python:3.11-slim
 
+# For `manage.py backup` and `restore`.
+RUN apt-get update && apt-get install -y --no-install-recommends postgresql-client && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 10001 dpweb
 WORKDIR /srv/dpweb
 COPY requirements.lock ./

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 #: Commands that need more than what the site runs on, and the extra that holds it.
-EXTRAS = {"test": "test", "bench": "bench"}
+EXTRAS = {"test": "test", "bench": "bench", "docs": "docs"}
 #: Modules whose absence shows that a set of packages is not installed.
 WANTED = {
     "site": [
@@ -29,8 +29,9 @@ WANTED = {
         "latex2mathml",
         "prometheus_client",
     ],
-    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py"],
+    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py", "sphinx"],
     "bench": ["mbi", "opendp"],
+    "docs": ["sphinx", "myst_parser", "furo"],
 }
 
 

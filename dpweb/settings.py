@@ -59,25 +59,26 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     # Answers /healthz, /readyz and /metrics, before host names, redirects and cookies.
-    "releases.probes.ProbesMiddleware",
+    "releases.middleware.probes.ProbesMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     # After static files, which are compressed already, and around everything that makes a page.
-    "releases.compression.CompressionMiddleware",
-    "releases.caching.CachingMiddleware",
+    "releases.middleware.compression.CompressionMiddleware",
+    "releases.middleware.cache_control.CachingMiddleware",
     "csp.middleware.CSPMiddleware",
     # Around all that may refuse before an operation is found.
-    "releases.api_errors.ApiErrorsMiddleware",
-    "releases.null_characters.NullCharactersMiddleware",
+    "releases.middleware.api_errors.ApiErrorsMiddleware",
+    "releases.middleware.null_bytes.NullCharactersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "releases.signed_out.SignedOutMiddleware",
+    "releases.middleware.session_expiry.SignedOutMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "releases.middleware.second_factor.SecondFactorMiddleware",
 ]
 
 ROOT_URLCONF = "dpweb.urls"
@@ -93,7 +94,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
-                "releases.views.access.reviewer",
+                "releases.permissions.roles",
             ],
         },
     }
@@ -114,8 +115,15 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     # A server that does not answer must not hold up a page, or the question whether the site is ready.
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
-#: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own.
-CACHES = {"default": env.cache_url("CACHE_URL", default="locmemcache://")}
+#: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own; and
+#: each does while the shared one is away.
+CACHES = {
+    "default": {"BACKEND": "releases.storage.caches.SharedOrLocalCache"},
+    "shared": env.cache_url("CACHE_URL", default="locmemcache://shared"),
+    "local": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "local"},
+}
+if CACHES["shared"]["BACKEND"] == "django.core.cache.backends.redis.RedisCache":
+    CACHES["shared"]["BACKEND"] = "releases.storage.caches.PromptRedisCache"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- people ---------------------------------------------------------------------------------------------------------
@@ -125,31 +133,36 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+    # Not a rule: Django tells validators of every new password, whoever sets it and where.
+    {"NAME": "releases.accounts.adapters.TokensEndWithThePassword"},
 ]
-ACCOUNT_ADAPTER = "releases.accounts.ClosedAccountAdapter"
+ACCOUNT_ADAPTER = "releases.accounts.adapters.ClosedAccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = False
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "[dpweb] "
 ACCOUNT_FORMS = {
-    "add_email": "releases.account_forms.AddEmailForm",
-    "change_password": "releases.account_forms.ChangePasswordForm",
-    "reauthenticate": "releases.account_forms.ReauthenticateForm",
-    "reset_password": "releases.account_forms.ResetPasswordForm",
-    "reset_password_from_key": "releases.account_forms.ResetPasswordKeyForm",
-    "set_password": "releases.account_forms.SetPasswordForm",
+    "add_email": "releases.forms.accounts.AddEmailForm",
+    "change_password": "releases.forms.accounts.ChangePasswordForm",
+    "reauthenticate": "releases.forms.accounts.ReauthenticateForm",
+    "reset_password": "releases.forms.accounts.ResetPasswordForm",
+    "reset_password_from_key": "releases.forms.accounts.ResetPasswordKeyForm",
+    "set_password": "releases.forms.accounts.SetPasswordForm",
 }
+#: Wrong passwords are limited with the address that they come from (`releases/accounts/adapters.py`); what goes right
+#: is not guessing, and a whole building may have one address.
+ACCOUNT_RATE_LIMITS = {"login": "300/m/ip"}
 #: Attempts are counted by address. Behind a proxy every visitor would have the proxy's, and be locked out together, so
 #: there the one that it reports counts.
 ALLAUTH_TRUSTED_PROXY_COUNT = TRUSTED_PROXIES
-MFA_ADAPTER = "releases.accounts.SecondFactorAdapter"
+MFA_ADAPTER = "releases.accounts.adapters.SecondFactorAdapter"
 MFA_FORMS = {
-    "authenticate": "releases.account_forms.AuthenticateForm",
-    "reauthenticate": "releases.account_forms.ReauthenticateByCodeForm",
-    "activate_totp": "releases.account_forms.ActivateTOTPForm",
-    "add_webauthn": "releases.account_forms.AddPasskeyForm",
-    "edit_webauthn": "releases.account_forms.EditPasskeyForm",
+    "authenticate": "releases.forms.accounts.AuthenticateForm",
+    "reauthenticate": "releases.forms.accounts.ReauthenticateByCodeForm",
+    "activate_totp": "releases.forms.accounts.ActivateTOTPForm",
+    "add_webauthn": "releases.forms.accounts.AddPasskeyForm",
+    "edit_webauthn": "releases.forms.accounts.EditPasskeyForm",
 }
 #: An unconfirmed address stands in the way of a second factor where strangers sign up with addresses of others. Here
 #: accounts, with their addresses, are made by staff, and whoever has the password has just given it again.
@@ -157,6 +170,10 @@ MFA_ALLOW_UNVERIFIED_EMAIL = True
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
+#: Roles whose holders can do nothing here until they have a second factor; empty for none.
+REQUIRE_SECOND_FACTOR = env.list("REQUIRE_SECOND_FACTOR", default=["reviewer", "administrator"])
+#: Roles that an account begins with; administrators give others.
+NEW_ACCOUNT_ROLES = env.list("NEW_ACCOUNT_ROLES", default=["analyst"])
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
@@ -199,19 +216,36 @@ STATIC_URL = "static/"
 STATIC_ROOT = Path(env.str("STATIC_ROOT", default=str(DATA_DIR / "static")))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "releases.compression.CollectedStaticFilesStorage"},
+    # The only files that others may read, such as a server in front.
+    "staticfiles": {
+        "BACKEND": "releases.middleware.compression.CollectedStaticFilesStorage",
+        "OPTIONS": {"directory_permissions_mode": 0o755, "file_permissions_mode": 0o644},
+    },
 }
 WHITENOISE_USE_FINDERS = True
 #: Tables and release files. Never under a URL: every download goes through a view that asks who may.
 TABLES_DIR = DATA_DIR / "tables"
 RELEASES_DIR = DATA_DIR / "releases"
-#: High-water marks of the ledger. Keep it on another disc than the database and out of its backups, so that
-#: restoring an old database is noticed.
-MARKS_DIR = Path(env.str("MARKS_DIR", default=str(DATA_DIR / "marks")))
+#: What is remembered of the ledger and of releases outside the database. Keep it on another disc than the database and
+#: out of its backups, so that restoring an old database is noticed. Beside DATA_DIR by default, for a backup takes that
+#: as a whole; where an older version has begun it inside and nothing stands beside, it is read there.
+_BESIDE, _INSIDE = DATA_DIR.resolve().with_name(f"{DATA_DIR.resolve().name}-marks"), DATA_DIR / "marks"
+MARKS_DIR = Path(env.str("MARKS_DIR", default=str(_INSIDE if _INSIDE.is_dir() and not _BESIDE.is_dir() else _BESIDE)))
+#: Memory that one connection to a table may take; what is more goes to the process's own folder in `DATA_DIR/tmp`. Half
+#: of the machine's, where nothing else is said.
+DUCKDB_MEMORY_LIMIT = env.str(
+    "DUCKDB_MEMORY_LIMIT", default=f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // 2**21}MiB"
+)
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
+#: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
+MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)
+MAX_UPLOAD_UNFOLDED_BYTES = env.int("MAX_UPLOAD_UNFOLDED_BYTES", default=64 * 2**30)
+#: What one person's tables may come to, together with those on their way in.
+MAX_UPLOADS_PER_PERSON = env.int("MAX_UPLOADS_PER_PERSON", default=100)
+MAX_UPLOAD_BYTES_PER_PERSON = env.int("MAX_UPLOAD_MB_PER_PERSON", default=20 * 1024) * 2**20
 FILE_UPLOAD_HANDLERS = [
-    "releases.uploads.CappedUploadHandler",
-    "releases.uploads.IncomingFileUploadHandler",
+    "releases.middleware.upload_limit.CappedUploadHandler",
+    "releases.middleware.upload_limit.IncomingFileUploadHandler",
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20  # a pasted codebook, not a table
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
@@ -224,6 +258,8 @@ DEFAULT_BUDGET_DELTA = env.str("DEFAULT_BUDGET_DELTA", default="0.000001")
 #: whether two reviewers must agree, and who hears when much of a budget is spent.
 REVIEW_ABOVE_EPSILON = env.str("REVIEW_ABOVE_EPSILON", default="")
 TWO_PERSON_RULE = env.bool("TWO_PERSON_RULE", default=False)
+#: Nobody approves what they asked for. To be switched off where one person does everything.
+SEPARATION_OF_DUTIES = env.bool("SEPARATION_OF_DUTIES", default=True)
 ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
 
 # --- worker ---------------------------------------------------------------------------------------------------------
@@ -233,10 +269,22 @@ RELEASE_TIME_LIMIT = env.int("RELEASE_TIME_LIMIT", default=4 * 3600)
 LEASE_SECONDS = env.int("LEASE_SECONDS", default=60)
 HEARTBEAT_SECONDS = LEASE_SECONDS / 6
 RECONCILE_SECONDS = LEASE_SECONDS / 4
-MOST_ATTEMPTS = 3
+#: Work that fails is tried so often, so that a file or a disc that is away has the time to come back: after 15 s,
+#: 1 min, 4 min and twice 15 min, each up to a quarter longer.
+MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", default=6)
+RETRY_SECONDS = env.int("RETRY_SECONDS", default=15)
+MOST_RETRY_SECONDS = env.int("MOST_RETRY_SECONDS", default=900)
 
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=f"sqla+sqlite:///{DATA_DIR / 'broker.sqlite3'}")
 CELERY_TASK_DEFAULT_QUEUE = env.str("CELERY_TASK_DEFAULT_QUEUE", default="releases")
+#: Tables wait for a worker of their own, so that a large one holds up no release. A worker that is told no queue takes
+#: from both.
+UPLOADS_QUEUE = "uploads" if CELERY_TASK_DEFAULT_QUEUE == "releases" else f"{CELERY_TASK_DEFAULT_QUEUE}-uploads"
+CELERY_TASK_QUEUES = {
+    name: {"exchange": name, "exchange_type": "direct", "routing_key": name}
+    for name in (CELERY_TASK_DEFAULT_QUEUE, UPLOADS_QUEUE)
+}
+CELERY_TASK_ROUTES = {"releases.read_upload": {"queue": UPLOADS_QUEUE}}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

@@ -16,4 +16,4 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-handler400 = "releases.views.errors.bad_request"
+handler400 = "releases.views.common.errors.bad_request"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
+
+from releases.models.roles import Role
 
 
 @register()
@@ -49,3 +52,33 @@ def broker_waits_longer_than_a_release(app_configs: Any, **kwargs: Any) -> list[
     if timeout is None or timeout > settings.CELERY_TASK_TIME_LIMIT:
         return []
     return [Error("The broker's visibility_timeout must exceed RELEASE_TIME_LIMIT.", id="releases.E003")]
+
+
+@register()
+def roles_are_known(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """A role that is misspelt would protect nobody, and could not be given."""
+    known = ", ".join(Role.values)
+    return [
+        Error(f"{setting} names {name!r}, which is no role; the roles are {known}.", id="releases.E020")
+        for setting in ("REQUIRE_SECOND_FACTOR", "NEW_ACCOUNT_ROLES")
+        for name in getattr(settings, setting)
+        if name not in Role.values
+    ]
+
+
+@register()
+def marks_are_no_part_of_a_backup(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """What a backup takes back with the database cannot tell that it was taken back."""
+    inside = marks_inside_the_data()
+    return [Warning(inside, id="releases.W002")] if inside else []
+
+
+def marks_inside_the_data() -> str:
+    """Why the place of the marks is a bad one; empty where it is outside of what is backed up as a folder."""
+    marks, data = Path(settings.MARKS_DIR).resolve(), Path(settings.DATA_DIR).resolve()
+    if not marks.is_relative_to(data):
+        return ""
+    return (
+        f"MARKS_DIR lies inside DATA_DIR ({marks}): whoever restores that folder as a whole takes the marks back too, "
+        f"and what was published since is forgotten. Stop the site, move it elsewhere and set MARKS_DIR."
+    )

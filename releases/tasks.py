@@ -32,10 +32,18 @@ def read_upload(*, upload_id: str) -> None:
     execute_upload(upload_id=upload_id)
 
 
+@shared_task(name="releases.take_fingerprints")
+def take_fingerprints() -> None:
+    """Take what recognises rows, where it is missing (see ``services/fingerprints.py``)."""
+    from releases.services import take_fingerprints
+
+    take_fingerprints()
+
+
 @worker_init.connect
 def refuse_biased_noise(**kwargs: Any) -> None:
     """Before a worker takes anything: the samplers must have the laws they claim."""
-    from releases.engine.noise import OperatingSystemRandomness, self_test
+    from releases.engine.noise.discrete import OperatingSystemRandomness, self_test
 
     self_test(OperatingSystemRandomness())
 
@@ -43,10 +51,10 @@ def refuse_biased_noise(**kwargs: Any) -> None:
 @worker_init.connect
 def compile_loops(**kwargs: Any) -> None:
     """Once for an installation: the dozen seconds that the first release would otherwise take longer than foretold."""
-    from releases.engine import compiling
+    from releases.engine.estimation import warmup
 
-    if not compiling.are_compiled():
-        compiling.compile_loops()
+    if not warmup.are_compiled():
+        warmup.compile_loops()
 
 
 @worker_ready.connect
@@ -57,14 +65,17 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 
 def _reconcile() -> None:
-    from releases.notices import send_waiting
-    from releases.services import reconcile, reconcile_uploads
+    from releases.notifications.messages import send_waiting
+    from releases.services import enqueue_fingerprints, reconcile, reconcile_uploads
+    from releases.storage.scratch import remove_left_over
 
     close_old_connections()
     try:
         reconcile()
         reconcile_uploads()
+        enqueue_fingerprints()
         send_waiting()
+        remove_left_over()
     except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again
         logger.warning("reconciling failed (%s)", type(error).__name__)
     finally:

@@ -5,46 +5,28 @@ from __future__ import annotations
 from django.urls import include, path
 
 from releases.api import api_urls
-from releases.views import (
-    audit,
-    board,
-    budgets,
-    catalogue,
-    certificates,
-    codebooks,
-    columns,
-    compare,
-    compare_releases,
-    confirm,
-    datasets,
-    downloads,
-    learning,
-    notices,
-    organisation,
-    plan_files,
-    programs,
-    queue,
-    registry,
-    releases,
-    sessions,
-    surveys,
-    tokens,
-    unsent,
-    uploads,
-    ways,
-)
+from releases.views.account import notifications, resubmit, tokens
+from releases.views.datasets import budget, codebooks, columns, datasets, learning, upload
+from releases.views.public import api_guide, catalogue, methods
+from releases.views.releases import compare, confirm, plan_files, releases, workloads
+from releases.views.results import certificates, downloads, registry
+from releases.views.results import compare as compare_releases
+from releases.views.review import backups, ledger, people, queue, settings
+from releases.views.review import budgets as board
+from releases.views.sessions import sessions
+from releases.views.surveys import surveys
 
 #: Sent -> read by a worker -> a dataset, which has the same identifier
 upload_urls = [
-    path("<uuid:upload_id>/", uploads.upload_detail, name="upload_detail"),
-    path("<uuid:upload_id>/status/", uploads.upload_status, name="upload_status"),
-    path("<uuid:upload_id>/discard/", uploads.discard_upload, name="discard_upload"),
+    path("<uuid:upload_id>/", upload.upload_detail, name="upload_detail"),
+    path("<uuid:upload_id>/status/", upload.upload_status, name="upload_status"),
+    path("<uuid:upload_id>/discard/", upload.discard_upload, name="discard_upload"),
 ]
 
 #: Data -> Protection -> Budget
 dataset_urls = [
     path("", datasets.dataset_list, name="dataset_list"),
-    path("new/", uploads.upload, name="upload"),
+    path("new/", upload.upload, name="upload"),
     path("<uuid:dataset_id>/", datasets.dataset_detail, name="dataset_detail"),
     path("<uuid:dataset_id>/title/", datasets.rename_dataset, name="rename_dataset"),
     path("<uuid:dataset_id>/sharing/", datasets.share_dataset, name="share_dataset"),
@@ -54,8 +36,8 @@ dataset_urls = [
     path("<uuid:dataset_id>/columns/learn/", learning.learn_range, name="learn_range"),
     path("<uuid:dataset_id>/columns/learn-categories/", learning.learn_categories, name="learn_categories"),
     path("<uuid:dataset_id>/protection/", datasets.protection, name="protection"),
-    path("<uuid:dataset_id>/budget/", budgets.budget, name="budget"),
-    path("<uuid:dataset_id>/budget/take-back/", budgets.take_back, name="take_back_budget"),
+    path("<uuid:dataset_id>/budget/", budget.budget, name="budget"),
+    path("<uuid:dataset_id>/budget/take-back/", budget.take_back, name="take_back_budget"),
     path("<uuid:dataset_id>/releases/new/", releases.new_release, name="new_release"),
     path("<uuid:dataset_id>/sessions/new/", sessions.new_session, name="new_session"),
 ]
@@ -69,6 +51,7 @@ release_urls = [
     path("<uuid:release_id>/confirm/", confirm.confirm, name="confirm"),
     path("<uuid:release_id>/plan.json", plan_files.plan_file, name="plan_file"),
     path("<uuid:release_id>/plan/", plan_files.load_plan, name="load_plan"),
+    path("<uuid:release_id>/workload/", workloads.save_workload, name="save_workload"),
     path("<uuid:release_id>/discard/", releases.discard_draft, name="discard_draft"),
     path("<uuid:release_id>/status/", releases.status, name="release_status"),
     path("<uuid:release_id>/cancel/", releases.cancel, name="cancel_release"),
@@ -80,6 +63,16 @@ release_urls = [
     path("<uuid:release_id>/deployment.yaml", registry.registry, name="registry"),
     path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
     path("<uuid:release_id>/files/<str:name>", downloads.download, name="download"),
+]
+
+#: Saved from a draft -> Read -> Edit -> Use on a dataset
+workload_urls = [
+    path("", workloads.workload_list, name="workload_list"),
+    path("<uuid:workload_id>/", workloads.workload_detail, name="workload"),
+    path("<uuid:workload_id>/edit/", workloads.edit_workload, name="edit_workload"),
+    path("<uuid:workload_id>/sharing/", workloads.share_workload, name="share_workload"),
+    path("<uuid:workload_id>/use/", workloads.use_workload, name="use_workload"),
+    path("<uuid:workload_id>/discard/", workloads.discard_workload, name="discard_workload"),
 ]
 
 #: Open -> Ask -> Close; a session shares its release's identifier
@@ -114,29 +107,32 @@ review_urls = [
     path("budgets/", board.budget_board, name="budget_board"),
     path("budgets.csv", board.board_csv, name="board_csv"),
     path("budgets/<uuid:budget_id>/", board.budget_detail, name="budget_detail"),
-    path("ledger/", audit.ledger_page, name="ledger"),
-    path("ledger.csv", audit.ledger_csv, name="ledger_csv"),
-    path("log/", audit.audit_log, name="audit_log"),
-    path("log.csv", audit.audit_csv, name="audit_csv"),
-    path("organisation/", organisation.organisation, name="organisation"),
+    path("ledger/", ledger.ledger_page, name="ledger"),
+    path("ledger.csv", ledger.ledger_csv, name="ledger_csv"),
+    path("log/", ledger.audit_log, name="audit_log"),
+    path("log.csv", ledger.audit_csv, name="audit_csv"),
+    path("backups/", backups.backups, name="backups"),
+    path("people/", people.people, name="people"),
+    path("organisation/", settings.organisation, name="organisation"),
 ]
 
 urlpatterns = [
     path("", catalogue.home, name="home"),
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("words/", catalogue.words, name="words"),
-    path("ways/", ways.four_ways, name="ways"),
-    path("notices/", notices.notices, name="notices"),
-    path("notices/read/", notices.read_notices, name="read_notices"),
-    path("notices/mail/", notices.choose_mail, name="choose_mail"),
-    path("unsent/", unsent.unsent, name="unsent"),
+    path("ways/", methods.four_ways, name="ways"),
+    path("notices/", notifications.notices, name="notices"),
+    path("notices/read/", notifications.read_notices, name="read_notices"),
+    path("notices/mail/", notifications.choose_mail, name="choose_mail"),
+    path("unsent/", resubmit.unsent, name="unsent"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.revoke_token, name="revoke_token"),
-    path("api/", programs.programs, name="programs"),
+    path("api/", api_guide.programs, name="programs"),
     path("api/", api_urls),
     path("uploads/", include(upload_urls)),
     path("datasets/", include(dataset_urls)),
     path("releases/", include(release_urls)),
+    path("workloads/", include(workload_urls)),
     path("sessions/", include(session_urls)),
     path("surveys/", include(survey_urls)),
     path("review/", include(review_urls)),

@@ -6,10 +6,14 @@ import os
 import shutil
 import socket
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.stack import MIGRATED, Stack
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("dpweb", deadline=None)
@@ -72,24 +76,75 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_discs():
+    """No test cuts the power, so none needs what it wrote to have reached the disc."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_folders(settings, tmp_path):
-    """Every test writes its tables, releases and marks to a folder of its own."""
+    """Every test writes its tables, releases and marks to folders of its own, and none waits."""
     settings.TABLES_DIR = tmp_path / "tables"
     settings.RELEASES_DIR = tmp_path / "releases"
     settings.MARKS_DIR = tmp_path / "marks"
+    settings.DATA_DIR = tmp_path / "var"
+    # What fails is due again at once, but in the tests of the waiting.
+    settings.RETRY_SECONDS = 0
+    # Tests of the rule set it themselves.
+    settings.REQUIRE_SECOND_FACTOR = []
     # Slow hashing protects real passwords, not those of tests.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@contextmanager
+def _database(template: str = "template1", *, prefix: str = "") -> Iterator[str]:
+    """The name of a PostgreSQL database that is a copy of another, dropped afterwards."""
+    import psycopg
+
+    name = f"{prefix}dpweb_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    try:
+        yield name
+    finally:
+        with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _address(name: str) -> str:
+    return POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
 
 
 @pytest.fixture
 def postgres_database():
     """The URL of an empty PostgreSQL database, dropped afterwards."""
-    import psycopg
+    with _database() as name:
+        yield _address(name)
 
-    name = f"dpweb_test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+@pytest.fixture(scope="session")
+def _migrated(tmp_path_factory):
+    """A PostgreSQL database with the site's tables, to be copied: migrating takes longer than many a test."""
+    with _database() as name:
+        stack = Stack(tmp_path_factory.mktemp("migrated"), database_url=_address(name))
+        stack.migrate()
+        stack.stop()
+        yield name
+
+
+@pytest.fixture
+def migrated_postgres(_migrated):
+    """The URL of a PostgreSQL database that has the site's tables and nothing in them, dropped afterwards."""
+    with _database(_migrated) as name:
+        MIGRATED.add(_address(name))
+        yield _address(name)
+
+
+@pytest.fixture
+def migrated_for_django(_migrated):
+    """The same for tests that run against it: its URL without the `test_` that Django puts before its name."""
+    with _database(_migrated, prefix="test_") as name:
+        yield _address(name.removeprefix("test_"))

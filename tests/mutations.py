@@ -21,7 +21,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a copy of the code consists of.
-COPIED = ("dpweb", "releases", "templates", "tests", "docs", "manage.py", "pyproject.toml", "README.md")
+COPIED = (
+    "dpweb",
+    "releases",
+    "templates",
+    "tests",
+    "docs",
+    "manage.py",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+)
 #: A test that takes longer has not failed.
 _MOST_SECONDS = 600.0
 #: pytest's exit status where tests ran and some failed; any other says that nothing was shown.
@@ -51,7 +61,7 @@ MUTATIONS = (
     # Noise and choices
     Mutation(
         name="choice-without-factor-2",
-        file="releases/engine/selection.py",
+        file="releases/engine/noise/selection.py",
         text="return Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)",
         instead="return Fraction(epsilon) / sensitivity",
         test="tests/engine/test_selection.py::test_the_law_is_the_one_defined_and_not_that_of_another_epsilon",
@@ -65,14 +75,14 @@ MUTATIONS = (
     ),
     Mutation(
         name="threshold-for-one-value-of-a-unit",
-        file="releases/engine/mechanisms/stable_histogram.py",
+        file="releases/engine/mechanisms/category_discovery.py",
         text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",
         instead="by_ones = 1 + laplace_passes(scale=scale, probability=allowed)",
         test="tests/engine/test_stable_histogram.py::test_new_values_of_one_unit_are_counted_together",
     ),
     Mutation(
         name="values-moved-once-under-replace",
-        file="releases/engine/mechanisms/stable_histogram.py",
+        file="releases/engine/mechanisms/category_discovery.py",
         text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="moved = 1",
         test="tests/engine/test_stable_histogram.py::test_the_exact_law_keeps_the_claim_for_all_neighbours_and_less_does_not",
@@ -92,15 +102,49 @@ MUTATIONS = (
         test="tests/engine/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
     ),
     Mutation(
+        name="distances-of-all-triples-as-one",
+        file="releases/engine/mechanisms/mixture_fit.py",
+        text="Sensitivity(l1=number * self.moved.l1,",
+        instead="Sensitivity(l1=self.moved.l1,",
+        test=(
+            "tests/engine/test_mixture_fit.py::"
+            "test_neighbours_are_drawn_for_alike_and_their_exact_numbers_cost_at_most_the_budget"
+        ),
+    ),
+    Mutation(
+        name="distances-move-as-tables-do-in-norm",
+        file="releases/engine/mechanisms/mixture_fit.py",
+        text="l2_squared=number * self.moved.l1**2",
+        instead="l2_squared=number * self.moved.l2_squared",
+        test="tests/engine/test_mixture_fit.py::test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours",
+    ),
+    Mutation(
+        name="mixture-split-by-the-exact-number-of-rows",
+        file="releases/engine/mechanisms/mixture_fit.py",
+        text="total += int(self.split.total.draw(1, rng)[0])",
+        instead="self.split.total.draw(1, rng)",
+        test=(
+            "tests/engine/test_mixture_fit.py::"
+            "test_the_number_of_rows_is_exact_where_it_is_public_and_noisy_where_it_is_not"
+        ),
+    ),
+    Mutation(
+        name="mixture-charged-without-its-tables",
+        file="releases/engine/mechanisms/mixture_fit.py",
+        text="return (*total, _event(self.tables), self.certificate.noise.event)",
+        instead="return (*total, self.certificate.noise.event)",
+        test="tests/engine/test_mixture_fit.py::test_a_plan_spends_its_budget_and_no_more",
+    ),
+    Mutation(
         name="workload-sensitivity-of-one-row-of-several",
-        file="releases/engine/workload.py",
+        file="releases/engine/workload/queries.py",
         text="return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)",
         instead="return Sensitivity(l1=change, l2_squared=change)",
         test="tests/engine/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds",
     ),
     Mutation(
         name="rows-of-persons-never-vanish",
-        file="releases/engine/universe.py",
+        file="releases/engine/domain/universe.py",
         text='return self.universe.may_drop or self.unit.kind == "person"',
         instead="return self.universe.may_drop",
         test=(
@@ -110,7 +154,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="workload-sensitivity-of-rows-that-stay",
-        file="releases/engine/workload.py",
+        file="releases/engine/workload/queries.py",
         text="return max(replaced, one_row) if schema.rows_may_vanish else replaced",
         instead="return max(replaced, one_row) if self.universe.may_drop else replaced",
         test=(
@@ -126,21 +170,21 @@ MUTATIONS = (
     ),
     Mutation(
         name="laplace-scale-halved",
-        file="releases/engine/additive.py",
+        file="releases/engine/mechanisms/additive_noise.py",
         text="return discrete_laplace(scale=self.scale, size=size, rng=rng)",
         instead="return discrete_laplace(scale=self.scale / 2, size=size, rng=rng)",
         test="tests/engine/test_neighbouring_counts.py::test_laplace_noise_on_cells_is_not_seen_to_spend_more_than_it_claims",
     ),
     Mutation(
         name="weighted-scale-over-the-square-of-the-weight",
-        file="releases/engine/additive.py",
+        file="releases/engine/mechanisms/additive_noise.py",
         text="return self.l1_sensitivity / (self.epsilon * self.weight)",
         instead="return self.l1_sensitivity / (self.epsilon * self.weight**2)",
         test="tests/engine/test_weights.py::test_noise_is_drawn_at_one_scale_over_each_importance",
     ),
     Mutation(
         name="weighted-scale-for-an-unweighted-sensitivity",
-        file="releases/engine/workload.py",
+        file="releases/engine/workload/queries.py",
         text="l1=rows * self._most_changed(schema, self.weights),",
         instead="l1=rows * self._most_changed(schema, (1,) * len(self.families)),",
         test=(
@@ -150,31 +194,46 @@ MUTATIONS = (
     ),
     Mutation(
         name="sum-sensitivity-of-the-range-alone",
-        file="releases/engine/sensitivity.py",
+        file="releases/engine/workload/sensitivity.py",
         text="return max(abs(self.lowest), abs(self.highest))",
         instead="return abs(self.highest)",
         test="tests/engine/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
     ),
     Mutation(
         name="noise-drawn-from-a-fixed-state",
-        file="releases/engine/randomness.py",
+        file="releases/engine/noise/randomness.py",
         text="return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)",
         instead='return StreamRandomness(b"state kept in the process").words(count)',
         test="tests/engine/test_randomness.py::test_two_forked_workers_never_give_equal_noise",
     ),
     Mutation(
         name="remainder-of-a-draw-dropped",
-        file="releases/engine/noise.py",
+        file="releases/engine/noise/discrete.py",
         text="rest.append((max(0, lo), hi))",
         instead="rest.append((0, 1 if x else hi))",
         test="tests/engine/test_noise.py::test_floor_and_remainder_together_are_exactly_the_law",
     ),
     Mutation(
         name="zero-counted-twice",
-        file="releases/engine/noise.py",
+        file="releases/engine/noise/discrete.py",
         text="refused |= (size == 0) & (negative == 1)",
         instead="",
         test="tests/engine/test_noise.py::test_a_gaussian_law_of_blocks_is_the_law_of_one_table",
+    ),
+    # Budgets
+    Mutation(
+        name="weights-of-the-mixture-above-one",
+        file="releases/engine/accounting/mixture.py",
+        text="_SHARP, _BROAD = Fraction(773, 1000), Fraction(2434, 1000)",
+        instead="_SHARP, _BROAD = Fraction(7, 1000), Fraction(24, 1000)",
+        test="tests/engine/test_filters.py::test_the_weights_of_every_budget_add_up_to_at_most_one",
+    ),
+    Mutation(
+        name="pure-releases-cost-nothing-beside-noise",
+        file="releases/engine/accounting/mixture.py",
+        text="costs = [min(pair) for pair in zip(costs, _of_pure(pure_epsilon), strict=True)]",
+        instead="costs = [0] * len(costs)",
+        test="tests/engine/test_filters.py::test_a_pure_release_costs_the_divergence_of_randomized_response_rounded_up",
     ),
     # Thresholds
     Mutation(
@@ -207,7 +266,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="a-session-that-never-ends",
-        file="releases/engine/online.py",
+        file="releases/engine/mechanisms/pmw/session.py",
         text="return self.rules.updates - self._used",
         instead="return max(1, self.rules.updates - self._used)",
         test="tests/engine/test_pmw_online.py::test_after_the_last_update_no_data_are_touched",
@@ -215,35 +274,35 @@ MUTATIONS = (
     # Prices
     Mutation(
         name="prices-rounded-down",
-        file="releases/engine/certified.py",
+        file="releases/engine/arithmetic/rounding.py",
         text="return -((-value.numerator * scale) // value.denominator)",
         instead="return (value.numerator * scale) // value.denominator",
         test="tests/engine/test_accountant.py::test_every_amount_is_rounded_up",
     ),
     Mutation(
         name="parallel-parts-cost-one-under-replace",
-        file="releases/engine/accountant.py",
+        file="releases/engine/accounting/accountant.py",
         text="changed = 1 if event.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="changed = 1",
         test="tests/engine/test_accountant.py::test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost",
     ),
     Mutation(
         name="group-rho-not-squared",
-        file="releases/engine/conversions.py",
+        file="releases/engine/accounting/conversions.py",
         text="return size * size * rho",
         instead="return size * rho",
         test="tests/engine/test_accountant.py::test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho",
     ),
     Mutation(
         name="unknown-events-are-free",
-        file="releases/engine/accountant.py",
+        file="releases/engine/accounting/accountant.py",
         text='        raise Unpriceable(f"No price is known for events of kind {kind!r}.")',
         instead="        return Forms(epsilon=Fraction(0), rho=Fraction(0))",
         test="tests/engine/test_accountant.py::test_an_event_without_an_entry_here_is_refused",
     ),
     Mutation(
         name="discrete-laplace-at-the-continuous-rho",
-        file="releases/engine/accountant.py",
+        file="releases/engine/accounting/accountant.py",
         text="    return _pure(1 / event.noise_multiplier)",
         instead="    return _laplace(event)",
         test="tests/engine/test_accountant.py::test_each_pure_kind_has_its_epsilon_and_its_least_proved_rho",
@@ -251,46 +310,130 @@ MUTATIONS = (
     # The ledger and the protocol
     Mutation(
         name="no-filter",
-        file="releases/ledger.py",
-        text="        _admits(budget.caps, amounts),",
-        instead="        Q(),",
+        file="releases/ledger/ledger.py",
+        text="    if not filters.admits(budget.totals, price, budget.caps):",
+        instead="    if False:",
         test="tests/web/test_ledger.py::test_a_refusal_carries_both_numbers_and_charges_nothing",
     ),
     Mutation(
         name="a-key-charges-twice",
-        file="releases/ledger.py",
+        file="releases/ledger/ledger.py",
         text="    made = LedgerEntry.objects.filter(key=key).first()",
         instead="    made, key = None, uuid.uuid4()",
         test="tests/web/test_ledger.py::test_the_same_key_twice_is_one_charge",
     ),
     Mutation(
         name="a-chain-of-one-link",
-        file="releases/ledger.py",
+        file="releases/ledger/ledger.py",
         text="if entry.previous != previous or entry.hash != _hash(entry):",
         instead="if entry.previous != previous:",
         test="tests/web/test_ledger.py::test_the_audit_finds_a_forged_entry",
     ),
     Mutation(
         name="an-old-backup-spends-again",
-        file="releases/ledger.py",
-        text="    _refuse_a_ledger_that_went_back(budget)\n    price",
+        file="releases/ledger/ledger.py",
+        text="    _refuse_a_ledger_that_went_back(budget, release)\n    price",
         instead="    price",
         test="tests/web/test_ledger.py::test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts",
     ),
     Mutation(
+        name="marks-without-a-lock",
+        file="releases/ledger/high_water_marks.py",
+        text="        fcntl.flock(file, fcntl.LOCK_EX)\n        yield",
+        instead="        yield",
+        test="tests/web/test_marks.py::test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low",
+    ),
+    Mutation(
+        name="an-old-backup-runs-again",
+        file="releases/services/execution.py",
+        text="    if is_behind(release_id):",
+        instead="    if False:",
+        test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
+    ),
+    Mutation(
+        name="an-old-backup-gives-back",
+        file="releases/services/releases.py",
+        text="    if why := stale_ledger.refusal(release.dataset.budget) or stale_ledger.begun(release.pk):",
+        instead='    if why := "":',
+        test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
+    ),
+    Mutation(
+        name="an-old-backup-asks-again",
+        file="releases/services/sessions.py",
+        text="    if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):",
+        instead='    if why := "":',
+        test="tests/web/test_marks.py::test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_reviewer",
+    ),
+    Mutation(
+        name="an-answer-that-only-the-database-knows",
+        file="releases/services/sessions.py",
+        text="        high_water_marks.note_answer(locked.pk, sequence)",
+        instead="        pass",
+        test="tests/web/test_marks.py::test_every_answer_is_remembered_and_a_repeated_one_is_none",
+    ),
+    Mutation(
+        name="a-claim-that-only-the-database-knows",
+        file="releases/services/execution.py",
+        text="    high_water_marks.note_claim(release.pk, release.attempts)",
+        instead="    pass",
+        test="tests/web/test_marks.py::test_an_attempt_is_remembered_before_the_table_is_opened",
+    ),
+    Mutation(
+        name="fresh-noise-after-what-was-seen",
+        file="releases/services/execution.py",
+        text="marks.story(release.pk).published) is not None:",
+        instead="None) is not None:",
+        test="tests/web/test_marks.py::test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files",
+    ),
+    Mutation(
+        name="a-lost-mark-is-made-anew",
+        file="releases/ledger/high_water_marks.py",
+        text='            raise Unreadable(f"{_path(budget_id).name} is missing")',
+        instead='            standing = Mark(sequence=0, hash="", totals=Totals())',
+        test="tests/web/test_marks.py::test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry",
+    ),
+    Mutation(
+        name="charged-whatever-it-protects",
+        file="releases/ledger/ledger.py",
+        text="    check_protection(budget, unit=unit, neighbours=neighbours)\n    return budget",
+        instead="    return budget",
+        test="tests/web/test_protection.py::test_nothing_is_charged_for_another_unit_or_other_neighbours",
+    ),
+    Mutation(
+        name="run-whatever-it-protects",
+        file="releases/services/execution.py",
+        text="    ledger.check_protection(charged.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)\n",
+        instead="",
+        test="tests/web/test_protection.py::test_a_worker_runs_nothing_that_protects_something_else",
+    ),
+    Mutation(
+        name="protection-changed-while-a-release-waits",
+        file="releases/services/datasets.py",
+        text="    if under_way := release_under_way(dataset, within=budget.datasets.all()):",
+        instead='    if under_way := "":',
+        test="tests/web/test_protection.py::test_a_release_that_waits_cannot_come_to_mean_less_than_its_budget",
+    ),
+    Mutation(
+        name="the-audit-takes-any-protection",
+        file="releases/ledger/ledger.py",
+        text="            yield from _verify_protection(budget, entry)\n        elif",
+        instead="        elif",
+        test="tests/web/test_protection.py::test_the_audit_finds_a_plan_that_protects_something_else_than_its_charge",
+    ),
+    Mutation(
         name="run-before-charge",
         file="releases/services/releases.py",
-        text="    entry = ledger.charge(\n        release=release, events=plan.events",
+        text="    entry = ledger.charge(\n        release=release,\n",
         instead=(
             "    from releases.services.execution import execute_release\n\n"
             "    execute_release(release_id=release.pk)\n"
-            "    entry = ledger.charge(\n        release=release, events=plan.events"
+            "    entry = ledger.charge(\n        release=release,\n"
         ),
         test="tests/web/test_execution.py::test_no_data_are_touched_before_the_charge_is_booked",
     ),
     Mutation(
         name="many-small-ones-pass-unseen",
-        file="releases/ledger.py",
+        file="releases/ledger/ledger.py",
         text="    before = _charged_to(person, budget, but=release, is_unseen=True).spent_epsilon",
         instead="    before = 0",
         test="tests/web/test_unseen.py::test_many_small_releases_pass_up_to_the_threshold_and_no_further",
@@ -318,7 +461,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="what-is-spent-is-rounded-down",
-        file="releases/standing.py",
+        file="releases/ledger/balances.py",
         text="    return ceil(1000 * share) / 10",
         instead="    return int(1000 * share) / 10",
         test="tests/web/test_board.py::"
@@ -333,14 +476,46 @@ MUTATIONS = (
     ),
     Mutation(
         name="refund-on-failure",
-        file="releases/services/execution.py",
-        text="            _record(AuditAction.FAIL, release_id)\n",
-        instead=(
-            "            _record(AuditAction.FAIL, release_id)\n"
-            "            failed = Release.objects.get(pk=release_id)\n"
-            "            ledger.give_back(release=failed, actor=failed.submitted_by)\n"
-        ),
+        file="releases/models/releases.py",
+        text="        return self.filter(attempts=Coalesce(",
+        instead="        return self.filter(attempts__gte=Coalesce(",
         test="tests/web/test_execution.py::test_a_release_that_fails_for_good_keeps_its_charge",
+    ),
+    Mutation(
+        name="an-opening-that-is-not-on-record",
+        file="releases/services/execution.py",
+        text="    attempts.about_to_open(release.pk, token)\n",
+        instead="",
+        test="tests/web/test_attempts.py::test_that_it_is_opened_is_committed_before_it_is",
+    ),
+    Mutation(
+        name="a-late-worker-opens-the-table",
+        file="releases/services/attempts.py",
+        text="        held = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)",
+        instead="        held = Release.objects.filter(pk=release_id)",
+        test="tests/web/test_attempts.py::test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing",
+    ),
+    Mutation(
+        name="no-wait-before-another-attempt",
+        file="releases/worker/leases.py",
+        text="    claimed = claimable.filter(is_due(now)).update(",
+        instead="    claimed = claimable.update(",
+        test="tests/web/test_attempts.py::test_no_worker_takes_it_before_its_time_however_often_it_is_told",
+    ),
+    Mutation(
+        name="a-table-that-was-replaced-is-read",
+        file="releases/services/stored_tables.py",
+        text="        if files.sha256_of(path) != dataset.file_sha256:",
+        instead="        if not dataset.file_sha256:",
+        test="tests/web/test_stored_tables.py::"
+        "test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back",
+    ),
+    Mutation(
+        name="the-database-reaches-other-files",
+        file="releases/engine/tables/query.py",
+        text='    "enable_external_access": "false",',
+        instead='    "enable_external_access": "true",',
+        test="tests/web/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
     ),
     Mutation(
         name="claimed-twice",
@@ -375,14 +550,14 @@ MUTATIONS = (
     ),
     Mutation(
         name="progress-by-what-the-file-holds",
-        file="releases/engine/ingest.py",
+        file="releases/engine/tables/ingest.py",
         text="                report.within(_CHECK, min(read / size, 1.0))",
         instead="                report.within(_CHECK, min(line / 1_000_000, 1.0))",
         test="tests/web/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold",
     ),
     Mutation(
         name="an-error-tells-its-values",
-        file="releases/failures.py",
+        file="releases/worker/failures.py",
         text='    logger.error("%s failed: %s at %s", what, type(error).__name__, places)',
         instead='    logger.error("%s failed: %s at %s", what, error, places)',
         test="tests/web/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
@@ -390,7 +565,7 @@ MUTATIONS = (
     # Certificates
     Mutation(
         name="a-certificate-for-one-row-of-a-person",
-        file="releases/engine/certificate.py",
+        file="releases/engine/mechanisms/error_certificate.py",
         text="noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows))",
         instead="noise=allowance.noise(Sensitivity(l1=1, l2_squared=1))",
         test="tests/engine/test_measured_error.py::"
@@ -406,7 +581,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="a-certificate-seen-by-everybody",
-        file="releases/models.py",
+        file="releases/models/releases.py",
         text="readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
         instead="readable = self.filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
         test="tests/web/test_certify.py::"
@@ -415,14 +590,14 @@ MUTATIONS = (
     # Beside the columns
     Mutation(
         name="kept-columns-of-anybody",
-        file="releases/views/columns.py",
+        file="releases/views/datasets/columns.py",
         text="KeptColumns.objects.filter(dataset=dataset, person=signed_in(request)).first()",
         instead="KeptColumns.objects.filter(dataset=dataset).first()",
         test="tests/web/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other",
     ),
     Mutation(
         name="unreleased-description-found",
-        file="releases/views/catalogue.py",
+        file="releases/views/public/catalogue.py",
         text="Q(searchable__text__contains=folded(each))",
         instead="Q(dataset__description__icontains=each)",
         test="tests/web/test_descriptions.py"

@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,13 +23,15 @@ import json, uuid
 from pathlib import Path
 from django.contrib.auth.models import User
 from releases import services
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import Budget, Dataset, LedgerEntry, Release
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Budget, Dataset, HeldRole, LedgerEntry, Release
 
 def people():
     alice, _ = User.objects.get_or_create(username="alice", defaults={"email": "alice@example.org"})
-    sofia, _ = User.objects.get_or_create(username="sofia", defaults={"is_staff": True})
+    sofia, _ = User.objects.get_or_create(username="sofia")
+    for person, role in ((alice, "curator"), (sofia, "reviewer"), (sofia, "administrator")):
+        HeldRole.objects.get_or_create(person=person, role=role)
     return alice, sofia
 
 def budgeted(epsilon, columns, table, delta="0.000001"):
@@ -50,33 +53,49 @@ def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginal
 """
 
 
-#: Sets Django up once, and runs each script whose path it reads in a fork of its own, its output in files beside it.
+#: Sets Django up once. Reads lines of paths of scripts, runs those of one line at once, each in a fork of its own with
+#: its output in files beside it, and prints how each ended.
 SERVER = """
 import os, sys, traceback
 import django
 django.setup()
-import releases.services
+# What most scripts need, imported once.
+import allauth.mfa.models, ibis.backends.duckdb, numba, pandas
+import releases.engine.tables.ingest, releases.engine.tables.query, releases.publication.files
+import releases.services, releases.urls
+from releases.engine.mechanisms.base import mechanisms
+mechanisms()
+
+def run(path):
+    code = 1
+    try:
+        for name, number in (("out", 1), ("err", 2)):
+            os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
 for line in sys.stdin:
-    path = line.strip()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            for name, number in (("out", 1), ("err", 2)):
-                os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-            exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    print(os.waitstatus_to_exitcode(status), flush=True)
+    children = []
+    for path in line.rstrip("\\n").split("\\t"):
+        children.append(os.fork())
+        if children[-1] == 0:
+            run(path)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children), flush=True)
 """
 
 
+#: Seconds after which a script hangs, on however busy a machine.
+_PATIENCE = 600
+#: Addresses of databases that were made as copies of a migrated one.
+MIGRATED: set[str] = set()
 #: What `migrate` leaves behind, once for this process.
 _MADE = Path(tempfile.mkdtemp(prefix="dpweb-migrated-"))
 atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
@@ -91,6 +110,8 @@ class Stack:
             **os.environ,
             "DATA_DIR": str(folder / "var"),
             "LEASE_SECONDS": str(lease),
+            "REQUIRE_SECOND_FACTOR": "",
+            "RETRY_SECONDS": "0",
             "DJANGO_SETTINGS_MODULE": "dpweb.settings",
             "PYTHONPATH": str(ROOT),
         }
@@ -103,23 +124,24 @@ class Stack:
         self._served: dict[str, str] = {}
         self._asking = threading.Lock()
 
-    def manage(self, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            **options,
-        )
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `manage.py` in a process of its own."""
+        return self._fork(
+            [
+                f"""
+from django.core.management import execute_from_command_line
+execute_from_command_line({["manage.py", *arguments]!r})
+"""
+            ]
+        )[0]
 
     def migrate(self) -> None:
         """Make the database; an embedded one as a copy of the first that this test run made."""
         migrated = _MADE / "db.sqlite3"
         folder = self.folder / "var"
-        if "DATABASE_URL" in self.environment:
-            self._migrate()
+        if (url := self.environment.get("DATABASE_URL")) is not None:
+            if url not in MIGRATED:
+                self._migrate()
         elif migrated.exists() and not folder.exists():
             shutil.copytree(_MADE, folder)
         else:
@@ -133,30 +155,44 @@ class Stack:
 
     def script(self, code: str) -> list[str]:
         """The command line that runs `code` inside this installation, after PREPARE."""
-        whole = "import django\ndjango.setup()\n" + PREPARE + textwrap.dedent(code)
+        return [sys.executable, self._written("import django\ndjango.setup()\n" + PREPARE + textwrap.dedent(code))]
+
+    def _written(self, code: str) -> str:
         path = self.folder / f"script-{time.monotonic_ns()}.py"
-        path.write_text(whole)
-        return [sys.executable, str(path)]
+        path.write_text(code)
+        return str(path)
 
     def run(self, code: str) -> object:
         """Run `code`; what it assigns to `answer` comes back through JSON."""
         asked = textwrap.dedent(code) + "\nprint('ANSWER ' + json.dumps(answer if 'answer' in globals() else None))"
-        path = self.script(asked)[1]
+        (done,) = self.run_at_once([asked])
+        assert done.returncode == 0, done.stderr or f"the script ended with {done.returncode}"
+        return json.loads(done.stdout.rsplit("ANSWER ", 1)[1])
+
+    def run_at_once(self, codes: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
+        """Run each code after PREPARE at the same time in a process of its own, which may fail or be killed."""
+        return self._fork([PREPARE + textwrap.dedent(code) for code in codes])
+
+    def _fork(self, codes: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
+        paths = [self._written(code) for code in codes]
         with self._asking:
             server = self._running_server()
             assert server.stdin is not None
             assert server.stdout is not None
-            server.stdin.write(path + "\n")
+            server.stdin.write("\t".join(paths) + "\n")
             server.stdin.flush()
             # A script that hangs is a failure, not a test run without end.
-            alarm = threading.Timer(240, lambda: os.killpg(server.pid, signal.SIGKILL))
+            alarm = threading.Timer(_PATIENCE, lambda: os.killpg(server.pid, signal.SIGKILL))
             alarm.start()
             try:
-                returned = server.stdout.readline()
+                ended = server.stdout.readline().split() or ["-9"] * len(paths)
             finally:
                 alarm.cancel()
-        assert returned.strip() == "0", Path(path + ".err").read_text() or f"the script ended with {returned!r}"
-        return json.loads(Path(path + ".out").read_text().rsplit("ANSWER ", 1)[1])
+        said = [[Path(f"{path}.{name}") for name in ("out", "err")] for path in paths]
+        return [
+            subprocess.CompletedProcess(path, int(code), *(each.read_text() if each.exists() else "" for each in files))
+            for path, code, files in zip(paths, ended, said, strict=True)
+        ]
 
     def _running_server(self) -> subprocess.Popen[str]:
         """The process that runs scripts; a new one where the environment is another by now."""
@@ -196,9 +232,8 @@ class Stack:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def wait_for(self, code: str, *, seconds: float = 60) -> object:
+    def wait_for(self, code: str, *, seconds: float = 240) -> object:
         """Run `code` again and again until it assigns something true to `answer`."""
-        deadline = time.monotonic() + seconds
         waiting = (
             "import time\nfrom django.db import connection\n"
             f"deadline = time.monotonic() + {seconds}\nanswer = None\n"
@@ -207,7 +242,7 @@ class Stack:
             + "\n    connection.close()\n    time.sleep(0.05)\n"
         )
         found = self.run(waiting)
-        assert found, f"nothing came within {seconds} s (deadline {deadline}):\n{self.logs()}"
+        assert found, f"nothing came within {seconds} s:\n{self.logs()}"
         return found
 
     def logs(self) -> str:

@@ -30,9 +30,9 @@ for name in ("django", "celery", "kombu", "ninja", "allauth"):
     sys.modules[name] = None
 from fractions import Fraction
 from releases.engine.mechanisms.base import mechanisms
-from releases.engine.privacy import PureDP
-from releases.engine.universe import Schema
-from releases.engine.workload import all_marginals
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
+from releases.engine.workload.queries import all_marginals
 schema = Schema.from_json({"version": 1, "columns": [{"name": "a", "type": "categorical", "categories": ["x", "y"]}]})
 for mechanism in mechanisms().values():
     mechanism.plan(schema, all_marginals(schema.universe, 1), budget=PureDP(epsilon=Fraction(1)), beta=Fraction(1, 20))
@@ -52,6 +52,7 @@ def test_the_code_is_formatted():
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_mypy_finds_nothing():
     done = run("-m", "mypy", "dpweb", "releases", "manage.py")
     assert done.returncode == 0, done.stdout

@@ -30,9 +30,9 @@ def test_what_the_containers_take_from_the_repository_and_from_secrets_is_there(
             source = volume.split(":")[0]
             assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], volume
         assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
-    readme = (ROOT / "README.md").read_text()
+    installing = (ROOT / "docs/operations/install.md").read_text()
     for secret in COMPOSE["secrets"].values():
-        assert secret["file"].removeprefix("./") in readme, secret
+        assert secret["file"].removeprefix("./") in installing, secret
     # The image's entry point leaves out what cannot be executed.
     assert (ROOT / "deploy/nginx/16-dpweb.envsh").stat().st_mode & 0o111
 

@@ -47,7 +47,7 @@ def test_every_locked_package_has_one_version_and_hashes_and_nothing_else_stands
 
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_every_dependency_is_locked_at_a_version_that_it_allows(wanted):
-    """Otherwise make the lock anew, as the README says under What is installed."""
+    """Otherwise make the lock anew, as docs/operations/dependencies.md says."""
     if wanted.marker is not None and not wanted.marker.evaluate(IMAGE):
         return
     requirement, _ = locked()[canonicalize_name(wanted.name)]
@@ -65,12 +65,13 @@ def test_the_image_installs_what_is_locked_and_fetches_nothing_else():
     assert f"--python-version {python}" in TEXT.splitlines()[1]
 
 
-def test_the_readme_says_the_command_that_made_the_lock():
+def test_the_documentation_says_the_command_that_made_the_lock():
     command = TEXT.splitlines()[1].removeprefix("#").strip()
     assert command.startswith("uv pip compile")
-    assert command in re.sub(r"\s+\\?\s*", " ", (ROOT / "README.md").read_text())
+    assert command in re.sub(r"\s+\\?\s*", " ", (ROOT / "docs/operations/dependencies.md").read_text())
 
 
+@pytest.mark.slow
 def test_a_bill_of_materials_lists_every_locked_package_with_its_hashes():
     """CI keeps the file."""
     made = ROOT / "build" / "sbom.json"

@@ -11,12 +11,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from releases import ledger, services
-from releases.api import catalogue, datasets, releases, sessions
+from releases import services
+from releases.api import catalogue, datasets, releases, sessions, workloads
 from releases.api.authentication import SessionAuth, TokenAuth
-from releases.api_errors import Api, TextParser, answer_in_json
 from releases.engine.errors import EngineError
-from releases.engine.ingest import UnreadableTable
+from releases.engine.tables.ingest import UnreadableTable
+from releases.ledger import ledger
+from releases.middleware.api_errors import Api, TextParser, answer_in_json
 
 api = Api(
     parser=TextParser(),
@@ -27,7 +28,7 @@ api = Api(
     docs_url=None,  # its page would load scripts from elsewhere
     urls_namespace="api",
 )
-for _part in (catalogue, datasets, releases, sessions):
+for _part in (catalogue, datasets, releases, workloads, sessions):
     api.add_router("", _part.router)
 
 answer_in_json(api)

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from releases import planning, spending
-from releases.archive import download_names
+from releases.ledger import reports
 from releases.models import BudgetRequest, LedgerEntry, Release, ReleaseRequest
-from releases.views.citation import address_of
+from releases.permissions import workload_of_release
+from releases.planning import comparison
+from releases.publication.archive import download_names
+from releases.views.results.citation import address_of
 
 
 def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = True) -> dict[str, Any]:
     review = release.last_review if is_own else None
+    saved = workload_of_release(request, release)
     own = {"epsilon": release.epsilon, "delta": release.delta, "cost": _cost(release)} if is_own else {}
     return {
         "id": str(release.pk),
@@ -30,11 +33,12 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
         "is_public": release.is_public,
         "review": answer_of_request(review) if review is not None else None,
         "files": download_names(release.result) if release.result else [],
+        "saved": {"id": str(saved.workload_id), "version": saved.number} if saved is not None else None,
         "certifies": str(release.certifies_id) if release.certifies_id else None,
     }
 
 
-def answer_of_plan(row: planning.ComparedPlan) -> dict[str, Any]:
+def answer_of_plan(row: comparison.ComparedPlan) -> dict[str, Any]:
     return {
         "mechanism": row.plan.mechanism,
         "why_not": row.why_not,
@@ -55,10 +59,11 @@ def answer_of_request(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
         "granted_epsilon": asked.granted_epsilon,
         "granted_delta": asked.granted_delta,
         "note": asked.note,
+        "requested_at": asked.requested_at.isoformat(),
     }
 
 
 def _cost(release: Release) -> dict[str, str] | None:
     """What was charged for a release, in each form; None where nothing is."""
     entry = LedgerEntry.objects.charges_that_stand().filter(release=release).first()
-    return None if entry is None else spending.charge_amounts(entry)
+    return None if entry is None else reports.charge_amounts(entry)

@@ -12,7 +12,8 @@ from ninja.security import HttpBearer
 from ninja.security import SessionAuth as CookieAuth
 
 from releases import services
-from releases.api_errors import shows_a_token
+from releases.middleware.api_errors import shows_a_token
+from releases.middleware.second_factor import lacks_second_factor
 from releases.models import TokenScope
 
 #: Methods; every operation that changes something has another.
@@ -32,6 +33,8 @@ class TokenAuth(HttpBearer):
             raise HttpError(401, ended)
         if found.scope == TokenScope.READ and request.method not in _READING:
             raise HttpError(403, f"The token “{found.name}” is for reading only, and this would change something.")
+        if said := lacks_second_factor(found.user):
+            raise HttpError(403, said)
         request.user = found.user
         return found.user
 

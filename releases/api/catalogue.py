@@ -8,10 +8,10 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from releases.archive import download_names
-from releases.receipt import spent
-from releases.views.catalogue import Listed, found_in_catalogue, listed
-from releases.views.citation import address_of
+from releases.publication.archive import download_names
+from releases.publication.receipt import spent
+from releases.views.public.catalogue import Listed, found_in_catalogue, listed
+from releases.views.results.citation import address_of
 
 #: Public releases in one page of the catalogue.
 MOST_CATALOGUED = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ from django.http import HttpRequest
 from ninja import Body, File, Form, Router, Schema, Status
 from ninja.files import UploadedFile
 
-from releases import descriptions, services, spending
+from releases import services
 from releases.api.answers import answer_of_request
-from releases.engine import universe
+from releases.api.paging import newest
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain import universe
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Policy
-from releases.models import BudgetRequest, Dataset, Upload
-from releases.views.access import get_dataset_for, get_upload_for, signed_in
+from releases.ledger import reports
+from releases.models import Dataset, RequestState, Upload
+from releases.permissions import get_dataset_for, get_upload_for, own_group, signed_in
+from releases.schema import descriptions
 
 router = Router()
 
@@ -43,12 +47,12 @@ class PopulationIn(Schema):
 
 
 @router.get("/datasets")
-def list_datasets(request: HttpRequest) -> Any:
-    """The datasets one may work on."""
+def list_datasets(request: HttpRequest, before: datetime | None = None) -> Any:
+    """The newest datasets one may work on, at most 100; those made before a time, for the next part of the list."""
     visible = Dataset.objects.visible_to(request.user).select_related("budget", "owner", "group")
-    found = list(visible.order_by("-created_at"))
+    found = newest(visible, by="created_at", before=before)
     budgets = {each.budget.pk: each.budget for each in found if each.budget is not None}
-    rows = {row.budget.pk: row for row in spending.standings(budgets.values())}
+    rows = {row.budget.pk: row for row in reports.standings(budgets.values())}
     return [_dataset(each, rows[each.budget.pk] if each.budget is not None else None) for each in found]
 
 
@@ -89,9 +93,7 @@ def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID, named: TitleIn) 
 def share_dataset(request: HttpRequest, dataset_id: uuid.UUID, shared: GroupIn) -> Any:
     """Let a group of one's own, by its name, work on a dataset; null takes it back."""
     person = signed_in(request)
-    group = person.groups.filter(name=shared.group).first()
-    if shared.group is not None and group is None:
-        raise InvalidInput("group", shared.group, "must be the name of a group that you belong to")
+    group = own_group(person, shared.group)
     services.share_dataset(dataset=get_dataset_for(request, dataset_id), group=group, by=person)
     return _dataset(get_dataset_for(request, dataset_id))
 
@@ -144,16 +146,23 @@ def ask_for_budget(request: HttpRequest, dataset_id: uuid.UUID, asked: BudgetIn)
 
 
 @router.get("/datasets/{uuid:dataset_id}/budget-requests")
-def list_budget_requests(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
-    """What was asked for, newest first, and what a reviewer made of it."""
+def list_budget_requests(request: HttpRequest, dataset_id: uuid.UUID, before: datetime | None = None) -> Any:
+    """What was asked for, newest first, at most 100, and what a reviewer made of it; before a time, for the rest."""
     budget = get_dataset_for(request, dataset_id).budget
-    return [answer_of_request(each) for each in budget.requests.order_by("-requested_at")] if budget else []
+    if budget is None:
+        return []
+    shown = budget.requests.of_tables(budget.datasets.visible_to(request.user))
+    return [answer_of_request(each) for each in newest(shown, by="requested_at", before=before)]
 
 
 @router.post("/datasets/{uuid:dataset_id}/budget-requests/take-back")
 def take_back_budget_request(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
     """Ask no longer for what no reviewer has decided yet."""
-    waiting = BudgetRequest.objects.for_review().filter(budget__datasets=get_dataset_for(request, dataset_id)).first()
+    budget = get_dataset_for(request, dataset_id).budget
+    waiting = None
+    if budget is not None:
+        shown = budget.requests.of_tables(budget.datasets.visible_to(request.user))
+        waiting = shown.filter(state=RequestState.WAITING).first()
     if waiting is None:
         raise services.Refusal("No request waits for a reviewer.")
     services.take_back_request(request=waiting, by=signed_in(request))
@@ -173,7 +182,7 @@ def _upload(upload: Upload) -> dict[str, Any]:
         "id": str(upload.pk),
         "title": upload.title,
         "state": upload.state,
-        "meaning": upload.status.meaning,
+        "meaning": upload.meaning,
         "step": upload.step,
         "share_done": upload.share_done,
         "refusal": upload.refusal,
@@ -181,13 +190,14 @@ def _upload(upload: Upload) -> dict[str, Any]:
     }
 
 
-def _dataset(dataset: Dataset, row: spending.Standing | None = None) -> dict[str, Any]:
+def _dataset(dataset: Dataset, row: reports.Standing | None = None) -> dict[str, Any]:
     budget = dataset.budget
     if row is None and budget is not None:
-        (row,) = spending.standings([budget])
+        (row,) = reports.standings([budget])
     return {
         "id": str(dataset.pk),
         "title": dataset.title,
+        "created_at": dataset.created_at.isoformat(),
         "owner": str(dataset.owner),
         "group": dataset.group.name if dataset.group else None,
         "description": dataset.description,
@@ -198,7 +208,7 @@ def _dataset(dataset: Dataset, row: spending.Standing | None = None) -> dict[str
     }
 
 
-def _budget(row: spending.Standing) -> dict[str, Any]:
+def _budget(row: reports.Standing) -> dict[str, Any]:
     budget = row.budget
     used, reserved, _ = row.sums
     return {

@@ -5,22 +5,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from django.utils.timezone import is_naive, localtime, make_aware
+from django.utils.timezone import localtime
 from ninja import Router, Schema, Status
 from ninja.errors import HttpError
 
-from releases import planning, services
+from releases import services
 from releases.api.answers import answer_of_plan, answer_of_release
-from releases.engine.errors import InvalidInput
+from releases.api.paging import newest
 from releases.engine.mechanisms.base import mechanisms
 from releases.models import Release
-from releases.views.access import (
+from releases.permissions import (
     get_dataset_for,
     get_own_release_for,
     get_published_for,
@@ -28,23 +28,26 @@ from releases.views.access import (
     signed_in,
     taken_back,
 )
-from releases.views.certificates import certificates_of
-from releases.views.downloads import file_of_release
-
-#: Releases in one answer; older ones are asked for by the time of the last.
-MOST_LISTED = 100
+from releases.planning import comparison
+from releases.views.results.certificates import certificates_of
+from releases.views.results.downloads import file_of_release
 
 router = Router()
 
 
-class ReleaseIn(Schema):
-    workload: dict[str, Any]
+class PlanIn(Schema):
+    """How a release is to be made, whatever it asks."""
+
     epsilon: str
     delta: str = "0"
     beta: str = "0.05"
     mechanism: str = ""
     options: dict[str, Any] = {}
     title: str = ""
+
+
+class ReleaseIn(PlanIn):
+    workload: dict[str, Any]
 
 
 class CertificateIn(Schema):
@@ -90,15 +93,12 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
     with transaction.atomic():
         release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title)
         _fill(release, asked)
-    return Status(201, _with_plans(request, release))
+    return Status(201, with_plans(request, release))
 
 
 @router.get("/releases")
 def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
     """The newest releases of the datasets one may work on; those made before a time, for the next part of the list."""
-    found = Release.objects.for_list(request.user)
-    if before is not None:
-        found = found.filter(created_at__lt=_in_utc(before))
     return [
         {
             "id": str(each.pk),
@@ -107,9 +107,9 @@ def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
             "state": each.state,
             "is_session": each.is_session,
             "is_public": each.is_public,
-            "created_at": each.created_at,
+            "created_at": each.created_at.isoformat(),  # to the microsecond: the next part begins before the last
         }
-        for each in found[:MOST_LISTED]
+        for each in newest(Release.objects.for_list(request.user), by="created_at", before=before)
     ]
 
 
@@ -121,7 +121,7 @@ def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) 
         raise services.Refusal("It is the draft of a session; discard it and draft another.")
     with transaction.atomic():
         _fill(release, asked)
-    return _with_plans(request, release)
+    return with_plans(request, release)
 
 
 @router.delete("/releases/{uuid:release_id}", response={204: None})
@@ -188,7 +188,7 @@ def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: Certif
     """
     of = get_own_release_for(request, release_id)
     draft = services.draft_certificate(of=of, by=signed_in(request), **asked.dict())
-    (row,) = planning.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
+    (row,) = comparison.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
     return Status(201, {**answer_of_release(request, draft), "plan": answer_of_plan(row)})
 
 
@@ -225,17 +225,13 @@ def _says_if_gone(release_id: uuid.UUID) -> Iterator[None]:
         raise HttpError(410, f"This release was public {ended} {on}. Its numbers are no longer given out.") from None
 
 
-def _in_utc(before: datetime) -> datetime:
-    """A time that was sent; without a zone, of this site's."""
-    try:
-        return (make_aware(before) if is_naive(before) else before).astimezone(UTC)
-    except OverflowError:
-        # The first and the last day of the calendar, in a zone where it is another already.
-        raise InvalidInput("before", before.isoformat(), "must be a time between the years 1 and 9999 in UTC") from None
-
-
 def _fill(release: Release, asked: ReleaseIn) -> None:
     services.set_questions(release=release, workload=asked.workload)
+    choose(release, asked)
+
+
+def choose(release: Release, asked: PlanIn) -> None:
+    """Set what a draft may spend and what it is run by."""
     services.set_choice(
         release=release,
         epsilon=asked.epsilon,
@@ -247,9 +243,10 @@ def _fill(release: Release, asked: ReleaseIn) -> None:
     )
 
 
-def _with_plans(request: HttpRequest, release: Release) -> dict[str, Any]:
+def with_plans(request: HttpRequest, release: Release) -> dict[str, Any]:
+    """A draft, and every mechanism's plan for it."""
     release.refresh_from_db()
-    plans = planning.compared(services.compare(release=release), budget=release.dataset.budget)
+    plans = comparison.compared(services.compare(release=release), budget=release.dataset.budget)
     return {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]}
 
 

@@ -8,12 +8,13 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
-from releases import planning, services
+from releases import services
 from releases.api.answers import answer_of_plan, answer_of_release
 from releases.engine.errors import InvalidInput
 from releases.models import Audience, Session
-from releases.views.access import get_dataset_for, get_own_session_for, get_session_for, signed_in
-from releases.views.sessions import transcript
+from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in
+from releases.planning import comparison
+from releases.views.sessions.sessions import transcript
 
 router = Router()
 
@@ -49,7 +50,7 @@ def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn)
         options=asked.options,
         columns=asked.columns,
     )
-    plans = planning.compared([services.plan_of(release=release)], budget=dataset.budget)
+    plans = comparison.compared([services.plan_of(release=release)], budget=dataset.budget)
     return Status(201, {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]})
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.histogram import Histogram
-from releases.engine.marginals import MarginalTree
-from releases.engine.universe import Schema
+from releases.engine.domain.universe import Schema
+from releases.engine.estimation.marginals import MarginalTree
+from releases.engine.tables.counts import Histogram
 
 NAME = "adult_reduced"
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row
-from releases.engine.conversions import largest_rho
-from releases.engine.noise import discrete_gaussian, discrete_laplace
-from releases.engine.randomness import StreamRandomness
-from releases.engine.selection import exponential_mechanism
+from releases.engine.accounting.conversions import largest_rho
+from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.noise.selection import exponential_mechanism
 
 #: Steps of the estimation from all marginals, and after each round of MWEM: as many as the package takes by default.
 STEPS = 1000

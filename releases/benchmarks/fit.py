@@ -13,11 +13,11 @@ import numpy as np
 
 from releases.benchmarks.adult import Adult, cells_of
 from releases.benchmarks.tables import Row, Table, not_there
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP
-from releases.engine.randomness import StreamRandomness
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
-from releases.engine.workload import all_marginals
+from releases.engine.workload.queries import all_marginals
 
 SEEDS = range(5)
 #: A release is to take at most so many seconds.

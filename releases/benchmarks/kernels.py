@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.benchmarks.tables import Row, Table, shown_seconds
-from releases.engine.marginals import MarginalTree
+from releases.engine.estimation.marginals import MarginalTree
 
 #: A round is to take at most so many times a pass.
 TARGET = 12.0

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.benchmarks.tables import Row, Table, seconds, shown_seconds
-from releases.engine.noise import discrete_gaussian, discrete_laplace
-from releases.engine.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
-from releases.engine.selection import exponential_mechanism, permute_and_flip, report_noisy_max
+from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
+from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
+from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 
 RNG = OperatingSystemRandomness()
 DRAWS = 1_000_000

@@ -12,13 +12,13 @@ import numpy as np
 
 from releases.benchmarks.adult import cells_of
 from releases.benchmarks.tables import Row, Table, not_there, shown_seconds
-from releases.engine.histogram import Histogram
+from releases.engine.domain.privacy import ApproxDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
-from releases.engine.online import AnswerKind, Session, SessionOver
-from releases.engine.privacy import ApproxDP
-from releases.engine.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
-from releases.engine.universe import Schema
-from releases.engine.workload import Count, all_marginals
+from releases.engine.mechanisms.pmw.session import AnswerKind, Session, SessionOver
+from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.queries import Count, all_marginals
 
 NAME = "pmw-online"
 TITLE = "A live session"
@@ -37,7 +37,7 @@ def tables() -> Iterator[Table]:
 
 
 def _asked() -> Table:
-    from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan, queries_of
+    from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan, queries_of
 
     schema = _schema()
     workload = all_marginals(schema.universe, 3)

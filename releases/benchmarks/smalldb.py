@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from releases.benchmarks.tables import Row, Table, not_there
-from releases.engine.histogram import Histogram
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
-from releases.engine.privacy import PureDP
-from releases.engine.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
-from releases.engine.universe import Schema
-from releases.engine.workload import read_question
+from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.parsing import read_question
 
 NAME = "smalldb"
 TITLE = "Small databases"

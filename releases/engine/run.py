@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from releases.engine.histogram import Counts
+from releases.engine.estimation.result import Result
+from releases.engine.estimation.synthetic import Records, synthetic_records
 from releases.engine.mechanisms.base import Plan, Progress
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.synthetic import Records, synthetic_records
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
 
 #: Share of a release's progress bar that the mechanism takes; the rest is making synthetic rows.
 _MECHANISM_SHARE = 0.9

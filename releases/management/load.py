@@ -81,6 +81,7 @@ def tables(server: str, *, processes: int | None = None) -> Iterator[Table]:
                 "DJANGO_SETTINGS_MODULE": "dpweb.settings",
                 "LOG_LEVEL": "ERROR",
                 "HTTPS": "0",
+                "REQUIRE_SECOND_FACTOR": "",
             }
             (Path(folder) / "static").mkdir()
             pages = _made(environment)
@@ -202,10 +203,12 @@ def fill(*, releases: int, entries: int, datasets: int) -> list[dict[str, str]]:
     from django.db import connection
 
     from releases import services
-    from releases.models import Dataset, LedgerEntry, Release
+    from releases.models import Dataset, LedgerEntry, Release, Role
 
     alice = User.objects.create_user("alice", "alice@example.org")
-    sofia = User.objects.create_user("sofia", "sofia@example.org", is_staff=True)
+    sofia = User.objects.create_user("sofia", "sofia@example.org")
+    for person, role in ((alice, Role.CURATOR), (sofia, Role.REVIEWER), (sofia, Role.ADMINISTRATOR)):
+        services.give_role(person=person, role=role, by=None)
     made = [_dataset(number, alice, sofia) for number in range(datasets)]
     first = _submitted(made[0], alice)
     if not services.execute_release(release_id=first.pk):
@@ -243,12 +246,14 @@ def fill(*, releases: int, entries: int, datasets: int) -> list[dict[str, str]]:
 
 def _dataset(number: int, alice: Any, sofia: Any) -> Any:
     from releases import services
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+    from releases.engine.accounting.filters import Policy
+    from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 
     with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
         file.write("person,age,sex\n")
-        file.writelines(f"{number}-{i},{18 + i * 7 % 48},{'female' if i % 3 else 'male'}\n" for i in range(300))
+        # Other people in every survey: of the same rows, one budget would be shared.
+        people = range(300 + number)
+        file.writelines(f"{number}-{i},{18 + i * 7 % 48},{'female' if i % 3 else 'male'}\n" for i in people)
         file.flush()
         dataset = services.ingest_dataset(owner=alice, title=f"Survey {number:02}", source=Path(file.name))
     columns: list[dict[str, Any]] = [
@@ -278,7 +283,7 @@ def _submitted(dataset: Any, alice: Any) -> Any:
 def _asked_of_reviewers(datasets: list[Any], alice: Any) -> None:
     """A larger budget for half of the datasets."""
     from releases import services
-    from releases.engine.filters import Policy
+    from releases.engine.accounting.filters import Policy
 
     for dataset in datasets[1 : 1 + len(datasets) // 2]:
         services.request_budget(

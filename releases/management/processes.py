@@ -53,13 +53,16 @@ class Child:
         self.process.wait()
 
 
-def start_worker(*, log_folder: Path, environment: dict[str, str] | None = None) -> Child:
-    """A Celery worker that runs one release at a time."""
+def start_worker(
+    *, log_folder: Path, environment: dict[str, str] | None = None, name: str = "worker", queue: str = ""
+) -> Child:
+    """A Celery worker that does one thing at a time: releases and uploads, or what waits in one queue."""
     command = [
         *(sys.executable, "-m", "celery", "--app", "dpweb", "worker"),
         *("--concurrency", "1", "--loglevel", "INFO", "--without-gossip", "--without-mingle"),
+        *(("--queues", queue, "--hostname", f"{name}@%h") if queue else ()),
     ]
-    return Child("worker", command, log_folder=log_folder, environment=environment or {})
+    return Child(name, command, log_folder=log_folder, environment=environment or {})
 
 
 def start_site(address: str, *, log_folder: Path, environment: dict[str, str] | None = None) -> Child:

@@ -10,7 +10,7 @@ def note_what_is_used_up(apps, schema_editor):
     """Sessions that gave their last answer before lists said so."""
     from releases.engine.errors import EngineError
     from releases.engine.mechanisms.base import plan_from_json
-    from releases.engine.online import most_updates
+    from releases.engine.mechanisms.pmw.session import most_updates
 
     live = apps.get_model("releases", "Session").objects.filter(release__state="open").select_related("release")
     for session in live:

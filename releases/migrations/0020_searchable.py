@@ -10,7 +10,7 @@ BATCH = 100
 
 def write_down_words(apps, schema_editor):
     """Of every result that there is; of one that says nothing of columns, no words."""
-    from releases.searching import searchable
+    from releases.publication.search_index import searchable
 
     made = apps.get_model("releases", "Release").objects.filter(result__isnull=False)
     kept = apps.get_model("releases", "Searchable").objects

@@ -1,41 +1,45 @@
 """Everything that writes, one function a verb. Views, tasks, commands and the API call these and nothing deeper.
 
-uploads     receive_upload, execute_upload, discard_upload, reconcile_uploads
+uploads     check_upload, room_of, receive_upload, execute_upload, discard_upload, reconcile_uploads
 datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, rename_dataset,
             discard_dataset, delete_rows
 codebooks   keep_columns, forget_columns, describe_dataset, save_codebook, discard_codebook, columns_of_codebook
 budgets     request_budget, take_back_request, approve_request, deny_request, ask_back_request, freeze_budget,
             unfreeze_budget
+fingerprints enqueue_fingerprints, take_fingerprints, relatives_of, is_compared
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
 learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
-certificates draft_certificate, plan_certificate, certifiable
-execution   execute_release, reconcile
+certificates draft_certificate, plan_certificate
+release_inputs certifiable, read_beta
+execution   execute_release, reconcile, is_behind
+stored_tables table_faults
 sessions    draft_session, change_session, columns_of_session, ask_session, let_ask, standing
-closing     close_session
+session_closing close_session
 surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
             make_survey_private
 organisation change_settings, verify_ledgers
-tokens      make_token, revoke_token, use_token
+restoring   restore_ledger, acknowledge_marks, missing_of, all_missing
+tokens      make_token, revoke_token, end_tokens, use_token
+roles       give_role, take_role
 notices     read_notices, choose_mail
+workloads   save_workload, save_version, edit_workload, share_workload, discard_workload, use_workload, ask_workload,
+            suggested_columns, column_fits, mapped_questions, workload_named, why_not_saved
 """
 
 from releases.services.budgets import (
-    HAVE_A_BUDGET,
     approve_request,
     ask_back_request,
     deny_request,
     freeze_budget,
     request_budget,
-    restore_ledger,
     same_rows,
     take_back_request,
     unfreeze_budget,
     why_no_join,
 )
-from releases.services.certificates import CERTIFIABLE, certifiable, draft_certificate, plan_certificate
-from releases.services.closing import close_session
+from releases.services.certificates import draft_certificate, plan_certificate
 from releases.services.codebooks import (
     columns_of_codebook,
     describe_dataset,
@@ -56,16 +60,16 @@ from releases.services.datasets import (
     rename_dataset,
     share_dataset,
     why_not_discarded,
+    why_protection_is_fixed,
     why_rows_stay,
 )
-from releases.services.decisions import DecidedBefore
-from releases.services.execution import execute_release, reconcile
+from releases.services.execution import execute_release, is_behind, reconcile
+from releases.services.fingerprints import enqueue_fingerprints, is_compared, relatives_of, take_fingerprints
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
 from releases.services.releases import (
-    NO_ROWS,
-    Refusal,
     cancel_release,
     compare,
     discard_draft,
@@ -76,14 +80,17 @@ from releases.services.releases import (
     name_release,
     needs_review,
     plan_of,
-    read_beta,
     set_choice,
     set_questions,
     submit_release,
     why_it_waits,
     withdraw_release,
 )
+from releases.services.restoring import Missing, acknowledge_marks, all_missing, missing_of, restore_ledger
+from releases.services.review_decisions import DecidedBefore
 from releases.services.reviews import approve_release, ask_back_release, deny_release
+from releases.services.roles import LastAdministrator, give_role, take_role
+from releases.services.session_closing import close_session
 from releases.services.sessions import (
     Answered,
     Standing,
@@ -95,6 +102,7 @@ from releases.services.sessions import (
     plan_of_session,
     standing,
 )
+from releases.services.stored_tables import faults as table_faults
 from releases.services.surveys import (
     accept_report,
     bound_sentence,
@@ -105,37 +113,70 @@ from releases.services.surveys import (
     make_survey_public,
     open_survey,
 )
-from releases.services.tokens import MOST_DAYS, USUAL_DAYS, make_token, revoke_token, use_token
-from releases.services.uploads import discard_upload, execute_upload, receive_upload, reconcile_uploads
+from releases.services.tokens import MOST_DAYS, USUAL_DAYS, end_tokens, make_token, revoke_token, use_token
+from releases.services.uploads import (
+    FREES_ROOM,
+    NoRoom,
+    check_upload,
+    discard_upload,
+    execute_upload,
+    receive_upload,
+    reconcile_uploads,
+    room_of,
+)
+from releases.services.workloads import (
+    ColumnFit,
+    ask_workload,
+    column_fits,
+    discard_workload,
+    edit_workload,
+    mapped_questions,
+    save_version,
+    save_workload,
+    share_workload,
+    suggested_columns,
+    use_workload,
+    why_not_saved,
+    workload_named,
+)
 
 __all__ = [
     "CERTIFIABLE",
-    "HAVE_A_BUDGET",
+    "FREES_ROOM",
     "MOST_CELLS_SAID",
     "MOST_DAYS",
     "NO_FAULT",
     "NO_ROWS",
     "USUAL_DAYS",
     "Answered",
+    "ColumnFit",
     "DecidedBefore",
     "Kept",
+    "LastAdministrator",
+    "Missing",
+    "NoRoom",
     "Refusal",
     "Standing",
     "accept_report",
+    "acknowledge_marks",
+    "all_missing",
     "approve_release",
     "approve_request",
     "ask_back_release",
     "ask_back_request",
     "ask_session",
+    "ask_workload",
     "bound_sentence",
     "cancel_release",
     "certifiable",
     "change_session",
     "change_settings",
     "change_survey",
+    "check_upload",
     "choose_mail",
     "close_session",
     "close_survey",
+    "column_fits",
     "columns_of_codebook",
     "columns_of_session",
     "compare",
@@ -149,15 +190,22 @@ __all__ = [
     "discard_dataset",
     "discard_draft",
     "discard_upload",
+    "discard_workload",
     "draft_certificate",
     "draft_release",
     "draft_session",
     "draft_survey",
+    "edit_workload",
+    "end_tokens",
+    "enqueue_fingerprints",
     "execute_release",
     "execute_upload",
     "forget_columns",
     "freeze_budget",
+    "give_role",
     "ingest_dataset",
+    "is_behind",
+    "is_compared",
     "join_population",
     "keep_columns",
     "learn_categories",
@@ -169,6 +217,8 @@ __all__ = [
     "make_survey_private",
     "make_survey_public",
     "make_token",
+    "mapped_questions",
+    "missing_of",
     "name_release",
     "needs_review",
     "open_survey",
@@ -182,24 +232,37 @@ __all__ = [
     "receive_upload",
     "reconcile",
     "reconcile_uploads",
+    "relatives_of",
     "rename_dataset",
     "request_budget",
     "restore_ledger",
     "revoke_token",
+    "room_of",
     "same_rows",
     "save_codebook",
+    "save_version",
+    "save_workload",
     "set_choice",
     "set_questions",
     "share_dataset",
+    "share_workload",
     "standing",
     "submit_release",
+    "suggested_columns",
+    "table_faults",
     "take_back_request",
+    "take_fingerprints",
+    "take_role",
     "unfreeze_budget",
     "use_token",
+    "use_workload",
     "verify_ledgers",
     "why_it_waits",
     "why_no_join",
     "why_not_discarded",
+    "why_not_saved",
+    "why_protection_is_fixed",
     "why_rows_stay",
     "withdraw_release",
+    "workload_named",
 ]

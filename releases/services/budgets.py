@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.db.models import QuerySet
 
-from releases import audit_log, ledger, notices
+from releases.engine.accounting.filters import Caps, Policy
+from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Caps, Policy
-from releases.engine.privacy import decimal_text, exact
+from releases.ledger import audit_log, ledger
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
-from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
-from releases.services.releases import Refusal
+from releases.notifications import messages
+from releases.services.datasets import locked_with_budget
+from releases.services.fingerprints import counted_alike, take_digests
+from releases.services.release_inputs import Refusal
+from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 #: A larger delta is no protection: it is the chance that everything about somebody is told.
 LARGEST_DELTA = Fraction(1, 1000)
-#: What a curator reads who was granted nothing because the rows have a budget.
-HAVE_A_BUDGET = "The very same rows have a budget already. They spend from that one now; nothing new was granted."
 
 
 @transaction.atomic
@@ -34,9 +35,9 @@ def request_budget(
     Raises:
         InvalidInput: the protection is not declared yet, the policy would change, or the amounts are no budget.
     """
-    if dataset.budget is None:
+    (budget,) = locked_with_budget(dataset)
+    if budget is None:
         raise InvalidInput("protection", "nothing", "must be declared before a budget is asked for")
-    dataset.budget = budget = dataset.budget.locked()
     if budget.is_settled and budget.policy != policy:
         raise InvalidInput("policy", policy.value, f"cannot be changed; this population's is {budget.policy}")
     if exact(delta or "0", field="delta") > LARGEST_DELTA:
@@ -55,7 +56,7 @@ def request_budget(
         budget=budget, epsilon=epsilon.strip(), delta=(delta or "0").strip(), reason=reason.strip(), requested_by=by
     )
     audit_log.record(AuditAction.REQUEST, actor=by, on=request, detail=reason)
-    notices.request_made(request)
+    messages.request_made(request)
     return request
 
 
@@ -74,27 +75,40 @@ def _refuse_no_more_than_granted(budget: Budget, *, epsilon: str, delta: str) ->
     raise InvalidInput("epsilon", epsilon, rule)
 
 
-@transaction.atomic
 def approve_request(
-    *, request: BudgetRequest, by: User, epsilon: str = "", delta: str = "", note: str = ""
+    *, request: BudgetRequest, by: User, epsilon: str = "", delta: str = "", note: str = "", has_a_shell: bool = False
 ) -> BudgetRequest:
     """Grant what was asked for, or less. Under the two-person rule the first approval only waits for the second.
 
-    Nothing is granted twice for the same rows: where they have a budget already, the tables join it instead.
+    Nothing is granted twice for the same rows: where they have a budget already, the tables join it instead. Whoever
+    asked is told what that budget is, as of any other grant, and not that others hold the rows.
+
+    Args:
+        has_a_shell: it is done on the command line of the site's own machine, where one person may ask and approve.
 
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, the amounts are no budget or more than
             was asked for, or the rows have a budget that these tables cannot join.
         LedgerRefusal: less than what is spent already.
     """
+    take_digests()
+    with transaction.atomic():
+        return _approve(request, by=by, epsilon=epsilon, delta=delta, note=note, has_a_shell=has_a_shell)
+
+
+def _approve(
+    request: BudgetRequest, *, by: User, epsilon: str, delta: str, note: str, has_a_shell: bool
+) -> BudgetRequest:
     granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
     granted_delta = delta.strip() or request.first_delta or request.delta
     check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
     joined = _granted_elsewhere(request.budget)
-    if not is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta):
+    if not has_a_shell and not is_final_approval(
+        request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta
+    ):
         return request
     if joined is not None:
-        decide(request, RequestState.APPROVED, by=by, note=f"{note.strip() or request.note} {HAVE_A_BUDGET}".strip())
+        decide(request, RequestState.APPROVED, by=by, note=note, epsilon=joined.epsilon, delta=joined.delta)
         _join(request.budget, joined, by=by)
         request.refresh_from_db()
         return request
@@ -105,7 +119,7 @@ def approve_request(
 
 def same_rows(budget: Budget) -> QuerySet[Dataset]:
     """The tables with the very same rows as one of this population that spend from another budget."""
-    same = Dataset.objects.filter(digest__in=budget.datasets.values("digest"), budget__isnull=False)
+    same = counted_alike(budget).filter(budget__isnull=False)
     return same.exclude(budget=budget).select_related("owner", "budget").order_by("created_at")
 
 
@@ -131,7 +145,7 @@ def _granted_elsewhere(budget: Budget) -> Budget | None:
     Raises:
         InvalidInput: there is one that cannot be joined, or more than one.
     """
-    held = Dataset.objects.filter(digest__in=budget.datasets.values("digest")).values("budget")
+    held = counted_alike(budget).values("budget")
     locked = list(Budget.objects.select_for_update().filter(pk__in=held).order_by("pk"))
     granted = [each for each in locked if each.is_granted and each.pk != budget.pk]
     if not granted:
@@ -191,7 +205,7 @@ def take_back_request(*, request: BudgetRequest, by: User) -> None:
         raise Refusal(f"The request was {request.get_state_display()} in the meantime; it can no longer be taken back.")
     request.refresh_from_db()
     audit_log.record(AuditAction.TAKE_BACK, actor=by, on=request)
-    notices.request_taken_back(request)
+    messages.request_taken_back(request)
 
 
 @transaction.atomic
@@ -214,10 +228,3 @@ def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "")
     if moved:
         audit_log.record(AuditAction.UNFREEZE, actor=by, on=budget, detail=reason)
     return bool(moved)
-
-
-@transaction.atomic
-def restore_ledger(*, budget: Budget, by: User) -> None:
-    """After a restored backup: book what the mark knows beyond the database, and let spending go on."""
-    ledger.restore(budget=budget, actor=by)
-    audit_log.record(AuditAction.RESTORE, actor=by, on=budget)

@@ -8,11 +8,11 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from releases import audit_log
-from releases.descriptions import Notes, apart, merged, noted, read_note, read_paragraph
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Schema, Universe
+from releases.ledger import audit_log
 from releases.models import AuditAction, Codebook, Dataset, KeptColumns
+from releases.schema.descriptions import Notes, apart, merged, noted, read_note, read_paragraph
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

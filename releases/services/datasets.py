@@ -13,19 +13,34 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from releases import audit_log, notices
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.universe import Schema, Universe
-from releases.models import AuditAction, Budget, Dataset, EntryKind, LedgerEntry, ReleaseState, RequestState
+from releases.ledger import audit_log
+from releases.models import (
+    AuditAction,
+    Budget,
+    Dataset,
+    EntryKind,
+    Fingerprint,
+    LedgerEntry,
+    Release,
+    ReleaseState,
+    RequestState,
+)
+from releases.models.role_rules import check_may_upload
+from releases.notifications import messages
+from releases.publication.spreadsheets import begins_a_formula
+from releases.storage.private_files import private_folder
+from releases.storage.scratch import limits
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from releases.engine.ingest import Ingested, Progress
+    from releases.engine.tables.ingest import Ingested, Progress, TableLimits
 
-#: What a release's worker, or a session, reads the rows for.
+#: What a release's worker, or a session, reads the rows for, with a plan that was made already.
 #: Closing reads none, but a session that no worker could close is open again.
 NEEDING_ROWS = (
     ReleaseState.REVIEW,
@@ -41,8 +56,6 @@ class Kept(Exception):
 
 
 LONGEST_TITLE = 200
-#: What makes a spreadsheet take a cell for a formula.
-FORMULA_STARTS = ("=", "+", "-", "@")
 #: Receipts name the universe's size in full, and numbers of more than 4,300 digits are refused by Python and by most
 #: readers of JSON.
 MOST_CELLS_SAID = 10**4000
@@ -55,8 +68,10 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
         source: the file on disc; it is read, checked and left where it is.
 
     Raises:
+        NotAllowed: the owner is no curator. Nothing is kept.
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
     """
+    check_may_upload(owner)
     title = read_title(title, what="the table is")
     number = uuid.uuid4()
     ingested = read_table(source, table_file(number))
@@ -70,10 +85,24 @@ def read_table(source: Path, destination: Path, *, progress: Progress | None = N
     Raises:
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
     """
-    from releases.engine.ingest import ingest
+    from releases.engine.tables.ingest import ingest
 
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    return ingest(source, destination, digest_key=settings.DIGEST_KEY.encode(), progress=progress)
+    private_folder(destination.parent)
+    return ingest(
+        source,
+        destination,
+        digest_key=settings.DIGEST_KEY.encode(),
+        limits=upload_limits(),
+        database=limits(),
+        progress=progress,
+    )
+
+
+def upload_limits() -> TableLimits:
+    """What a table that is sent to this site may come to."""
+    from releases.engine.tables.ingest import TableLimits
+
+    return TableLimits(rows=settings.MAX_UPLOAD_ROWS, unfolded=settings.MAX_UPLOAD_UNFOLDED_BYTES)
 
 
 def keep_dataset(
@@ -98,6 +127,7 @@ def keep_dataset(
         owner=owner,
         group=group,
         digest=ingested.digest,
+        file_sha256=ingested.file_sha256,
         columns=list(ingested.columns),
         location=table_file(number).name,
         budget=seen.budget if seen else None,
@@ -146,7 +176,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
     _check_present(dataset, universe.names, field="columns")
     for position, name in enumerate(universe.names):
         # Names head the columns of every CSV file that leaves the site.
-        if name[0] in FORMULA_STARTS:
+        if begins_a_formula(name):
             raise InvalidInput(
                 f"columns[{position}].name", name, "must not begin with = + - or @: a spreadsheet would run it"
             )
@@ -154,13 +184,16 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
         raise InvalidInput(
             "columns", len(columns), "span more cells than can be written down; declare fewer columns or wider bins"
         )
-    if dataset.budget is not None:
-        Schema(universe=universe, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation)
+    (budget,) = locked_with_budget(dataset)
+    if budget is not None:
+        Schema(universe=universe, unit=budget.privacy_unit, neighbours=budget.relation)
     declared = [attribute.to_json() for attribute in universe.attributes]
     if dataset.declared != declared:
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the columns {', '.join(universe.names)}")
     dataset.declared = declared
     dataset.save(update_fields=["declared"])
+    # After the dataset's row is held: who takes the digest holds it too.
+    Fingerprint.objects.filter(dataset=dataset).update(digest=None)
     dataset.__dict__.pop("universe", None)
     return universe
 
@@ -171,17 +204,18 @@ def declare_protection(
 ) -> Budget:
     """Declare whom to protect, and against which neighbours: what epsilon will mean for this population.
 
-    Fixed once a budget has been asked for: amounts spent under different meanings do not add up.
+    Fixed once a budget has been asked for: amounts spent under different meanings do not add up. Fixed as well while a
+    release waits or runs, or a session is open: its plan has a meaning that was reviewed or charged.
 
     Raises:
         InvalidInput: the id column is not in the table, or the meaning is fixed and differs.
     """
+    (budget,) = locked_with_budget(dataset)
     if unit.id_column is not None:
         _check_present(dataset, [unit.id_column], field="unit.id")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
     said = f"protects {unit.in_words()}, {neighbours.value.replace('_', '/')} neighbours"
-    budget = dataset.budget
     if budget is None:
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
         budget = Budget.objects.create(
@@ -195,7 +229,6 @@ def declare_protection(
         dataset.save(update_fields=["budget"])
         _undeclared_copies(dataset).update(budget=budget)
         return budget
-    dataset.budget = budget = budget.locked()
     same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
     if same:
         return budget
@@ -206,6 +239,13 @@ def declare_protection(
             f"cannot be changed once a budget was asked for; this population protects {budget.privacy_unit.in_words()} "
             f"with {budget.get_neighbours_display()} neighbours",
         )
+    if under_way := release_under_way(dataset, within=budget.datasets.all()):
+        raise InvalidInput("protection", unit.in_words(), f"cannot be declared now. {under_way}")
+    for each in budget.datasets.exclude(pk=dataset.pk):
+        if unit.id_column is not None and unit.id_column not in each.columns:
+            raise InvalidInput("unit.id", unit.id_column, "is not a column of every table of this population")
+        if each.universe is not None:
+            Schema(universe=each.universe, unit=unit, neighbours=neighbours)
     audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
     budget.unit, budget.neighbours = unit.to_json(), neighbours.value
     budget.save(update_fields=["unit", "neighbours"])
@@ -220,17 +260,19 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     of the other. Copies of the same content move along.
 
     Raises:
-        InvalidInput: a budget was already asked for on this table, the other has none, or its protection does not go
-            with this table.
+        InvalidInput: a budget was already asked for on this table, a release of it waits or runs, the other has none,
+            or its protection does not go with this table.
     """
-    joined = other.budget
+    left, joined = locked_with_budget(dataset, other)
     if joined is None:
         raise InvalidInput("population", other.title, "has not said whom it protects yet")
-    left = dataset.budget
     if left == joined:
         return joined
-    if left is not None and left.locked().is_settled:
+    if left is not None and left.is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
+    moving = Dataset.objects.filter(budget=left, digest=dataset.digest) if left is not None else Dataset.objects.none()
+    if under_way := release_under_way(dataset, within=moving):
+        raise InvalidInput("population", other.title, f"cannot be joined now. {under_way}")
     if joined.privacy_unit.id_column is not None:
         _check_present(dataset, [joined.privacy_unit.id_column], field="population")
     if dataset.universe is not None:
@@ -239,13 +281,66 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     if left is None:
         _undeclared_copies(dataset).update(budget=joined)
     else:
-        left.datasets.filter(digest=dataset.digest).update(budget=joined)
+        moving.update(budget=joined)
     dataset.save(update_fields=["budget"])
     if left is not None and not left.datasets.exists():
         left.requests.update(budget=joined)
         left.delete()
     audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
     return joined
+
+
+def locked_with_budget(*datasets: Dataset) -> list[Budget | None]:
+    """The budgets that some datasets spend from as they stand now, locked before the datasets, as a submission does.
+
+    Raises:
+        InvalidInput: one was put into another population just now.
+    """
+    numbers = [each.pk for each in datasets]
+    before = dict(Dataset.objects.filter(pk__in=numbers).values_list("pk", "budget"))
+    held = [each for each in before.values() if each is not None]
+    budgets = {each.pk: each for each in Budget.objects.select_for_update().filter(pk__in=held).order_by("pk")}
+    locked = Dataset.objects.select_for_update().filter(pk__in=numbers).order_by("pk")
+    if dict(locked.values_list("pk", "budget")) != before:
+        raise InvalidInput(
+            "population", datasets[0].title, "was put together differently just now; look at it once more"
+        )
+    for each in datasets:
+        number = before[each.pk]
+        each.budget = None if number is None else budgets[number]
+    return [each.budget for each in datasets]
+
+
+def why_protection_is_fixed(dataset: Dataset) -> str:
+    """Why a dataset's protection and population cannot be changed; empty where they can."""
+    budget = dataset.budget
+    if budget is None:
+        return ""
+    if budget.is_settled:
+        return (
+            "A budget was asked for under this protection, so it can no longer be changed: amounts spent under "
+            "different meanings do not add up."
+        )
+    return release_under_way(dataset, within=budget.datasets.all())
+
+
+def release_under_way(dataset: Dataset, *, within: QuerySet[Dataset]) -> str:
+    """Which release of some tables of a population was planned for its protection and counts on it; empty for none.
+
+    One of another table than the given one is not named: it can be somebody else's.
+    """
+    planned = Release.objects.filter(dataset__in=within, state__in=NEEDING_ROWS).order_by("created_at")
+    own = planned.filter(dataset=dataset).only("title", "state").first()
+    if own is not None:
+        named, state = own.title, own.status
+    elif (another := planned.only("state").first()) is not None:
+        named, state = "A release of another table of this population", another.status
+    else:
+        return ""
+    return (
+        f"{named} is {state.label} and was planned under the present protection. To change that, take the release "
+        f"back first, and submit it again afterwards."
+    )
 
 
 def _undeclared_copies(dataset: Dataset) -> QuerySet[Dataset]:
@@ -307,10 +402,7 @@ def why_not_discarded(dataset: Dataset) -> str:
     budget = dataset.budget
     is_spent = budget is not None and budget.entries.filter(kind=EntryKind.CHARGE).exists()
     if is_spent and not Dataset.objects.filter(digest=dataset.digest, budget=budget).exclude(pk=dataset.pk).exists():
-        return (
-            "Another table about the same people was charged for. They spend from one budget, so the site must know "
-            "this table again if it comes back."
-        )
+        return "The budget that it spends from was charged, so the site must know this table again if it comes back."
     return ""
 
 
@@ -333,7 +425,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
             raise Kept(reason)
         audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
         budget = dataset.budget
-        notices.upload_gone(dataset.pk)
+        messages.upload_gone(dataset.pk)
         dataset.releases.all().delete()
         dataset.delete()
         if budget is not None and not budget.datasets.exists():
@@ -345,7 +437,7 @@ def _leave(budget: Budget) -> None:
     """What becomes of a population that has no table any more."""
     waiting = budget.requests.filter(state=RequestState.WAITING)
     for asked in waiting:
-        notices.request_taken_back(asked)
+        messages.request_taken_back(asked)
     waiting.update(state=RequestState.TAKEN_BACK)
     if not budget.entries.exists() and not budget.requests.exists():
         budget.delete()

@@ -2,12 +2,24 @@
 
 The row is the truth and a task message only a hint, so a message may come twice, late or never:
 
-    claim      queued (or lapsed) -> running, under a lease (see ``leases.py``); not while the budget is frozen
+    claim      queued (or lapsed) -> running, under a lease (see ``worker/leases.py``); not while the budget is frozen
+    open       that the table is opened is on record before it is (see ``services/attempts.py``)
     publish    running with our token -> published, result and status in the same update
-    reconcile  a lapsed lease goes back to the queue; after three attempts the release has failed and the charge stays;
-               what waited for its budget to be unfrozen is sent again
+    fail       back to the queue, for longer each time; after the last attempt the release has failed. The charge stays,
+               unless every attempt is on record as one that never opened the table: then it is given back
+    reconcile  a lapsed lease fails; what is due again, or waited for its budget to be unfrozen, is sent again
 
-A second attempt runs under the first charge: nothing of the first was visible.
+A second attempt runs under the first charge: nothing of the first was visible. A plan that this version of the software
+would make otherwise is not run: nothing was read, so the charge is given back and the curator is told to compare again.
+
+Each step is remembered outside the database (``high_water_marks.py``), so that a restored backup runs nothing again:
+
+    claimed    after it is on record that the table is opened, and before it is; a row that knows fewer attempts is not
+               claimed, and nothing that was so claimed is given back
+    published  with the files' SHA-256, as the last thing before the commit; from then on the release can only ever end
+               with these very files: a later attempt publishes them as they are, or fails, and touches no data. So a
+               worker killed just before its commit loses nothing, and fresh noise is never added to what may have been
+               seen.
 """
 
 from __future__ import annotations
@@ -22,37 +34,52 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log, leases, ledger, notices
-from releases.engine import accountant
+from releases.engine.accounting import accountant
 from releases.engine.errors import Cancelled, EngineError
-from releases.engine.mechanisms.base import Plan, plan_from_json
-from releases.failures import log_failure
-from releases.models import HELD_BY_A_WORKER, AuditAction, EntryKind, LedgerEntry, Release, ReleaseState, Searchable
-from releases.searching import searchable
-from releases.services import closing
+from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
+from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.models import (
+    HELD_BY_A_WORKER,
+    LOST,
+    AuditAction,
+    Ending,
+    EntryKind,
+    LedgerEntry,
+    Release,
+    ReleaseState,
+    Searchable,
+)
+from releases.notifications import messages
+from releases.publication.search_index import searchable
+from releases.services import attempts, session_closing, stored_tables
 from releases.services.certificates import with_published
-from releases.services.datasets import table_path
 from releases.services.releases import enqueue
+from releases.worker import leases
+from releases.worker.failures import log_failure
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from releases.engine.tables import TableCounts
+    from releases.engine.tables.query import TableCounts
+    from releases.services.stored_tables import StoredTable
 
 logger = logging.getLogger(__name__)
 
 
-class PriceMismatch(EngineError):
-    """A stored plan costs more than was charged for it, so it must not run."""
+class PriceMismatch(PlanChanged):
+    """A stored plan does not cost what was charged for it, so it must not run."""
 
 
 def execute_release(*, release_id: uuid.UUID | str) -> bool:
     """Run a queued release and publish its result, or open its session, or publish what a session that is being closed
     has answered. Returns whether this call did.
 
-    Called twice, by two workers, or for a release in any other state, it does nothing the second time.
+    Called twice, by two workers, or for a release in any other state, it does nothing the second time. Nor does it
+    while the database is behind what is remembered outside it: the release waits for a reviewer.
     """
-    token = _claim(release_id) or closing.claim(release_id)
+    if is_behind(release_id):
+        return False
+    token = _claim(release_id) or session_closing.claim(release_id)
     if token is None:
         return False
     release = Release.objects.select_related("dataset__budget").get(pk=release_id)
@@ -61,18 +88,24 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
         with leases.heartbeat(_held(release.pk, token), what=f"release {release.pk}"):
             if release.status is ReleaseState.CLOSING:
                 progress = leases.Progress(_held(release.pk, token))
-                published = closing.publish(release, token, folder, progress=progress)
+                published = session_closing.publish(release, token, folder, progress=progress)
             elif release.is_session:
                 published = _open(release, token)
+            elif (before := high_water_marks.story(release.pk).published) is not None:
+                published = _publish(
+                    release.pk, token, session_closing.published_before(release, before), folder=before.folder
+                )
             else:
                 published = _publish(release.pk, token, _run(release, token, folder))
     except Cancelled:
         published = False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
         log_failure(logger, f"release {release.pk}", error)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not closing.give_up(release.pk, token):
-            _fail(release.pk, token)
+        if not _may_have_been_seen(release.pk, folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        is_asked_about = isinstance(error, PlanChanged) and _ask_about(release.pk, token)
+        if not is_asked_about and not session_closing.give_up(release.pk, token):
+            _fail(release.pk, token, failure=type(error).__name__)
         return False
     if not published:
         # Another worker holds the release now; what was computed here is nobody's.
@@ -80,14 +113,27 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
     return published
 
 
+def is_behind(release_id: uuid.UUID | str) -> bool:
+    """Whether more is remembered of a release, its budget or the installation than the database knows."""
+    release = Release.objects.filter(pk=release_id).select_related("dataset__budget").defer("plan", "result").first()
+    return release is not None and bool(stale_ledger.refusal(release.dataset.budget, and_release=release.pk))
+
+
+def _may_have_been_seen(release_id: uuid.UUID, folder: Path) -> bool:
+    try:
+        return f"{release_id}/{folder.name}" in high_water_marks.story(release_id).folders
+    except high_water_marks.Unreadable:
+        return True
+
+
 def reconcile() -> int:
     """Put right what killed workers and lost messages have left; returns how many releases were moved."""
-    now, moved = timezone.now(), 0
+    now = timezone.now()
+    moved = leases.hint_again(Release.objects.filter(state=ReleaseState.QUEUED).not_frozen(), enqueue)
     lapsed = Release.objects.filter(state=ReleaseState.RUNNING, lease_until__lt=now).values_list("pk", "run_token")
     for release_id, token in lapsed:
-        moved += _fail(release_id, token, lapsed_before=now)
-    waiting = Release.objects.filter(state=ReleaseState.QUEUED).not_frozen()
-    return moved + leases.hint_again(waiting, enqueue) + closing.reconcile(now)
+        moved += _fail(release_id, token, failure=LOST, lapsed_before=now)
+    return moved + session_closing.reconcile(now)
 
 
 def _held(release_id: uuid.UUID, token: uuid.UUID | None) -> QuerySet[Release]:
@@ -100,88 +146,153 @@ def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
     claimable = Release.objects.filter(
         pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS
     ).not_frozen()
-    return leases.claim(claimable, running=ReleaseState.RUNNING)
+    with transaction.atomic():
+        token = leases.claim(claimable, running=ReleaseState.RUNNING)
+        if token is not None:
+            attempts.begin(release_id, token)
+    return token
 
 
 def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     """Compute, write the files, and return what the row will hold."""
-    from releases import files
-    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.engine.noise.randomness import OperatingSystemRandomness
     from releases.engine.run import run_release
+    from releases.publication import files
 
-    plan, counts = _ready(release)
+    plan, counts, table = _ready(release, token)
     made = run_release(
         plan, counts, rng=OperatingSystemRandomness(), progress=leases.Progress(_held(release.pk, token))
     )
+    table.refuse_if_changed()
     return files.write(folder, release=release, made=made)
 
 
 def _open(release: Release, token: uuid.UUID) -> bool:
-    from releases.engine.mechanisms.pmw_online import OnlinePlan
-    from releases.engine.randomness import OperatingSystemRandomness
+    from releases.engine.mechanisms.pmw.online import OnlinePlan
+    from releases.engine.noise.randomness import OperatingSystemRandomness
     from releases.services.sessions import open_session
 
-    plan, counts = _ready(release)
+    plan, counts, table = _ready(release, token)
     assert isinstance(plan, OnlinePlan)
-    return open_session(release=release, token=token, plan=plan, counts=counts, rng=OperatingSystemRandomness())
+    live = plan.open(counts, rng=OperatingSystemRandomness())
+    table.refuse_if_changed()
+    return open_session(release=release, token=token, live=live)
 
 
-def _ready(release: Release) -> tuple[Plan, TableCounts]:
-    """The charged plan and the counts it may look at."""
-    from releases.engine.tables import TableCounts, open_table
+def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, StoredTable]:
+    """The charged plan, the counts it may look at, and the table they come from."""
+    from releases.engine.tables.query import TableCounts
 
     plan = _charged_plan(release)
     if release.certifies is not None:
         plan = with_published(plan, of=release.certifies)
-    # The mark of this charge is on disc before any data are touched.
+    # The mark of this charge, and that this attempt began, are on disc before any data are touched.
     assert release.dataset.budget is not None
     ledger.remember(release.dataset.budget)
-    return plan, TableCounts(open_table(table_path(release.dataset)), plan.schema)
+    # A file that is away, or another than was stored, is found here.
+    table = stored_tables.checked(release.dataset)
+    attempts.about_to_open(release.pk, token)
+    high_water_marks.note_claim(release.pk, release.attempts)
+    return plan, TableCounts(table.open(), plan.schema), table
 
 
 def _charged_plan(release: Release) -> Plan:
-    """The stored plan, made again, and seen to cost no more than was charged."""
-    plan = plan_from_json(release.plan or {})
+    """The stored plan, made again, and seen to cost what was charged and to protect what the budget promises.
+
+    Raises:
+        PlanChanged: this version of the software would not make it so.
+        AnotherProtection: the budget promises something else; no data were touched.
+    """
     charged = LedgerEntry.objects.get(release=release, kind=EntryKind.CHARGE)
-    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    try:
+        plan = plan_from_json(release.plan or {})
+        price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    except EngineError as error:
+        raise PlanChanged("The stored plan cannot be made again.") from error
     if price.to_json() != charged.detail["price"]:
         raise PriceMismatch("The plan's price is not what was charged.")
+    ledger.check_protection(charged.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)
     return plan
 
 
-def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any]) -> bool:
-    """Result and status in one compare-and-set, and in its transaction by which words it is found."""
+def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *, folder: str = "") -> bool:
+    """Result and status in one compare-and-set, and in its transaction by which words it is found.
+
+    Args:
+        folder: of files that were remembered as published before; without it, this attempt's own.
+    """
+    written = None if folder else session_closing.as_published(release_id, token, outcome)
     with transaction.atomic():
         published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
             state=ReleaseState.PUBLISHED,
             result=outcome,
-            folder=f"{release_id}/{token}",
+            folder=folder or f"{release_id}/{token}",
             published_at=timezone.now(),
             lease_until=None,
             step="",
             share_done=1.0,
         )
         if published == 1:
+            attempts.end(token)
             Searchable.objects.create(release_id=release_id, text=searchable(outcome))
             _record(AuditAction.PUBLISH, release_id)
+            if written is not None:
+                high_water_marks.note_published(release_id, written)
     return published == 1
 
 
 def _record(action: AuditAction, release_id: uuid.UUID) -> None:
     release = Release.objects.select_related("submitted_by").defer("plan", "result").get(pk=release_id)
     audit_log.record(action, actor=None, on=release, detail=audit_log.BY_A_WORKER)
-    notices.release_ended(release)
+    messages.release_ended(release)
 
 
-def _fail(release_id: uuid.UUID, token: uuid.UUID | None, *, lapsed_before: Any = None) -> bool:
-    """Give a run up: back to the queue, or failed for good after the last attempt."""
+def _fail(
+    release_id: uuid.UUID, token: uuid.UUID | None, *, failure: str = "failed", lapsed_before: Any = None
+) -> bool:
+    """Give an attempt up: back to those that wait, or failed for good after the last one.
+
+    Args:
+        failure: the kind of error.
+    """
     ours = _held(release_id, token).filter(state=ReleaseState.RUNNING)
     if lapsed_before is not None:
         ours = ours.filter(lease_until__lt=lapsed_before)
     with transaction.atomic():
         state = leases.give_up(ours, waiting=ReleaseState.QUEUED, failed=ReleaseState.FAILED)
+        if state is not None:
+            attempts.end(token, failure=failure)
         if state == ReleaseState.FAILED:
+            _give_back_if_nothing_was_read(release_id, Ending.NOTHING_READ)
             _record(AuditAction.FAIL, release_id)
-        elif state is not None:
-            enqueue(release_id)
     return state is not None
+
+
+def _ask_about(release_id: uuid.UUID, token: uuid.UUID) -> bool:
+    """End a release whose plan the software would make otherwise now, and give its charge back; False where an earlier
+    attempt may have read something, or it is not ours."""
+    if stale_ledger.begun(release_id):
+        return False
+    ours = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).that_read_nothing()
+    with transaction.atomic():
+        ended = ours.update(
+            state=ReleaseState.CANCELLED, run_token=None, lease_until=None, step="", ended_because=Ending.PLAN_CHANGED
+        )
+        if ended != 1:
+            return False
+        attempts.end(token, failure=PlanChanged.__name__)
+        _give_back_if_nothing_was_read(release_id, Ending.PLAN_CHANGED)
+        _record(AuditAction.CANCEL, release_id)
+    return True
+
+
+def _give_back_if_nothing_was_read(release_id: uuid.UUID, because: Ending) -> None:
+    """Called inside the transaction that ended the release."""
+    if stale_ledger.begun(release_id):
+        return
+    unread = Release.objects.filter(pk=release_id).that_read_nothing()
+    charged = LedgerEntry.objects.charges_that_stand().filter(release=release_id).select_related("actor").first()
+    if charged is not None and unread.update(ended_because=because) == 1:
+        ledger.give_back(release=Release.objects.get(pk=release_id), actor=charged.actor)
+        # On disc before the commit: a backup from before must not run it, nor give it back a second time.
+        high_water_marks.note_cancelled(release_id)

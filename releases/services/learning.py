@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.privacy import privacy_budget
-from releases.engine.statistic import Categories, Range, Statistic
-from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Inquiry, of_columns_asked
-from releases.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
+from releases.engine.workload.questions import Inquiry, of_columns_asked
+from releases.engine.workload.statistics import Categories, Range, Statistic
 from releases.models import Dataset, Release
+from releases.schema.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
 from releases.services.datasets import declare_universe
-from releases.services.releases import Refusal, draft_release, read_beta, set_choice, set_questions
+from releases.services.release_inputs import Refusal, read_beta
+from releases.services.releases import draft_release, set_choice, set_questions
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log
+from releases.ledger import audit_log
 from releases.models import AuditAction, MailChoice, Notice
 
 if TYPE_CHECKING:

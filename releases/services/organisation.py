@@ -1,4 +1,4 @@
-"""The organisation's settings, and the verification that its staff ask for."""
+"""The organisation's settings, and the verification that its reviewers ask for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
 
-from releases import audit_log, ledger
+from releases.engine.domain.privacy import LARGEST_EPSILON, exact
 from releases.engine.errors import InvalidInput
-from releases.engine.privacy import LARGEST_EPSILON, exact
-from releases.models import AuditAction, Budget, Organisation
+from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.models import AuditAction, Budget, Organisation, Release, Session
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -49,8 +49,8 @@ def change_settings(
     _check_epsilon("default_epsilon", default_epsilon)
     _check_epsilon("review_above", review_above, zero_too=True)
     _check_per_cent("most_per_person", most_per_person)
-    if reviewers is not None and not reviewers.user_set.filter(is_active=True).exists():
-        raise InvalidInput("reviewers", reviewers.name, "must have a member, or nobody could decide anything")
+    if reviewers is not None and not _number_of_reviewers(reviewers):
+        raise InvalidInput("reviewers", reviewers.name, "must have a member who is a reviewer, or nobody could decide")
     if is_two_person and _number_of_reviewers(reviewers) < 2:
         raise InvalidInput("is_two_person", "on", "needs at least two people who may review")
     addresses = _addresses(alert_addresses)
@@ -94,11 +94,13 @@ class Verified:
 
 
 def verify_ledgers(*, by: User | None) -> Verified:
-    """Verify every budget's ledger from its entries alone, and note the outcome in the audit log.
+    """Verify every budget's ledger from its entries alone, and that the database knows all that is remembered outside
+    it; note the outcome in the audit log.
 
     Each budget is locked while it is looked at, and none longer: a charge in between would look like a fault.
     """
-    faults: list[ledger.Fault] = []
+    faults = [ledger.Fault(budget="All budgets", sequence=None, what=what) for what in stale_ledger.installation()]
+    faults += _releases_that_had_gone_further()
     budgets = entries = 0
     for budget_id in list(Budget.objects.order_by("created_at").values_list("pk", flat=True)):
         with transaction.atomic():
@@ -111,13 +113,30 @@ def verify_ledgers(*, by: User | None) -> Verified:
     return verified
 
 
+def _releases_that_had_gone_further() -> list[ledger.Fault]:
+    """Each is looked at again under its lock: what is remembered before its commit would look like a fault."""
+    found = []
+    for release_id in high_water_marks.told():
+        if not stale_ledger.release(release_id):
+            continue
+        with transaction.atomic():
+            Session.objects.select_for_update().filter(release=release_id).first()
+            release = (
+                Release.objects.select_for_update(of=("self",)).select_related("dataset__budget").get(pk=release_id)
+            )
+            if what := stale_ledger.release(release_id):
+                name = release.dataset.budget.name if release.dataset.budget is not None else release.dataset.title
+                found.append(ledger.Fault(budget=name, sequence=None, what=f"the release {release.title}: {what}"))
+    return found
+
+
 _NAMES = {
     "upload_cap_bytes": "upload cap",
     "default_epsilon": "epsilon suggested for a budget",
     "review_above": "review of releases above epsilon",
     "most_per_person": "most of one budget that one person may spend",
     "is_two_person": "two-person rule",
-    "reviewers": "who may review",
+    "reviewers": "who may decide",
     "alert_addresses": "alert addresses",
 }
 
@@ -130,7 +149,7 @@ def _said(name: str, value: Any) -> str:
     if name == "is_two_person":
         return "on" if value else "off"
     if name == "reviewers":
-        return str(value) if value else "all staff"
+        return str(value) if value else "all reviewers"
     return ", ".join(str(value).split()) or "none"
 
 

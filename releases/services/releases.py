@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from releases import alerts, audit_log, leases, ledger, notices
-from releases.engine import accountant
+from releases.engine.accounting import accountant
+from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.errors import InvalidInput
-from releases.engine.largest_error import LargestError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.engine.mechanisms.pmw_online import OnlinePlan
-from releases.engine.privacy import PrivacyBudget, decimal_text, exact, privacy_budget
-from releases.engine.workload import Inquiry, Question, of_columns_asked, read_question
+from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.workload.largest_error import LargestError
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import Inquiry, Question
+from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     AuditAction,
     Dataset,
@@ -28,20 +29,15 @@ from releases.models import (
     ReleaseRequest,
     ReleaseState,
     RequestState,
+    WorkloadVersion,
 )
+from releases.notifications import budget_alerts, messages
 from releases.services.datasets import read_title
+from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
+from releases.worker import leases
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
-
-    from releases.engine.universe import Schema
-
-#: Said wherever something new is asked of a table whose rows are gone.
-NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
-
-
-class Refusal(Exception):
-    """What was asked cannot be done to a release in its state. The text says why."""
 
 
 def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
@@ -120,8 +116,13 @@ def name_release(*, release: Release, title: str) -> None:
     _change_draft(release, title=_read_title(title))
 
 
-def set_questions(*, release: Release, workload: Mapping[str, Any] | None) -> Question | None:
+def set_questions(
+    *, release: Release, workload: Mapping[str, Any] | None, version: WorkloadVersion | None = None
+) -> Question | None:
     """Set what a draft asks; None to begin anew.
+
+    Args:
+        version: the saved workload's version that it was taken from; else a draft whose questions change has none.
 
     Raises:
         InvalidInput: a rule of the workload format is broken.
@@ -130,13 +131,16 @@ def set_questions(*, release: Release, workload: Mapping[str, Any] | None) -> Qu
     if release.certifies_id is not None:
         raise Refusal("A certificate asks for the error of one release; certify another on that release's page.")
     if workload is None:
-        _change_draft(release, workload=None)
+        _change_draft(release, workload=None, workload_version=None)
         return None
-    read = read_question(dict(workload), _schema(release.dataset).universe)
+    read = read_question(dict(workload), declared_schema(release.dataset).universe)
     if isinstance(read, Inquiry) and isinstance(read.statistic, LargestError):
         # Typed by hand it could name any file, and would certify nothing that was published.
         raise InvalidInput("workload", LargestError.kind, "is asked by certifying a release on its own page")
-    _change_draft(release, workload=read.to_json())
+    asked = read.to_json()
+    if version is None and asked == release.workload:
+        version = release.workload_version
+    _change_draft(release, workload=asked, workload_version=version)
     return read
 
 
@@ -179,27 +183,20 @@ def set_choice(
     )
 
 
-def read_beta(beta: str) -> Fraction:
-    value = exact(beta, field="beta")
-    if not 0 < value < 1:
-        raise InvalidInput("beta", beta, "must be above 0 and below 1 (0.05 for 95% confidence)")
-    return value
-
-
 def compare(*, release: Release) -> list[Plan]:
     """Every mechanism's plan for a draft's questions: public inputs only, nothing spent.
 
     Raises:
         Refusal: the draft has no questions or budget yet.
     """
-    schema, workload, budget, beta = _inputs(release)
+    schema, workload, budget, beta = inputs_of(release)
     return [
         each.plan(
             schema,
             workload,
             budget=budget,
             beta=beta,
-            options=_options_of(release, each.name),
+            options=options_of(release, each.name),
         )
         for each in mechanisms().values()
         if each.is_offered
@@ -212,11 +209,11 @@ def plan_of(*, release: Release) -> Plan:
     Raises:
         Refusal: nothing is chosen yet.
     """
-    schema, workload, budget, beta = _inputs(release)
+    schema, workload, budget, beta = inputs_of(release)
     if not release.mechanism:
         raise Refusal("Choose a mechanism first.")
     return mechanism(release.mechanism).plan(
-        schema, workload, budget=budget, beta=beta, options=_options_of(release, release.mechanism)
+        schema, workload, budget=budget, beta=beta, options=options_of(release, release.mechanism)
     )
 
 
@@ -337,6 +334,8 @@ def plan_digest(plan: Plan) -> str:
 
 def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
     _move(release, ReleaseState.DRAFT, state=ReleaseState.REVIEW, plan=plan.to_json(), submitted_by=by)
+    # Seen under the budget's lock: from here on the release keeps its protection from being changed.
+    ledger.lock_for(release=release, unit=plan.schema.unit, neighbours=plan.schema.neighbours)
     _refuse_without_rows(release)
     request = ReleaseRequest.objects.create(
         release=release,
@@ -350,7 +349,7 @@ def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, r
     detail = f"a review of epsilon {release.epsilon}; {reason}"
     audit_log.record(AuditAction.REQUEST, actor=by, on=release, detail=detail.rstrip("; "))
     release.refresh_from_db()
-    notices.request_made(request)
+    messages.request_made(request)
 
 
 def charge_and_queue(
@@ -385,10 +384,17 @@ def charge_and_queue(
         step="Waiting for a worker",
     )
     entry = ledger.charge(
-        release=release, events=plan.events, delta=plan.delta, key=key, actor=by, most_unseen=most_unseen
+        release=release,
+        unit=plan.schema.unit,
+        neighbours=plan.schema.neighbours,
+        events=plan.events,
+        delta=plan.delta,
+        key=key,
+        actor=by,
+        most_unseen=most_unseen,
     )
     _refuse_without_rows(release)
-    alerts.raise_alerts(entry.budget)
+    budget_alerts.raise_alerts(entry.budget)
     detail = f"epsilon {release.epsilon}{audit_log.BEFORE_A_REASON}{reason.strip()}"
     audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=detail.removesuffix(audit_log.BEFORE_A_REASON))
     release.refresh_from_db()
@@ -409,32 +415,36 @@ def _move(release: Release, since: ReleaseState, **values: Any) -> None:
 
 @transaction.atomic
 def cancel_release(*, release: Release, by: User) -> None:
-    """Cancel a release that no worker ever claimed, and give its charge back by an opposite entry.
+    """Cancel a release of which nothing was read, and that no worker holds, and give its charge back.
 
     One that waits for a reviewer has no charge; it becomes a draft again.
 
     Raises:
-        Refusal: a worker has claimed it: the data may have been touched, so the charge stays; or there is no charge.
+        Refusal: a worker has it, or the data may have been touched, or the database is behind what is remembered
+            outside it, so the charge stays; or there is no charge.
     """
     waiting = release.reviews.filter(state=RequestState.WAITING)
     asked = waiting.first()
     if asked is not None and waiting.update(state=RequestState.TAKEN_BACK):
-        notices.request_taken_back(asked)
+        messages.request_taken_back(asked)
         _move(release, ReleaseState.REVIEW, state=ReleaseState.DRAFT, plan=None)
         audit_log.record(AuditAction.TAKE_BACK, actor=by, on=release)
         release.refresh_from_db()
         return
-    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.QUEUED, attempts=0).update(
-        state=ReleaseState.CANCELLED, step=""
-    )
+    waiting_unread = Release.objects.filter(pk=release.pk, state=ReleaseState.QUEUED).that_read_nothing()
+    moved = waiting_unread.update(state=ReleaseState.CANCELLED, step="")
     if moved != 1:
         release.refresh_from_db()
         if release.status in (ReleaseState.DRAFT, ReleaseState.CANCELLED):
             raise Refusal(f"The release is {release.status.label}; there is no charge of it to give back.")
         raise Refusal("A worker has already started it, so the charge stays and it runs to its end.")
+    if why := stale_ledger.refusal(release.dataset.budget) or stale_ledger.begun(release.pk):
+        raise Refusal(f"{why} Its charge stays.")
     ledger.give_back(release=release, actor=by)
     audit_log.record(AuditAction.CANCEL, actor=by, on=release)
     release.refresh_from_db()
+    # On disc before the commit: a backup from before must not run it, nor give it back a second time.
+    high_water_marks.note_cancelled(release.pk)
 
 
 @transaction.atomic
@@ -478,32 +488,6 @@ def enqueue(release_id: uuid.UUID) -> None:
     leases.hint("releases.execute", release_id=str(release_id))
 
 
-def _inputs(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction]:
-    if not release.workload:
-        raise Refusal("Say first what the release should answer.")
-    if not release.epsilon:
-        raise Refusal("Say first how much privacy budget the release may spend.")
-    if release.certifies_id is not None:
-        # Imported here: certificates are drafted by the verbs of this module.
-        from releases.services.certificates import certified_schema
-
-        schema = certified_schema(release)
-        question = read_question(release.workload, schema.universe)
-    else:
-        declared = _schema(release.dataset)
-        schema, question = of_columns_asked(declared, read_question(release.workload, declared.universe))
-    return (
-        schema,
-        question,
-        privacy_budget(epsilon=release.epsilon, delta=release.delta or "0"),
-        read_beta(release.beta),
-    )
-
-
-def _options_of(release: Release, name: str) -> dict[str, Any]:
-    return dict((release.options or {}).get(name, {}))
-
-
 def _read_title(title: str) -> str:
     return read_title(title, what="the release holds")
 
@@ -516,13 +500,6 @@ def _read_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise InvalidInput("options", ", ".join(sorted(unknown)), f"is not an option of {name}")
     return {option: known[option].read(value) for option, value in typed.items()}
-
-
-def _schema(dataset: Dataset) -> Schema:
-    schema = dataset.schema
-    if schema is None:
-        raise Refusal("Declare the dataset's columns and its protection first.")
-    return schema
 
 
 def _change_draft(release: Release, **values: Any) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from releases import ledger
+from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
-from releases.engine.privacy import exact
+from releases.ledger import ledger
 from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
-from releases.services.decisions import check_amounts, check_note, decide, is_final_approval
-from releases.services.releases import Refusal, charge_and_queue, enqueue, plan_digest, plan_of
+from releases.services.release_inputs import Refusal
+from releases.services.releases import charge_and_queue, enqueue, plan_digest, plan_of
+from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

@@ -1,7 +1,7 @@
-"""Live sessions: opened by a worker under one charge, asked one question at a time (closed in ``closing``).
+"""Live sessions: opened by a worker under one charge, asked one question at a time (closed in ``session_closing``).
 
-An answer is in the database before anybody sees it. A session that crashes between two answers is replayed from its
-transcript; only the noisy threshold is stored beside it, and it is never shown.
+An answer is in the database, and its number outside of it, before anybody sees it. A session that crashes between two
+answers is replayed from its transcript; only the noisy threshold is stored beside it, and it is never shown.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log, notices
+from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import plan_from_json
-from releases.engine.mechanisms.pmw_online import ExactCounts, OnlinePlan, one_count
-from releases.engine.online import AnswerKind, Exchange, most_updates
-from releases.engine.online import Session as LiveSession
-from releases.engine.universe import Universe
-from releases.engine.workload import Count, read_count
-from releases.failures import log_failure
+from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan, one_count
+from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange, most_updates
+from releases.engine.mechanisms.pmw.session import Session as LiveSession
+from releases.engine.workload.queries import Count, read_count
+from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
-from releases.services.datasets import table_path
-from releases.services.releases import Refusal, draft_release, set_choice, set_questions
+from releases.notifications import messages
+from releases.services import attempts, stored_tables
+from releases.services.release_inputs import Refusal
+from releases.services.releases import draft_release, set_choice, set_questions
+from releases.worker.failures import log_failure
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
-
-    from releases.engine.histogram import Counts
 
 logger = logging.getLogger(__name__)
 
@@ -143,15 +143,15 @@ def columns_of_session(universe: Universe, columns: Collection[str]) -> tuple[st
     return tuple(sorted(set(columns), key=universe.axis)) or universe.names
 
 
-def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts: Counts, rng: Any) -> bool:
+def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bool:
     """Open a charged session: its secret and its state are stored by one compare-and-set, as a result would be."""
-    live = plan.open(counts, rng=rng)
     with transaction.atomic():
         opened = Release.objects.filter(pk=release.pk, state=ReleaseState.RUNNING, run_token=token).update(
             state=ReleaseState.OPEN, lease_until=None, step="", share_done=1.0
         )
         if opened != 1:
             return False
+        attempts.end(token)
         Session.objects.create(
             release=release,
             total=live.total,
@@ -160,7 +160,8 @@ def open_session(*, release: Release, token: uuid.UUID, plan: OnlinePlan, counts
         )
         release.refresh_from_db()
         audit_log.record(AuditAction.OPEN, actor=None, on=release, detail=audit_log.BY_A_WORKER)
-        notices.release_ended(release)
+        messages.release_ended(release)
+        high_water_marks.note_opened(release.pk)
     return True
 
 
@@ -172,10 +173,11 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         InvalidInput: the question breaks a rule of the format.
         SessionOver: no further answer would have a proved bound.
         Refusal: the session is closed; or it is not for them to ask in; or its budget is frozen, and the question was
-            not asked before; or the table cannot be read.
+            not asked before; or the table cannot be read; or the database is behind what is remembered outside it.
+        LedgerRefusal: its budget promises another protection than the session was planned with.
     """
-    from releases.engine.randomness import OperatingSystemRandomness
-    from releases.engine.tables import TableCounts, open_table
+    from releases.engine.noise.randomness import OperatingSystemRandomness
+    from releases.engine.tables.query import TableCounts
 
     # One question at a time: the row is locked until the answer is stored.
     locked = Session.objects.select_for_update().select_related("release__dataset").get(pk=session.pk)
@@ -185,14 +187,21 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     if not locked.lets_ask(by):
         raise Refusal(NARROWED)
     plan = plan_of_session(locked)
+    assert release.dataset.budget is not None, "it was charged"
+    ledger.check_protection(release.dataset.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)
     asked = read_count(dict(query), plan.schema.universe)
     if _is_frozen(release) and not locked.answers.filter(key=key_of(asked, plan.schema.universe)).exists():
         raise Refusal(FROZEN)
+    if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):
+        raise Refusal(why)
     live = replay(locked, plan)
 
     def truth(question: Count) -> int:
         try:
-            return ExactCounts(TableCounts(open_table(table_path(release.dataset)), plan.schema))(question)
+            table = stored_tables.checked(release.dataset, anew=False)
+            counted = ExactCounts(TableCounts(table.open(), plan.schema))(question)
+            table.refuse_if_changed()
+            return counted
         except Exception as error:  # noqa: BLE001  whatever a database raises; its text can hold rows
             log_failure(logger, f"a question of session {locked.pk}", error)
             raise Refusal("The table cannot be read now. Nothing was answered and nothing is used up.") from None
@@ -213,6 +222,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
         _note_if_used_up(locked, live)
         sequence = len(live.exchanges)
+        # On disc before the commit, and so before anybody sees it.
+        high_water_marks.note_answer(locked.pk, sequence)
     else:
         sequence = locked.answers.get(key=key_of(exchange.query, plan.schema.universe)).sequence
     return Answered(
@@ -225,7 +236,7 @@ def _note_if_used_up(session: Session, live: LiveSession) -> None:
     if live.is_settled and live.questions_left > 0:
         return
     if Session.objects.filter(pk=session.pk, used_up_at=None).update(used_up_at=timezone.now()):
-        notices.session_used_up(session, answers=len(live.exchanges))
+        messages.session_used_up(session, answers=len(live.exchanges))
 
 
 def standing(session: Session, plan: OnlinePlan) -> Standing:

@@ -15,14 +15,14 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from releases import audit_log
+from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
-from releases.engine.privacy import decimal_text, exact
-from releases.engine.survey_law import FEWEST_ANSWERS, MOST_ANSWERS, SOURCE, SurveyLaw
+from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, MOST_ANSWERS, SOURCE, SurveyLaw
+from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState, SurveyTally
-from releases.receipt import percent
-from releases.services.releases import Refusal
-from releases.software import SOFTWARE
+from releases.publication.build_info import SOFTWARE
+from releases.publication.receipt import percent
+from releases.services.release_inputs import Refusal
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User

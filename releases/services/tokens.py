@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
-from releases import audit_log
 from releases.engine.errors import InvalidInput
+from releases.ledger import audit_log
 from releases.models import ApiToken, AuditAction, TokenScope
 
 if TYPE_CHECKING:
@@ -52,6 +52,23 @@ def make_token(*, user: User, name: str, days: int = USUAL_DAYS, scope: TokenSco
 def revoke_token(*, token: ApiToken) -> None:
     audit_log.record(AuditAction.ACCOUNT, actor=token.user, detail=f"revoked the token {token.name}")
     token.delete()
+
+
+@transaction.atomic
+def end_tokens(*, owner: User, by: User | None) -> int:
+    """Revoke all tokens of somebody whose password is new. Whoever knew the old one may have made some.
+
+    Args:
+        by: who set the new password; None where that is not known.
+
+    Returns:
+        how many there were.
+    """
+    number, _ = ApiToken.objects.filter(user=owner).delete()
+    if number:
+        said = f"new password: {number} {'token' if number == 1 else 'tokens'} revoked"
+        audit_log.record(AuditAction.ACCOUNT, actor=by, on=owner, detail=said)
+    return number
 
 
 def use_token(token: str) -> ApiToken | None:

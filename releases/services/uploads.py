@@ -1,9 +1,9 @@
 """Tables on their way in: received within a request, read by a worker, and a dataset in the end.
 
     receive      the request's file gets a name of its own beside its row; what the first bytes tell is told at once
-    claim        waiting (or lapsed) -> reading, under a lease (see ``leases.py``)
+    claim        waiting (or lapsed) -> reading, under a lease (see ``worker/leases.py``)
     store        reading with our token -> stored; the table gets its place and the dataset its row with it, or nothing
-    reconcile    a lapsed lease goes back to those that wait; after three attempts it has failed; files that belong to
+    reconcile    a lapsed lease goes back to those that wait; after the last attempt it has failed; files that belong to
                  nothing are deleted
 
 The received file is deleted as soon as it is stored, refused, failed or discarded.
@@ -16,32 +16,109 @@ import os
 import shutil
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Count, Sum
 from django.utils import timezone
 
-from releases import leases, notices
-from releases.engine.errors import Cancelled
-from releases.failures import log_failure
+from releases.engine.errors import Cancelled, InvalidInput
 from releases.models import Dataset, Upload, UploadState
-from releases.services.datasets import Kept, keep_dataset, read_table, read_title, table_file
+from releases.models.role_rules import check_may_upload
+from releases.notifications import messages
+from releases.services.datasets import Kept, keep_dataset, read_table, read_title, table_file, upload_limits
+from releases.storage.private_files import FILE, private_folder
+from releases.worker import leases
+from releases.worker.failures import log_failure
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from django.contrib.auth.models import User
     from django.db.models import QuerySet
 
-    from releases.engine.ingest import Ingested
+    from releases.engine.tables.ingest import Ingested
 
 logger = logging.getLogger(__name__)
 
 #: A file that nobody has written to for so long, and that belongs to no upload, is left over from a process that died.
 _LEFT_OVER_SECONDS = 3600
 _UNDER_WAY = (UploadState.WAITING, UploadState.READING)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """What one person's uploads come to: tables with their rows still here, as large as they were sent, and files on
+    their way in."""
+
+    number: int
+    size: int
+
+    @property
+    def left(self) -> int:
+        """Bytes that another file may have."""
+        if self.number >= settings.MAX_UPLOADS_PER_PERSON:
+            return 0
+        return int(max(0, settings.MAX_UPLOAD_BYTES_PER_PERSON - self.size))
+
+    @property
+    def in_words(self) -> str:
+        tables = f"{self.number:,} table{'' if self.number == 1 else 's'}"
+        return (
+            f"You have {tables} here, {megabytes(self.size)} in all. One person may have "
+            f"{settings.MAX_UPLOADS_PER_PERSON:,} tables, {megabytes(settings.MAX_UPLOAD_BYTES_PER_PERSON)} in all."
+        )
+
+
+class NoRoom(InvalidInput):
+    """A person has as many tables here as one may, or as large ones."""
+
+    def __init__(self, room: Room, *, sent: str) -> None:
+        if room.number >= settings.MAX_UPLOADS_PER_PERSON:
+            why = "Another does not fit."
+            super().__init__("table", sent, f"must be one of {settings.MAX_UPLOADS_PER_PERSON:,} of yours at most")
+        else:
+            why = "This file does not fit."
+            super().__init__("table", sent, f"must have at most the {room.left:,} bytes that are left to you")
+        self.args = (f"{room.in_words} {why} {FREES_ROOM}",)
+
+
+#: Said wherever room is short.
+FREES_ROOM = (
+    "Room is made by deleting the rows of a dataset, by deleting a dataset that nothing was charged for, and by "
+    "stopping an upload."
+)
+
+
+def megabytes(size: int) -> str:
+    """Of 2^20 bytes, as in the settings."""
+    return f"{size / 2**20:,.1f}".removesuffix(".0") + " MB"
+
+
+def room_of(person: User) -> Room:
+    """What a person's uploads come to now."""
+    come_to = Upload.objects.taking_room(person).aggregate(number=Count("pk"), size=Sum("size", default=0))
+    return Room(**come_to)
+
+
+def check_upload(person: User, *, size: int = 0) -> Room:
+    """Whether a person may bring a table, and what they have here already.
+
+    Args:
+        size: of the file in bytes; 0 where it is not known yet.
+
+    Raises:
+        NotAllowed: the person is no curator.
+        NoRoom: the person has as much here as one may.
+    """
+    check_may_upload(person)
+    room = room_of(person)
+    if room.left < max(size, 1):
+        raise NoRoom(room, sent=f"{size:,} bytes" if size else "another table")
+    return room
 
 
 def incoming_folder() -> Path:
@@ -57,28 +134,33 @@ def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
 
     Raises:
         InvalidInput: the title breaks its rule.
+        NotAllowed: the owner is no curator. Nothing is kept.
+        NoRoom: the owner has as much here as one person may. Nothing is kept.
         UnreadableTable: the first bytes, the header or a Parquet file's directory tell that it is no table that can be
             read. Nothing is kept.
     """
-    from releases.engine.ingest import check_start
+    from releases.engine.tables.ingest import check_start
 
     title = read_title(title, what="the table is")
-    is_parquet = check_start(source)
-    folder = incoming_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    is_parquet = check_start(source, limits=upload_limits())
+    folder = private_folder(incoming_folder())
     kept = folder / f"{uuid.uuid4().hex}.received"
     try:
         os.link(source, kept)
     except OSError:
         # Another disc, or one that knows no second names.
         shutil.copyfile(source, kept)
+        kept.chmod(FILE)
     try:
+        size = kept.stat().st_size
         with transaction.atomic():
+            # Held until the commit, so that of two files that come at once the second is counted with the first.
+            check_upload(User.objects.select_for_update(no_key=True).get(pk=owner.pk), size=size)
             upload = Upload.objects.create(
                 title=title,
                 owner=owner,
                 location=kept.name,
-                size=kept.stat().st_size,
+                size=size,
                 is_parquet=is_parquet,
                 lease_until=leases.next_hint(),
             )
@@ -94,7 +176,7 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
 
     Called twice, by two workers, or for an upload in any other state, it does nothing the second time.
     """
-    from releases.engine.ingest import UnreadableTable
+    from releases.engine.tables.ingest import UnreadableTable
 
     token = _claim(upload_id)
     if token is None:
@@ -130,7 +212,7 @@ def discard_upload(*, upload: Upload) -> None:
     deleted, _ = Upload.objects.filter(pk=upload.pk).exclude(state=UploadState.STORED).delete()
     if not deleted:
         raise Kept("It is stored already. Delete the dataset on its own page instead.")
-    notices.upload_gone(upload.pk)
+    messages.upload_gone(upload.pk)
     _remove_file(upload)
 
 
@@ -138,9 +220,9 @@ def reconcile_uploads() -> int:
     """Put right what killed workers, lost messages and requests that broke off have left; returns how many uploads
     were moved."""
     now, moved = timezone.now(), 0
+    moved += leases.hint_again(Upload.objects.filter(state=UploadState.WAITING), enqueue_upload)
     for upload in Upload.objects.filter(state=UploadState.READING, lease_until__lt=now):
         moved += _fail(upload, _held(upload.pk, upload.run_token), lapsed_before=now)
-    moved += leases.hint_again(Upload.objects.filter(state=UploadState.WAITING), enqueue_upload)
     _remove_left_over()
     return moved
 
@@ -177,7 +259,7 @@ def _store(upload: Upload, token: uuid.UUID, made: Path, ingested: Ingested) -> 
         # Killed from here to the commit, it leaves a table without a row, which the next attempt overwrites.
         made.replace(table_file(upload.pk))
         keep_dataset(number=upload.pk, owner=upload.owner, title=upload.title, ingested=ingested)
-        notices.upload_ended(Upload.objects.get(pk=upload.pk))
+        messages.upload_ended(Upload.objects.get(pk=upload.pk))
     _remove_file(upload)
     return True
 
@@ -186,7 +268,7 @@ def _end(upload: Upload, held: QuerySet[Upload], state: UploadState, *, refusal:
     with transaction.atomic():
         if held.update(state=state, refusal=refusal, run_token=None, lease_until=None, step="", location="") != 1:
             return False
-        notices.upload_ended(Upload.objects.get(pk=upload.pk))
+        messages.upload_ended(Upload.objects.get(pk=upload.pk))
     _remove_file(upload)
     return True
 
@@ -199,9 +281,7 @@ def _fail(upload: Upload, held: QuerySet[Upload], *, lapsed_before: datetime | N
         state = leases.give_up(held, waiting=UploadState.WAITING, failed=UploadState.FAILED)
         if state == UploadState.FAILED:
             Upload.objects.filter(pk=upload.pk).update(location="")
-            notices.upload_ended(Upload.objects.get(pk=upload.pk))
-        elif state is not None:
-            enqueue_upload(upload.pk)
+            messages.upload_ended(Upload.objects.get(pk=upload.pk))
     if state == UploadState.FAILED:
         _remove_file(upload)
     return state is not None

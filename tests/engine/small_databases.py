@@ -15,11 +15,11 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from releases.engine.histogram import marginal
-from releases.engine.smalldb.databases import Databases
-from releases.engine.smalldb.shapes import Setting, Shape, shape_of
-from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Family, Workload
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.smalldb.candidates import Databases
+from releases.engine.smalldb.strategies import Setting, Shape, shape_of
+from releases.engine.tables.counts import marginal
+from releases.engine.workload.queries import Family, Workload
 
 
 def columns_of(sizes):

@@ -8,13 +8,13 @@ from itertools import combinations_with_replacement
 import numpy as np
 from hypothesis import strategies as st
 
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.privacy import PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification import privacy_loss
 from releases.engine.verification.cases import Pair, chosen, counts_of, estimates
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 
 RELATIONS = ["add_remove", "replace"]
 PERSON = {"kind": "person", "id": "who", "max_rows": 2}

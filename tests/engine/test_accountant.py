@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.accountant import Price, forms, price, require_relation
-from releases.engine.conversions import epsilon_of_rho, rho_of_laplace, rho_of_pure
-from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.events import (
+from releases.engine.accounting.accountant import Price, forms, price, require_relation
+from releases.engine.accounting.conversions import epsilon_of_rho, rho_of_laplace, rho_of_pure
+from releases.engine.accounting.events import (
     EVENT_KINDS,
     AboveThresholdEvent,
     ApproximateEvent,
@@ -37,7 +36,8 @@ from releases.engine.events import (
     WeightedDiscreteGaussianEvent,
     WeightedDiscreteLaplaceEvent,
 )
-from releases.engine.privacy import NeighbouringRelation
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 TENTH = Fraction(1, 10)
@@ -384,7 +384,7 @@ def test_a_subclass_does_not_inherit_a_price():
 
 
 def test_every_known_kind_has_a_price():
-    from releases.engine.accountant import _PRICERS
+    from releases.engine.accounting.accountant import _PRICERS
 
     assert set(_PRICERS) == set(EVENT_KINDS.values())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.accuracy import (
+from releases.engine.bounds.accuracy import (
     Bound,
     Proof,
     check_beta,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import fit, kernels, noise, session, smalldb
+from releases.benchmarks import filters, fit, kernels, noise, session, smalldb, wide
 from releases.benchmarks.tables import Row, Table
 from releases.management.commands import bench
 from releases.management.commands.bench import document
@@ -67,6 +68,19 @@ def test_a_round_is_compared_with_a_pass():
     assert row.is_met == (float(row.cells[5]) <= kernels.TARGET)
 
 
+def test_rows_of_a_wide_table_are_judged_against_every_target(tmp_path):
+    (missing,) = wide.tables(tmp_path)
+    assert "does not hold adult13.csv" in missing.says
+    columns = [{"name": name, "type": "categorical", "categories": list("012")} for name in "abcd"]
+    (tmp_path / "adult13_schema.json").write_text(json.dumps({"version": 1, "columns": columns}))
+    (tmp_path / "adult13.csv").write_text("a,b,c,d\n" + "0,1,2,0\n1,1,0,2\n2,0,0,1\n" * 100)
+    table = wide.read(tmp_path)
+    assert wide.distance(table, table, 2) == 0
+    (made,) = wide.tables(tmp_path, seeds=[1])
+    assert len(made.rows) == len(wide.GOALS)
+    assert all(row.is_met is not None and len(row.cells) == len(made.heads) for row in made.rows)
+
+
 def test_a_small_session_is_asked_to_its_end(monkeypatch):
     for name, value in (("COLUMNS", 4), ("CATEGORIES", 3), ("PEOPLE", 20_000), ("QUESTIONS", 40)):
         monkeypatch.setattr(session, name, value)
@@ -74,6 +88,13 @@ def test_a_small_session_is_asked_to_its_end(monkeypatch):
     (row,) = table.rows
     assert row.cells[1] == "40"
     assert row.is_met
+
+
+def test_rules_of_budgets_are_compared_and_their_targets_are_met():
+    totals, room = filters.accepted_totals(sequences=2, length=12), filters.room_for_noise()
+    assert len(totals.rows) == 8
+    assert totals.is_met
+    assert room.is_met
 
 
 def test_small_databases_are_drawn_and_one_that_takes_too_long_misses_its_target(monkeypatch):
@@ -100,5 +121,7 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    with pytest.raises(CommandError, match="--only: fast must be one of noise, kernels, fit, session, smalldb, load"):
+    with pytest.raises(
+        CommandError, match="--only: fast must be one of noise, kernels, fit, wide, session, smalldb, filters, load"
+    ):
         call_command("bench", only="fast", stdout=said)

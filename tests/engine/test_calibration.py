@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.calibration import (
+from releases.engine.accounting.calibration import (
     analytic_gaussian_epsilon,
     analytic_gaussian_sigma,
     classical_gaussian_sigma,
@@ -20,10 +20,10 @@ from releases.engine.calibration import (
     least,
     zcdp_budget,
 )
-from releases.engine.conversions import epsilon_of_rho
+from releases.engine.accounting.conversions import epsilon_of_rho
+from releases.engine.accounting.profiles import gaussian_delta
+from releases.engine.domain.privacy import ZCDP
 from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.privacy import ZCDP
-from releases.engine.profiles import gaussian_delta
 
 MILLIONTH = Fraction(1, 10**6)
 UNIT = Fraction(1, 10**12)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.certified import (
+from releases.engine.arithmetic.rounding import (
     above,
     above_number,
     below,

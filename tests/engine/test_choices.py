@@ -14,22 +14,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import accountant, selection
-from releases.engine.accuracy import Proof, laplace_max_quantile
-from releases.engine.events import ExponentialMechanismEvent, RepeatedEvent
-from releases.engine.mechanisms.choices import scores_of, statistic_of
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
-from releases.engine.verification.recording import record, with_noise_scaled
-from releases.engine.workload import Workload
-from releases.engine.worst_case import (
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import ExponentialMechanismEvent, RepeatedEvent
+from releases.engine.bounds.accuracy import Proof, laplace_max_quantile
+from releases.engine.bounds.selection_error import (
     exponential_miss,
     least_alpha,
     noisy_max_miss,
     permute_and_flip_miss,
     share_of_each,
 )
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.choices import scores_of, statistic_of
+from releases.engine.noise import selection
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.verification.recording import record, with_noise_scaled
+from releases.engine.workload.queries import Workload
 from tests.engine.goodness import law_of, p_value
 from tests.engine.telling import (
     FALSE_ALARM,

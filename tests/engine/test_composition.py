@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.composition import (
+from releases.engine.accounting.composition import (
     COMPOSITION_RULES,
     Question,
     Step,
@@ -25,7 +25,7 @@ from releases.engine.composition import (
     optimal,
     optimal_epsilon,
 )
-from releases.engine.conversions import epsilon_of_rho_bun_steinke
+from releases.engine.accounting.conversions import epsilon_of_rho_bun_steinke
 from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)

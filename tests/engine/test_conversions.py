@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.conversions import (
+from releases.engine.accounting.conversions import (
     SamplingScheme,
     amplified,
     delta_of_rho,
@@ -31,9 +31,9 @@ from releases.engine.conversions import (
     rho_of_pure,
     rho_of_randomized_response,
 )
+from releases.engine.accounting.profiles import gaussian_delta
+from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.profiles import gaussian_delta
 
 MILLIONTH = Fraction(1, 10**6)
 UNIT = Fraction(1, 10**12)

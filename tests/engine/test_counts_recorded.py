@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.histogram import Histogram
-from releases.engine.mechanisms import fitted_tables
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
+from releases.engine.mechanisms.marginal_fit import common
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.universe import Schema
+from releases.engine.tables.counts import Histogram
 from releases.engine.verification.recording import record
-from releases.engine.workload import Workload
+from releases.engine.workload.queries import Workload
 
 ADDITIVE = ["laplace-queries", "gaussian-queries", "laplace-histogram", "gaussian-histogram"]
 FITTED = ["pmw", "marginal-fit"]
@@ -91,7 +91,7 @@ def measured(monkeypatch):
         seen.append([each.table for part in tables for each in part])
         return [np.full(part.universe.shape, rows / part.universe.size) for part in parts]
 
-    monkeypatch.setattr(fitted_tables, "fit_parts", even)
+    monkeypatch.setattr(common, "fit_parts", even)
     monkeypatch.setattr("releases.engine.mechanisms.noisy_queries.fit_parts", even)
     return seen
 
@@ -100,7 +100,7 @@ def measured(monkeypatch):
 @pytest.mark.parametrize("name", ADDITIVE + FITTED)
 def test_neighbours_are_drawn_for_alike_and_lie_within_the_sensitivity(name, neighbours, measured, monkeypatch):
     # The released number of rows is an input to all that follows it: neighbours are compared for the same one.
-    monkeypatch.setattr(fitted_tables.FittedTablesPlan, "_total", lambda plan, total, rng: 9)
+    monkeypatch.setattr(common.FittedTablesPlan, "_total", lambda plan, total, rng: 9)
     plans = [planned(name, neighbours, unit, budget) for unit in UNITS for budget in BUDGETS]
 
     @settings(max_examples=PAIRS, database=None)

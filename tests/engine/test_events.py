@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.accountant import forms
-from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.events import (
+from releases.engine.accounting.accountant import forms
+from releases.engine.accounting.events import (
     EVENT_KINDS,
     AboveThresholdEvent,
     ApproximateEvent,
@@ -35,7 +34,8 @@ from releases.engine.events import (
     declared_relations,
     event_from_json,
 )
-from releases.engine.privacy import NeighbouringRelation
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.errors import InvalidInput, Unpriceable
 
 HALF = Fraction(1, 2)
 EXAMPLES: tuple[Event, ...] = (

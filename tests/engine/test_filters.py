@@ -9,13 +9,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
-from releases.engine.accountant import Price, price
-from releases.engine.composition import Question
-from releases.engine.conversions import epsilon_of_rho
-from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.events import ApproximateEvent, DiscreteGaussianEvent, PureEvent
-from releases.engine.filters import (
+from releases.engine.accounting.accountant import Price, price
+from releases.engine.accounting.composition import Question
+from releases.engine.accounting.conversions import epsilon_of_rho
+from releases.engine.accounting.events import ApproximateEvent, DiscreteGaussianEvent, PureEvent
+from releases.engine.accounting.filters import (
     CLOSED,
     Caps,
     Policy,
@@ -25,7 +25,10 @@ from releases.engine.filters import (
     remaining,
     report,
     shortfalls,
+    times_admitted,
 )
+from releases.engine.accounting.mixture import ORDERS, weights
+from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 E = 10**12
@@ -45,8 +48,16 @@ def approximate(epsilon, delta):
     return price([ApproximateEvent(epsilon=Fraction(epsilon), delta=Fraction(delta))], delta=Fraction(delta))
 
 
-def caps(policy=Policy.ZCDP, epsilon=1, delta=MILLIONTH):
-    return Caps.of(policy, epsilon=Fraction(epsilon), delta=Fraction(delta))
+def caps(policy=Policy.ZCDP, epsilon=1, delta=MILLIONTH, is_before=False):
+    return Caps.of(policy, epsilon=Fraction(epsilon), delta=Fraction(delta), is_before=is_before)
+
+
+def noise(rho):
+    return Price(pure_epsilon=None, epsilon=None, delta=0, rho=round(rho * E), rho_delta=0)
+
+
+def most_rho(limits, spent=ZERO):
+    return remaining(spent, limits).rho / E
 
 
 def accepted(charge, limits, spent=ZERO, most=10_000):
@@ -60,8 +71,8 @@ def accepted(charge, limits, spent=ZERO, most=10_000):
 # Caps
 
 
-def test_the_zcdp_caps_split_delta_and_take_the_largest_rho_that_fits():
-    limits = caps()
+def test_the_rule_of_before_splits_delta_and_takes_the_largest_rho_that_fits():
+    limits = caps(is_before=True)
     concentrated, basic = limits.branches
     assert [(limit.column, limit.cap) for limit in concentrated.limits] == [
         ("spent_rho", limits.rho),
@@ -80,11 +91,13 @@ def test_the_zcdp_caps_split_delta_and_take_the_largest_rho_that_fits():
 
 def test_the_parts_of_delta_add_up_to_no_more_than_the_whole():
     for delta in (Fraction(10, D), Fraction(19, D), Fraction(1, 3), MILLIONTH, Fraction(7, 10**13)):
-        limits = caps(delta=delta)
+        limits = caps(delta=delta, is_before=True)
         share = limits.branches[0].limits[1].cap
         conversion = Fraction(limits.delta - 2 * share, D)
         assert conversion + 2 * Fraction(share, D) <= delta
         assert epsilon_of_rho(rho=Fraction(limits.rho, E), delta=conversion) <= 1
+        today = caps(delta=delta)
+        assert Fraction(today.mixture.delta + 2 * today.branches[0].limits[1].cap, D) <= delta
 
 
 def test_caps_are_rounded_down():
@@ -125,8 +138,11 @@ def test_a_budget_that_the_policy_cannot_hold_is_refused(policy, epsilon, delta)
 
 def test_caps_are_stored_as_whole_numbers():
     limits = caps()
-    assert limits.to_json() == {"policy": "zcdp", "epsilon": E, "delta": 10**12, "rho": limits.rho}
-    assert Caps(**{**limits.to_json(), "policy": Policy(limits.to_json()["policy"])}) == limits
+    assert limits.to_json() == {"policy": "zcdp", "epsilon": E, "delta": 10**12, "rho": 0, "mixture": 1}
+    before = caps(is_before=True)
+    # As the grants of before say it, whose entries have to verify.
+    assert before.to_json() == {"policy": "zcdp", "epsilon": E, "delta": 10**12, "rho": before.rho}
+    assert Caps(**{**before.to_json(), "policy": Policy(before.to_json()["policy"])}) == before
 
 
 # What is accepted
@@ -136,11 +152,11 @@ def test_pure_releases_add_up_to_exactly_epsilon_under_every_policy():
     for policy, delta in ((Policy.PURE, 0), (Policy.APPROX, MILLIONTH), (Policy.ZCDP, MILLIONTH)):
         count, spent = accepted(pure("1/10"), caps(policy, delta=delta))
         assert count == 10
-        assert report(spent, caps(policy, delta=delta)).epsilon == 1
+        assert 0.999 < report(spent, caps(policy, delta=delta)).epsilon <= 1
 
 
-def test_gaussian_releases_compose_by_rho_as_often_as_rho_allows():
-    limits = caps()
+def test_under_the_rule_of_before_gaussian_releases_compose_by_rho_as_often_as_rho_allows():
+    limits = caps(is_before=True)
     count, spent = accepted(gaussian(10_000), limits)
     assert count == limits.rho // (E // 20_000) == 477
     # By adding epsilons and deltas it would be ten.
@@ -179,7 +195,7 @@ def test_zcdp_accepts_small_deltas_up_to_a_tenth_in_either_branch():
 
 
 def test_a_branch_once_left_does_not_open_again():
-    limits = caps()
+    limits = caps(is_before=True)
     spent = ZERO.plus(amounts(pure("9/10"), policy=Policy.ZCDP))  # rho 0.38: far past rho_B
     assert not limits.branches[0].holds(spent)
     # However small, a further release must now fit the sums of epsilon and delta.
@@ -227,16 +243,24 @@ def test_a_release_without_an_approximate_form_shuts_the_basic_branch():
     assert spent.spent_epsilon == CLOSED
     assert admits(ZERO, only_rho, limits)
     assert not admits(ZERO, only_rho, caps(Policy.APPROX))
-    assert not admits(spent, pure("1/2"), limits)
+    assert not admits(spent, pure("9/10"), caps(is_before=True))
+    assert not admits(spent, pure("999/1000"), limits)
     assert admits(spent, pure("1/100"), limits)
-    assert report(spent, limits).source == "sum of rho, converted"
+    assert report(spent, limits).source != "sums of epsilon and delta"
 
 
 def test_sums_stop_where_a_64_bit_column_still_holds_them():
     spent = ZERO
     for _ in range(5):
-        spent = spent.plus(Totals(spent_epsilon=CLOSED, spent_delta=CLOSED, spent_rho=CLOSED, spent_rho_delta=CLOSED))
-    assert set(spent.columns().values()) == {CLOSED}
+        closed = Totals(
+            spent_epsilon=CLOSED,
+            spent_delta=CLOSED,
+            spent_rho=CLOSED,
+            spent_rho_delta=CLOSED,
+            spent_orders=(CLOSED,) * len(ORDERS),
+        )
+        spent = spent.plus(closed)
+    assert {*spent.amounts().values(), *spent.spent_orders} == {CLOSED}
     assert 2 * CLOSED < 2**63
     assert CLOSED > D > max(limit.cap for branch in caps(epsilon=100).branches for limit in branch.limits)
 
@@ -278,7 +302,7 @@ def test_the_report_takes_the_stronger_of_the_two_sums():
     _, spent = accepted(few, many, most=3)
     assert (report(spent, many).epsilon, report(spent, many).delta) == (Fraction(3, 50), 0)
     _, spent = accepted(few, many, most=100)
-    assert report(spent, many).source == "sum of rho, converted"
+    assert report(spent, many).source == "sum of one Rényi order, converted"
     assert report(spent, many).epsilon < 1 < Fraction(spent.spent_epsilon, E)
 
 
@@ -312,17 +336,20 @@ def test_nothing_remains_of_a_branch_that_is_shut():
     spent = ZERO.plus(amounts(gaussian(400, delta=0), policy=Policy.ZCDP))
     left = remaining(spent, limits)
     assert (left.epsilon, left.delta) == (0, 0)
-    assert left.rho == limits.rho - E // 800
+    assert 0 < left.rho <= remaining(ZERO, limits).rho - E // 800
     plain = remaining(ZERO, caps(Policy.PURE, delta=0))
     assert (plain.pure_epsilon, plain.epsilon, plain.delta, plain.rho, plain.rho_delta) == (E, E, 0, 0, 0)
 
 
 def test_a_refusal_says_every_number_that_is_in_the_way():
-    limits = caps()
     spent = ZERO.plus(amounts(pure("9/10"), policy=Policy.ZCDP))
-    reasons = [shortfall.in_words() for shortfall in shortfalls(spent, pure("1/5"), limits)]
+    reasons = [shortfall.in_words() for shortfall in shortfalls(spent, pure("1/5"), caps(is_before=True))]
     assert "epsilon would come to 1.1, and the budget allows 1" in reasons
     assert any(reason.startswith("rho would come to 0.3996") for reason in reasons)
+    limits = caps()
+    reasons = [shortfall.in_words() for shortfall in shortfalls(spent, pure("1/5"), limits)]
+    assert "epsilon would come to 1.1, and the budget allows 1" in reasons
+    assert any("would come to 110.5% of what they may" in reason for reason in reasons)
     assert shortfalls(spent, pure("1/10"), limits) == ()
 
 
@@ -335,7 +362,7 @@ charges = st.one_of(
     st.builds(approximate, st.sampled_from(["1/20", "1/2"]), st.sampled_from([MILLIONTH / 100, MILLIONTH / 20])),
     st.just(Price(pure_epsilon=None, epsilon=E // 9, delta=D // 10**8, rho=None, rho_delta=0)),
 )
-policies = st.sampled_from([caps(), caps(Policy.APPROX), caps(Policy.PURE, delta=0)])
+policies = st.sampled_from([caps(), caps(is_before=True), caps(Policy.APPROX), caps(Policy.PURE, delta=0)])
 
 
 @given(sequence=st.lists(charges, max_size=25), limits=policies)
@@ -355,14 +382,135 @@ def test_no_sequence_gets_past_the_caps_and_no_report_past_the_budget(sequence, 
     delta = sum(amounts(charge, policy=limits.policy).spent_delta for charge in kept)
     share = limits.delta // 10 if limits.policy is Policy.ZCDP else limits.delta
     basic = epsilon <= limits.epsilon and delta <= share
-    concentrated = limits.policy is Policy.ZCDP and rho <= limits.rho and rho_delta <= share
-    assert basic or concentrated
+    concentrated = rho <= limits.rho and rho_delta <= share
+    if limits.mixture is None:
+        assert basic or (limits.policy is Policy.ZCDP and concentrated)
+    else:
+        assert basic or (rho_delta <= share and is_in_the_mixture(kept, limits))
 
 
-@given(sequence=st.lists(charges, max_size=15), limits=policies)
+def is_in_the_mixture(kept, limits):
+    """The condition as the theorem states it, on a grid of x and by ordinary numbers, to one part in a million."""
+    rule = limits.mixture
+    shares = [mp.mpf(weight) / 2**100 for weight in weights(rule)]
+    assert sum(shares) <= 1
+    epsilon, conversion = mp.mpf(rule.epsilon) / E, mp.mpf(rule.delta) / D
+    sums = [sum(divergence_of(charge, order) for charge in kept) for order in ORDERS]
+    for step in range(-120, 41):
+        x = epsilon + mp.mpf(10) ** (mp.mpf(step) / 20)
+        mixed = sum(
+            share * mp.exp((mp.mpf(order.numerator) / order.denominator - 1) * (x - total))
+            for share, order, total in zip(shares, ORDERS, sums, strict=True)
+        )
+        if 1 - mp.exp(epsilon - x) > conversion * mixed * (1 + mp.mpf(10) ** -6):
+            return False
+    return True
+
+
+def divergence_of(charge, order):
+    """D_a of a price: of Gaussian noise of its rho, or of two answers whose odds are e^epsilon : 1."""
+    if charge.rho is None:
+        return mp.inf
+    a = mp.mpf(order.numerator) / order.denominator
+    bound = a * charge.rho / E
+    if charge.pure_epsilon is not None:
+        truth = 1 / (1 + mp.exp(-mp.mpf(charge.pure_epsilon) / E))
+        odds = truth**a * (1 - truth) ** (1 - a) + (1 - truth) ** a * truth ** (1 - a)
+        bound = min(bound, mp.log(odds) / (a - 1))
+    return bound
+
+
+# The mixture
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "laplace", "least"), [(4, 0, 0.95 * 0.306009), (10, 0, 0.95 * 1.519053), (4, 2, 0.077), (10, 3, 0.766)]
+)
+def test_so_much_gaussian_noise_fits_alone_and_after_laplace_noise(epsilon, laplace, least):
+    limits = caps(epsilon=epsilon)
+    spent = amounts(pure(1), policy=Policy.ZCDP).times(laplace)
+    assert most_rho(limits, spent) >= least
+    assert admits(spent, noise(least), limits)
+
+
+def test_what_plain_addition_accepts_is_still_accepted():
+    limits = caps(epsilon=4)
+    spent = ZERO
+    for charge in [approximate("1/2", MILLIONTH / 20), pure("3/2"), approximate("1", MILLIONTH / 20), pure("1")]:
+        assert admits(spent, charge, limits)
+        spent = spent.plus(amounts(charge, policy=Policy.ZCDP))
+    assert (spent.spent_epsilon, spent.spent_delta) == (4 * E, D // 10**7)
+
+
+@given(
+    sums=st.lists(st.sampled_from(["1/20", "1/4", "1", "2"]), max_size=5),
+    rho=st.sampled_from([0, 1e-3, 0.02, 0.1, 0.25]),
+    epsilon=st.integers(1, 40 * 10**6),
+    raised=st.sampled_from([1, 10**3, 10**5, 3 * 10**6, 10**7]),
+    factor=st.sampled_from([1, 2, 10**4]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_raised_grant_accepts_all_that_the_smaller_accepted(sums, rho, epsilon, raised, factor):
+    spent = Totals.of(amounts(pure(each), policy=Policy.ZCDP) for each in sums)
+    spent = spent.plus(amounts(noise(rho), policy=Policy.ZCDP)) if rho else spent
+    small, large = (
+        caps(epsilon=Fraction(units, 10**6), delta=delta)
+        for units, delta in ((epsilon, MILLIONTH / 10**4), (epsilon + raised, factor * MILLIONTH / 10**4))
+    )
+    # For every order at once: what the weights have to satisfy, exactly as the proof asks.
+    for one, other, order in zip(weights(small.mixture), weights(large.mixture), ORDERS, strict=True):
+        gained = mp.exp(mp.mpf(raised) / 10**6 * (mp.mpf(order.numerator) / order.denominator - 1))
+        assert one * small.mixture.delta <= other * large.mixture.delta * gained
+    if small.branches[0].holds(spent):
+        assert large.branches[0].holds(spent)
+
+
+@given(epsilon=st.integers(1, 100 * E), delta=st.integers(10, D - 1))
+@settings(max_examples=100, deadline=None)
+def test_the_weights_of_every_budget_add_up_to_at_most_one(epsilon, delta):
+    assert sum(weights(caps(epsilon=Fraction(epsilon, E), delta=Fraction(delta, D)).mixture)) <= 2**100
+
+
+def test_a_pure_release_costs_the_divergence_of_randomized_response_rounded_up():
+    for epsilon in (Fraction(1, 100), Fraction(1), Fraction(3)):
+        charge = pure(epsilon)
+        for booked, order in zip(amounts(charge, policy=Policy.ZCDP).spent_orders, ORDERS, strict=True):
+            with mp.workdps(40):
+                exact = divergence_of(charge, order) * E
+                assert exact <= booked < exact + 2
+
+
+def test_sums_without_their_orders_are_read_as_what_they_were_at_most():
+    spent = Totals.of([amounts(pure("1/3"), policy=Policy.ZCDP), amounts(gaussian(77), policy=Policy.ZCDP)])
+    stored = spent.columns()
+    assert Totals.read(stored) == spent
+    del stored["spent_orders"]
+    assert all(one >= other for one, other in zip(Totals.read(stored).spent_orders, spent.spent_orders, strict=True))
+    assert Totals.read(ZERO.amounts()) == ZERO
+
+
+def test_a_budget_of_before_takes_the_mixture_only_where_that_accepts_all_its_rule_did():
+    before = caps(epsilon=4, is_before=True)
+    assert not caps(epsilon=4).replaces(before.rho)
+    assert caps(epsilon=5).replaces(before.rho)
+    assert not before.replaces(before.rho)
+
+
+def test_times_admitted_counts_as_one_after_the_other():
+    limits = caps(epsilon=4)
+    for charge in (pure("1/2"), noise(0.02), approximate("1/2", MILLIONTH / 30)):
+        assert times_admitted(ZERO, charge, limits, most=1000) == accepted(charge, limits)[0]
+    assert times_admitted(ZERO, pure("1/1000"), limits, most=7) == 7
+    assert times_admitted(ZERO, pure(5), limits, most=7) == 0
+
+
+@given(
+    sequence=st.lists(charges, max_size=15),
+    limits=st.sampled_from([caps(is_before=True), caps(Policy.APPROX), caps(Policy.PURE, delta=0)]),
+)
 @settings(max_examples=40)
 def test_a_conditional_update_built_from_the_branches_decides_the_same(sequence, limits):
-    columns = list(ZERO.columns())
+    columns = list(ZERO.amounts())
     database = sqlite3.connect(":memory:")
     database.execute(f"CREATE TABLE budget ({', '.join(f'{column} BIGINT DEFAULT 0' for column in columns)})")
     database.execute("INSERT INTO budget DEFAULT VALUES")
@@ -374,9 +522,9 @@ def test_a_conditional_update_built_from_the_branches_decides_the_same(sequence,
     spent = ZERO
     for charge in sequence:
         added = amounts(charge, policy=limits.policy)
-        changed = database.execute(f"UPDATE budget SET {changes} WHERE {condition}", added.columns()).rowcount
+        changed = database.execute(f"UPDATE budget SET {changes} WHERE {condition}", added.amounts()).rowcount
         assert bool(changed) is admits(spent, charge, limits)
         spent = spent.plus(added) if changed else spent
         assert database.execute(f"SELECT {', '.join(columns)} FROM budget").fetchone() == tuple(
-            spent.columns().values()
+            spent.amounts().values()
         )

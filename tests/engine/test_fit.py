@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import fit as fit_module
 from releases.engine.errors import Cancelled, InvalidInput
-from releases.engine.fit import Measurement, fit_marginals
-from releases.engine.marginal_design import (
+from releases.engine.estimation import fit as fit_module
+from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.marginals import MarginalTree
+from releases.engine.mechanisms.marginal_fit.design import (
     Share,
     design_error,
     gaussian_design,
@@ -21,7 +22,6 @@ from releases.engine.marginal_design import (
     laplace_design,
     laplace_error,
 )
-from releases.engine.marginals import MarginalTree
 
 SHAPE = (4, 3, 5, 2)
 TRIPLES = list(itertools.combinations(range(4), 3))

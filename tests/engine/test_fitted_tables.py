@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import accountant
-from releases.engine import parts as parts_module
-from releases.engine.accuracy import Proof
-from releases.engine.allowance import Allowance
-from releases.engine.certificate import Certificate
+from releases.engine.accounting import accountant
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Histogram
+from releases.engine.estimation import components as parts_module
+from releases.engine.estimation.components import answers, connected_parts, distribution, exact_answers
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.mechanisms.fitted_tables import without_excess
-from releases.engine.mechanisms.marginal_fit import MarginalFitPlan
-from releases.engine.mechanisms.pmw import Known, PMWPlan
-from releases.engine.parts import answers, connected_parts, distribution, exact_answers
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.error_certificate import Certificate
+from releases.engine.mechanisms.marginal_fit.common import without_excess
+from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
+from releases.engine.mechanisms.pmw.offline import Known, PMWPlan
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
-from releases.engine.universe import Schema
-from releases.engine.workload import Sensitivity, Workload
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.queries import Sensitivity, Workload
 
 PURE = PureDP(epsilon=Fraction(1))
 APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
@@ -199,7 +199,7 @@ def test_questions_that_never_meet_fall_into_parts():
     np.testing.assert_allclose(described.marginal(("c0", "c2")) * 200, counts.marginal(("c0", "c2")))
 
 
-@pytest.mark.parametrize("name", ["pmw", "marginal-fit", "laplace-queries"])
+@pytest.mark.parametrize("name", ["pmw", "marginal-fit", "mixture-fit", "laplace-queries"])
 def test_a_huge_universe_is_released_where_its_parts_are_small(name):
     schema = schema_of(*(1000,) * 5)
     plan = planned(name, schema, {"marginals": 1}, budget=PureDP(epsilon=Fraction(100)))
@@ -210,6 +210,9 @@ def test_a_huge_universe_is_released_where_its_parts_are_small(name):
 
         def marginal(self, names):
             return np.full(1000, 7, dtype=np.int64)
+
+        def marginals(self, sets):
+            return [self.marginal(names) for names in sets]
 
     result = plan.run(Counts(), rng=StreamRandomness(b"huge"))
     assert abs(result.total - 7000) < 100
@@ -240,7 +243,7 @@ def test_a_part_too_large_to_be_counted_whole_is_counted_marginal_by_marginal(mo
         np.testing.assert_array_equal(mine, direct)
 
 
-@pytest.mark.parametrize("name", ["laplace-queries", "pmw", "marginal-fit", "smalldb-net"])
+@pytest.mark.parametrize("name", ["laplace-queries", "pmw", "marginal-fit", "mixture-fit", "smalldb-net"])
 def test_synthetic_rows_have_only_the_columns_that_were_asked_about(name):
     schema = schema_of(3, 4, 5)
     plan = planned(name, schema, {"marginal": ["c0", "c2"]}, budget=PureDP(epsilon=Fraction(5)))

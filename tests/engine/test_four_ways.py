@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import four_ways
+from releases.engine.bounds import theory
+from releases.engine.bounds.theory import Axis, Numbers, Way, alpha, bounds, crossings, log_multisets, stretches
+from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.four_ways import Axis, Numbers, Way, alpha, bounds, crossings, log_multisets, stretches
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.privacy import NeighbouringRelation, privacy_budget
-from releases.engine.universe import Schema
-from releases.engine.workload import Workload
+from releases.engine.workload.queries import Workload
 
 #: The sample's, and those of the theory's own example.
 SAMPLE = Numbers(
@@ -364,7 +364,7 @@ def test_every_crossing_is_where_the_order_changes():
             for each in found:
                 step = Fraction(1) if axis is Axis.ROWS else Fraction(str(each.at)) / 500
                 place = Fraction(str(each.at))
-                before, after = (four_ways.at(SAMPLE, axis, value) for value in (place - step, place))
+                before, after = (theory.at(SAMPLE, axis, value) for value in (place - step, place))
                 assert alpha(each.before, before, is_pure=is_pure) <= alpha(each.after, before, is_pure=is_pure)
                 assert alpha(each.after, after, is_pure=is_pure) <= alpha(each.before, after, is_pure=is_pure)
                 assert each.alpha == alpha(each.after, after, is_pure=is_pure)
@@ -385,14 +385,14 @@ def test_the_stretches_cover_the_range_and_each_names_the_best():
     for axis in Axis:
         for is_pure in (True, False):
             found = list(stretches(SAMPLE, axis, is_pure=is_pure))
-            values = four_ways.axis_values(axis, SAMPLE)
+            values = theory.axis_values(axis, SAMPLE)
             assert found[0][1] == float(values[0])
             assert found[-1][2] == float(values[-1])
             assert [each[2] for each in found[:-1]] == [each[1] for each in found[1:]]
             for way, start, end in found:
                 for value in values:
                     if start < value < end:
-                        assert four_ways.best(four_ways.at(SAMPLE, axis, value), is_pure=is_pure).way is way
+                        assert theory.best(theory.at(SAMPLE, axis, value), is_pure=is_pure).way is way
 
 
 def test_with_delta_0_there_are_the_pure_forms_alone():
@@ -403,7 +403,7 @@ def test_every_way_has_a_formula_a_rate_and_a_source():
     for way in Way:
         for is_pure in (True, False):
             for neighbours in NeighbouringRelation:
-                described = four_ways.describe(way, is_pure=is_pure, neighbours=neighbours)
+                described = theory.describe(way, is_pure=is_pure, neighbours=neighbours)
                 assert described.formula
                 assert described.rate
                 assert "20" in described.source

@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from releases.engine.ingest import Ingested, UnreadableTable, ingest
-from releases.engine.universe import MOST_COLUMNS
+from releases.engine.domain.universe import MOST_COLUMNS
+from releases.engine.tables.ingest import Ingested, UnreadableTable, ingest
 
 KEY = b"a key of this test"
 

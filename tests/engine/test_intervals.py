@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from releases.engine import intervals
-from releases.engine.errors import InvalidInput
-from releases.engine.intervals import (
+from releases.engine.arithmetic import intervals
+from releases.engine.arithmetic.intervals import (
     CertifiedSums,
     ceil_div,
     ceil_shift,
@@ -19,6 +18,7 @@ from releases.engine.intervals import (
     log_interval,
     sqrt_interval,
 )
+from releases.engine.errors import InvalidInput
 
 precisions = st.integers(1, 300)
 exponents = st.fractions(-400, 400, max_denominator=10**12)

@@ -15,25 +15,26 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from releases.engine import accountant, four_ways
-from releases.engine.composition import Step, advanced, basic, optimal
-from releases.engine.events import DiscreteLaplaceEvent, ParallelEvent
-from releases.engine.histogram import Rows
+from releases.engine.accounting import accountant
+from releases.engine.accounting.composition import Step, advanced, basic, optimal
+from releases.engine.accounting.events import DiscreteLaplaceEvent, ParallelEvent
+from releases.engine.bounds import theory
+from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
+from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.choices import predicate_counts
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.privacy import NeighbouringRelation, privacy_budget
-from releases.engine.randomness import StreamRandomness
-from releases.engine.selection import exponential_mechanism
-from releases.engine.sensitivity import column_span, vote_changes
-from releases.engine.smooth_sensitivity import (
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.noise.selection import exponential_mechanism
+from releases.engine.tables.counts import Rows
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.sensitivity import column_span, vote_changes
+from releases.engine.workload.smooth_sensitivity import (
     SortedColumn,
     local_sensitivity,
     sensitivity_at_distance,
     smooth_sensitivity,
 )
-from releases.engine.universe import Attribute, Schema
-from releases.engine.workload import read_question
 
 ADD_REMOVE, REPLACE = NeighbouringRelation.ADD_REMOVE, NeighbouringRelation.REPLACE
 MEDIAN = Fraction(1, 2)
@@ -75,7 +76,7 @@ def test_one_count_at_epsilon_a_tenth_gets_laplace_noise_of_scale_ten():
 
 
 def test_ten_thousand_family_names_at_epsilon_one_and_95_percent_are_within_12_2():
-    numbers = four_ways.Numbers(
+    numbers = theory.Numbers(
         neighbours=NeighbouringRelation.ADD_REMOVE,
         rows=300_000,
         cells=10_000,
@@ -85,7 +86,7 @@ def test_ten_thousand_family_names_at_epsilon_one_and_95_percent_are_within_12_2
         delta=Fraction(0),
         beta=Fraction(1, 20),
     )
-    stated = four_ways.bounds(numbers)[0].published
+    stated = theory.bounds(numbers)[0].published
     assert stated == pytest.approx(log(10_000 / 0.05))
     assert round(stated, 1) == 12.2
     names = [categories("name", [f"n{i}" for i in range(10_000)])]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.errors import InvalidInput
-from releases.engine.marginals import (
+from releases.engine.estimation.marginals import (
     MarginalTree,
     TableRotation,
     compiled_kernels,
@@ -276,7 +276,7 @@ def test_without_numba_the_same_answers_come_from_numpy():
     code = (
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np\n"
-        "from releases.engine.marginals import MarginalTree, compiled_kernels\n"
+        "from releases.engine.estimation.marginals import MarginalTree, compiled_kernels\n"
         "assert compiled_kernels() is None\n"
         "a = np.arange(60.0).reshape(3, 4, 5)\n"
         "print(MarginalTree((3, 4, 5), [(0, 2)]).answer(a)[0].sum() == a.sum())\n"
@@ -286,7 +286,9 @@ def test_without_numba_the_same_answers_come_from_numpy():
 
 
 def test_numba_is_not_imported_with_the_module():
-    code = "import sys, releases.engine.fit, releases.engine.rounding; print('numba' in sys.modules)"
+    code = (
+        "import sys, releases.engine.estimation.fit, releases.engine.estimation.rounding; print('numba' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert compiled_kernels() is not None

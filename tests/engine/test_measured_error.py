@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from releases.engine import accountant
-from releases.engine.certificate import Certificate
+from releases.engine.accounting import accountant
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible, InvalidInput
-from releases.engine.histogram import Histogram
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.mechanisms.error_certificate import Certificate
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Histogram
 from releases.engine.verification.recording import record
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},

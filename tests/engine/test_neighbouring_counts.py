@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import rows_of
 from releases.engine.verification.privacy_loss import loss_seen
 from tests.engine.telling import all_neighbours

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest, norm
 
-from releases.engine import noise
 from releases.engine.errors import EngineError, InvalidInput
-from releases.engine.noise import (
+from releases.engine.noise import discrete
+from releases.engine.noise.discrete import (
     LARGEST_NOISE,
     LARGEST_SCALE,
     AliasTable,
@@ -166,7 +166,7 @@ def test_floor_and_remainder_together_are_exactly_the_law(name, word_bits):
 @pytest.mark.parametrize("scale", [*SCALES, Fraction(1, 1000), Fraction(180)])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_the_places_of_a_table_are_exactly_its_floors_and_the_remainder_is_all_but_never_reached(kind, scale):
-    table = noise._laplace_sampler(scale) if kind == "laplace" else noise._gaussian_sampler(scale**2)
+    table = discrete._laplace_sampler(scale) if kind == "laplace" else discrete._gaussian_sampler(scale**2)
     buckets = len(table._cuts)
     places: dict[int, int] = {}
     for bucket in range(buckets):
@@ -175,7 +175,7 @@ def test_the_places_of_a_table_are_exactly_its_floors_and_the_remainder_is_all_b
         first, second = table._values[2 * bucket : 2 * bucket + 2].tolist()
         places[first] = places.get(first, 0) + cut - start
         places[second] = places.get(second, 0) + end - cut
-    assert places.pop(noise._REMAINDER) == table.remainder < 2**16
+    assert places.pop(discrete._REMAINDER) == table.remainder < 2**16
     assert {x: count for x, count in places.items() if count} == table.floors
 
 
@@ -326,9 +326,9 @@ def test_noise_is_symmetric_falls_with_its_size_and_factors_as_a_geometric_law_d
 
 @pytest.mark.parametrize(("digit_bits", "widest"), [(1, 1), (2, 1), (2, Fraction(1, 10)), (3, 2)])
 def test_a_laplace_law_of_several_digits_is_the_law_of_one_table(digit_bits, widest, monkeypatch):
-    monkeypatch.setattr(noise._WideLaplace, "_DIGIT_BITS", digit_bits)
-    monkeypatch.setattr(noise, "_WIDEST_LAPLACE_TABLE", widest)
-    sampler = noise._WideLaplace(Fraction(10))
+    monkeypatch.setattr(discrete._WideLaplace, "_DIGIT_BITS", digit_bits)
+    monkeypatch.setattr(discrete, "_WIDEST_LAPLACE_TABLE", widest)
+    sampler = discrete._WideLaplace(Fraction(10))
     assert len(sampler._digits) >= 2
     counts = counts_around_zero(sampler.draw(200_000, StreamRandomness(b"digits")), 100)
     assert p_value(counts, laplace_law(10, 100)) > FALSE_ALARM
@@ -337,9 +337,9 @@ def test_a_laplace_law_of_several_digits_is_the_law_of_one_table(digit_bits, wid
 
 @pytest.mark.parametrize("widest", [1, 3, 5, 20])
 def test_a_gaussian_law_of_blocks_is_the_law_of_one_table(widest, monkeypatch):
-    monkeypatch.setattr(noise, "_WIDEST_GAUSSIAN_TABLE", widest)
+    monkeypatch.setattr(discrete, "_WIDEST_GAUSSIAN_TABLE", widest)
     variance = Fraction(200 if widest < 20 else 20_000)
-    sampler = noise._WideGaussian(variance)
+    sampler = discrete._WideGaussian(variance)
     draws = 20_000 if widest < 20 else 200_000
     counts = counts_around_zero(sampler.draw(draws, StreamRandomness(b"blocks")), 500)
     assert p_value(counts, gaussian_law(float(variance), 500)) > FALSE_ALARM
@@ -349,7 +349,7 @@ def test_a_gaussian_law_of_blocks_is_the_law_of_one_table(widest, monkeypatch):
 @pytest.mark.parametrize("variance", [Fraction(850**2 + 1), Fraction(10**12), Fraction(2**100, 3)])
 def test_the_line_decides_a_toss_only_where_the_exact_exponential_agrees(variance):
     """Each toss just past the slack, on either side, over blocks and places in a block."""
-    sampler = noise._WideGaussian(variance)
+    sampler = discrete._WideGaussian(variance)
     block_size = 2**sampler._block_bits
     mpmath.mp.prec = 300
     choice = np.random.default_rng(5)
@@ -374,7 +374,7 @@ def test_the_line_decides_a_toss_only_where_the_exact_exponential_agrees(varianc
 
 
 def test_a_toss_too_close_to_the_line_is_decided_by_the_exponential_itself():
-    sampler = noise._WideGaussian(Fraction(10**12))
+    sampler = discrete._WideGaussian(Fraction(10**12))
     q, d = 900, 2**sampler._block_bits // 2
     mpmath.mp.prec = 300
     start = q << sampler._block_bits
@@ -386,7 +386,7 @@ def test_a_toss_too_close_to_the_line_is_decided_by_the_exponential_itself():
 
 
 def test_a_block_beyond_the_table_is_tossed_by_the_exponential_itself():
-    sampler = noise._WideGaussian(Fraction(10**12))
+    sampler = discrete._WideGaussian(Fraction(10**12))
     beyond = np.array([len(sampler._losses) + 5])
     rng = Words([2**62, 0])
     assert sampler._toss(beyond, np.array([1]), rng).tolist() == [False]
@@ -444,7 +444,7 @@ def test_ten_million_cells_take_little_more_memory_than_their_result():
 
 
 def test_tables_are_kept_and_the_number_kept_is_bounded():
-    for sampler in (noise._laplace_sampler, noise._gaussian_sampler):
+    for sampler in (discrete._laplace_sampler, discrete._gaussian_sampler):
         assert sampler(Fraction(2)) is sampler(Fraction(2))
         assert sampler.cache_info().maxsize == 32
 
@@ -461,7 +461,7 @@ def test_noise_follows_the_shape_and_draws_cells_apart():
 def test_the_smallest_scales_draw_zero_and_keep_their_exact_law():
     assert not discrete_laplace(scale=Fraction(1, 1000), size=1000, rng=OperatingSystemRandomness()).any()
     assert not discrete_gaussian(variance=Fraction(1, 10**12), size=1000, rng=OperatingSystemRandomness()).any()
-    table = noise._laplace_sampler(Fraction(1, 1000))
+    table = discrete._laplace_sampler(Fraction(1, 1000))
     assert table.floors == {0: 2**64 - 1}
     assert table.remainder == 1
 
@@ -491,10 +491,10 @@ def test_noise_that_might_not_fit_is_refused_with_the_limit_named():
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_an_integer_scale_is_made_a_fraction_before_it_is_divided_by(kind, monkeypatch):
     asked = []
-    make = getattr(noise, f"_{kind}_sampler")
-    monkeypatch.setattr(noise, f"_{kind}_sampler", lambda parameter: asked.append(parameter) or make(parameter))
+    make = getattr(discrete, f"_{kind}_sampler")
+    monkeypatch.setattr(discrete, f"_{kind}_sampler", lambda parameter: asked.append(parameter) or make(parameter))
     field = "scale" if kind == "laplace" else "variance"
-    getattr(noise, f"discrete_{kind}")(**{field: 10}, size=1, rng=StreamRandomness(b"int"))
+    getattr(discrete, f"discrete_{kind}")(**{field: 10}, size=1, rng=StreamRandomness(b"int"))
     assert [type(parameter) for parameter in asked] == [Fraction]
 
 
@@ -507,8 +507,8 @@ def test_a_draw_too_large_for_the_result_raises_instead_of_wrapping():
 
 @pytest.mark.parametrize("scale", [181, 10**6, 2**40, 2**52])
 def test_the_parts_of_a_wide_draw_cannot_add_up_to_more_than_the_largest_noise(scale):
-    tables = [noise._WideLaplace(Fraction(scale))._digits[-1]]
-    gaussian = noise._WideGaussian(Fraction(max(scale, 851)) ** 2)
+    tables = [discrete._WideLaplace(Fraction(scale))._digits[-1]]
+    gaussian = discrete._WideGaussian(Fraction(max(scale, 851)) ** 2)
     tables.append((gaussian._blocks, 2**gaussian._block_bits))
     for table, place in tables:
         assert (table._largest + 1) * int(place) <= LARGEST_NOISE

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof, gaussian_max_quantile
-from releases.engine.calibration import analytic_gaussian_sigma, classical_gaussian_sigma, zcdp_budget
-from releases.engine.histogram import Rows, Tally
-from releases.engine.measurement import CentredSums, Means, Measured, PlainSums, shown
+from releases.engine.accounting import accountant
+from releases.engine.accounting.calibration import analytic_gaussian_sigma, classical_gaussian_sigma, zcdp_budget
+from releases.engine.bounds.accuracy import Proof, gaussian_max_quantile
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.gaussian_numbers import GaussianLaw
 from releases.engine.mechanisms.laplace_numbers import LaplaceLaw
-from releases.engine.noise import LARGEST_SCALE
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.discrete import LARGEST_SCALE
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows, Tally
 from releases.engine.verification.recording import record
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.row_sums import CentredSums, Means, Measured, PlainSums, shown
 
 RELATIONS = ["add_remove", "replace"]
 PURE = PureDP(epsilon=Fraction(1))

@@ -15,19 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import workload as workloads
-from releases.engine.accountant import price
-from releases.engine.allowance import Allowance
-from releases.engine.certificate import Certificate
+from releases.engine.accounting.accountant import price
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanism
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.category_discovery import scale_of
 from releases.engine.mechanisms.choices import score_sensitivity
+from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.exponential_quantile import rank_sensitivity
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
-from releases.engine.mechanisms.stable_histogram import scale_of
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.sensitivity import vote_changes
-from releases.engine.universe import Schema
-from releases.engine.workload import Workload
+from releases.engine.workload import queries as workloads
+from releases.engine.workload.queries import Workload
+from releases.engine.workload.sensitivity import vote_changes
 
 #: A text that no column declares.
 UNDECLARED = "?"

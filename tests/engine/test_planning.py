@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from releases.engine.composition import Question, optimal_epsilon
-from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.events import (
+from releases.engine.accounting.composition import Question, optimal_epsilon
+from releases.engine.accounting.events import (
     ApproximateEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -19,7 +18,7 @@ from releases.engine.events import (
     PureEvent,
     RepeatedEvent,
 )
-from releases.engine.planning import (
+from releases.engine.accounting.tight_composition import (
     PLANNING_RULES,
     _cell,
     exact_gaussian,
@@ -29,7 +28,8 @@ from releases.engine.planning import (
     renyi,
     summed,
 )
-from releases.engine.privacy import NeighbouringRelation
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 TENTH = Fraction(1, 10)

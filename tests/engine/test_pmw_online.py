@@ -9,16 +9,23 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from releases.engine import accountant
-from releases.engine.events import RepeatedEvent, SparseVectorEvent
-from releases.engine.histogram import Histogram
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import RepeatedEvent, SparseVectorEvent
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.mechanisms.pmw_online import ExactCounts, queries_of
-from releases.engine.online import AnswerKind, Exchange, Session, SessionOver, exchange_to_json, most_updates
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
-from releases.engine.workload import Count, Workload, all_marginals
+from releases.engine.mechanisms.pmw.online import ExactCounts, queries_of
+from releases.engine.mechanisms.pmw.session import (
+    AnswerKind,
+    Exchange,
+    Session,
+    SessionOver,
+    exchange_to_json,
+    most_updates,
+)
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.queries import Count, Workload, all_marginals
 
 COLUMNS = [{"name": f"c{i}", "type": "categorical", "categories": ["a", "b", "c", "d"]} for i in range(4)]
 PURE = PureDP(epsilon=Fraction(20))

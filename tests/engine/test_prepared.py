@@ -7,11 +7,11 @@ from itertools import combinations, product
 
 import pytest
 
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.prepared import within_if_prepared
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.universe import Schema
-from releases.engine.workload import Count, Workload
+from releases.engine.mechanisms.prepared_baseline import within_if_prepared
+from releases.engine.workload.queries import Count, Workload
 
 BETA = Fraction(1, 20)
 PURE, APPROXIMATE = PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from releases.engine.errors import InvalidInput
-from releases.engine.profiles import (
+from releases.engine.accounting.profiles import (
     approximate_trade_off,
     gaussian_delta,
     gaussian_trade_off,
@@ -18,6 +17,7 @@ from releases.engine.profiles import (
     laplace_trade_off,
     pure_delta,
 )
+from releases.engine.errors import InvalidInput
 
 EPSILONS = [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)]
 

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from latex2mathml.converter import convert
 from scipy.stats import binom
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
-from releases.engine.calibration import laplace_passes
+from releases.engine.accounting import accountant
+from releases.engine.accounting.calibration import laplace_passes
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Rows
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms import propose_test_release
 from releases.engine.mechanisms.base import mechanism, plan_from_json
 from releases.engine.mechanisms.propose_test_release import (
@@ -26,13 +28,11 @@ from releases.engine.mechanisms.propose_test_release import (
     distance_of_trimmed_mean,
     trimmed_mean,
 )
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.result import Result
-from releases.engine.smooth_sensitivity import distance_to_instability
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows
 from releases.engine.verification.recording import record, with_noise_scaled
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.smooth_sensitivity import distance_to_instability
 
 from .goodness import FALSE_ALARM
 from .test_smooth_sensitivity import (

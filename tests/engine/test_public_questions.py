@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from releases.engine.histogram import Rows
+from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanism, mechanisms
-from releases.engine.privacy import privacy_budget
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
-from releases.engine.workload import read_question
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows
+from releases.engine.workload.parsing import read_question
 
 TOWN = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}
 SAME = {"name": "same", "type": "categorical", "categories": ["x"], "outside": "x"}

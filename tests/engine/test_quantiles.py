@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
-from releases.engine.events import ExponentialMechanismEvent, PureEvent
-from releases.engine.histogram import Tally
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import ExponentialMechanismEvent, PureEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.bounds.selection_error import nearness_miss
+from releases.engine.domain.privacy import ApproxDP
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.exponential_metric import true_quantile
 from releases.engine.mechanisms.exponential_quantile import pad, rank_sensitivity, ranked
-from releases.engine.privacy import ApproxDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Tally
 from releases.engine.verification.recording import record, with_noise_scaled
-from releases.engine.worst_case import nearness_miss
 from tests.engine.goodness import law_of, p_value
 from tests.engine.telling import (
     FALSE_ALARM,

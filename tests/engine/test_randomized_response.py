@@ -17,11 +17,12 @@ from scipy.special import logsumexp
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import DiscreteLaplaceEvent, RandomizedResponseEvent, RepeatedEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.events import DiscreteLaplaceEvent, RandomizedResponseEvent, RepeatedEvent
-from releases.engine.histogram import Rows
 from releases.engine.mechanisms import randomized_response
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.randomized_response import (
@@ -31,11 +32,10 @@ from releases.engine.mechanisms.randomized_response import (
     randomize_answers,
     truth_interval,
 )
-from releases.engine.privacy import PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows
 from releases.engine.verification.recording import record
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 
 from .goodness import FALSE_ALARM, Words, p_value
 

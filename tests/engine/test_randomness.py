@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.engine.arithmetic.intervals import CertifiedSums, exp_interval
 from releases.engine.errors import InvalidInput
-from releases.engine.intervals import CertifiedSums, exp_interval
-from releases.engine.noise import discrete_laplace
-from releases.engine.randomness import (
+from releases.engine.noise.discrete import discrete_laplace
+from releases.engine.noise.randomness import (
     OperatingSystemRandomness,
     SamplerFailure,
     StreamRandomness,

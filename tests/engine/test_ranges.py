@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import ExponentialMechanismEvent, RepeatedEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.events import ExponentialMechanismEvent, RepeatedEvent
 from releases.engine.mechanisms import exponential_range
 from releases.engine.mechanisms.exponential_quantile import rank_sensitivity
-from releases.engine.privacy import ApproxDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import both_ends_are_near
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 from tests.engine.goodness import law_of, p_value
 from tests.engine.telling import (
     FALSE_ALARM,

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from releases.engine.errors import InvalidInput, Unpriceable
-from releases.engine.events import (
+from releases.engine.accounting.events import (
     ApproximateEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -25,7 +24,8 @@ from releases.engine.events import (
     SparseVectorEvent,
     SubsampledEvent,
 )
-from releases.engine.renyi import divergence, renyi_epsilon, sampled_divergence
+from releases.engine.accounting.renyi import divergence, renyi_epsilon, sampled_divergence
+from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 TENTH = Fraction(1, 10)

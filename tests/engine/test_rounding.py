@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine import rounding
 from releases.engine.errors import InvalidInput
-from releases.engine.marginals import MarginalTree
-from releases.engine.randomness import StreamRandomness
-from releases.engine.rounding import controlled_counts, systematic_counts
+from releases.engine.estimation import rounding
+from releases.engine.estimation.marginals import MarginalTree
+from releases.engine.estimation.rounding import controlled_counts, systematic_counts
+from releases.engine.noise.randomness import StreamRandomness
 
 SHAPE = (7, 6, 5, 4, 3)
 TRIPLES = list(itertools.combinations(range(5), 3))
@@ -160,7 +160,7 @@ def test_work_is_bounded_where_every_row_is_alone_and_all_its_values_are_looked_
     assert marginal_error(counts, weights, [(0, 1, 2)]) < marginal_error(sampled, weights, [(0, 1, 2)])
 
 
-@pytest.mark.parametrize("kernels", ["releases.engine.marginal_kernels", "releases.engine.smalldb.kernels"])
+@pytest.mark.parametrize("kernels", ["releases.engine.estimation.kernels", "releases.engine.smalldb.kernels"])
 def test_a_long_loop_lets_the_thread_work_that_keeps_the_lease(kernels):
     loops = [each for each in vars(import_module(kernels)).values() if hasattr(each, "targetoptions")]
     called = [each for each in loops if "inline" not in each.targetoptions]

@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from releases.engine.errors import InvalidInput
-from releases.engine.randomness import SamplerFailure, StreamRandomness
-from releases.engine.scaled_noise import (
+from releases.engine.noise.lattice import (
     CAUCHY,
     GAUSSIAN,
     LAPLACE,
@@ -23,6 +22,7 @@ from releases.engine.scaled_noise import (
     pi_interval,
     rounded_noise,
 )
+from releases.engine.noise.randomness import SamplerFailure, StreamRandomness
 
 from .goodness import FALSE_ALARM, Words, counts_around_zero, p_value
 

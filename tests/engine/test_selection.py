@@ -16,15 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.benchmarks.noise import profiles
-from releases.engine import selection
 from releases.engine.errors import InvalidInput
-from releases.engine.noise import OperatingSystemRandomness, StreamRandomness
-from releases.engine.selection import (
-    GapWeights,
-    exponential_mechanism,
-    permute_and_flip,
-    report_noisy_max,
-)
+from releases.engine.noise import selection
+from releases.engine.noise.discrete import OperatingSystemRandomness, StreamRandomness
+from releases.engine.noise.selection import GapWeights, exponential_mechanism, permute_and_flip, report_noisy_max
 from tests.engine.goodness import FALSE_ALARM, Words, laplace_law, law_of, p_value
 
 MECHANISMS = [exponential_mechanism, permute_and_flip, report_noisy_max]

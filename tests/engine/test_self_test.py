@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from releases.engine import noise
 from releases.engine.errors import InvalidInput
-from releases.engine.noise import OperatingSystemRandomness, SamplerFailure, StreamRandomness, self_test
+from releases.engine.noise import discrete
+from releases.engine.noise.discrete import OperatingSystemRandomness, SamplerFailure, StreamRandomness, self_test
 
 
 def test_working_samplers_pass_the_self_test_within_a_second():
@@ -32,7 +32,7 @@ def _biased(drawn: np.ndarray) -> np.ndarray:
 def _broken(kind: str, fault: str):
     """A sampler with one fault, to stand in for discrete_laplace or discrete_gaussian."""
     name = "scale" if kind == "laplace" else "variance"
-    right = getattr(noise, f"discrete_{kind}")
+    right = getattr(discrete, f"discrete_{kind}")
     factor = {"wider": Fraction(11, 10), "narrower": Fraction(9, 10)}.get(fault, Fraction(1))
 
     def draw(**arguments):
@@ -65,7 +65,7 @@ def _broken(kind: str, fault: str):
     ],
 )
 def test_the_self_test_turns_down_a_sampler(kind, fault, monkeypatch):
-    monkeypatch.setattr(noise, f"discrete_{kind}", _broken(kind, fault))
+    monkeypatch.setattr(discrete, f"discrete_{kind}", _broken(kind, fault))
     with pytest.raises(SamplerFailure, match=f"discrete {kind.title()} noise of .* failed its self-test"):
         self_test(StreamRandomness(b"self-test"))
 
@@ -74,7 +74,7 @@ def test_the_limit_of_the_self_test_is_never_below_the_quantile_of_chi_square_no
     for degrees in (1, 5, 30, 300, 3000):
         for probability in (1e-3, 1e-6, 1e-11):
             quantile = chi2.isf(probability, degrees)
-            assert quantile <= noise._chi_square_limit(degrees, probability) <= 1.2 * quantile + 10
+            assert quantile <= discrete._chi_square_limit(degrees, probability) <= 1.2 * quantile + 10
 
 
 @pytest.mark.parametrize("false_alarm", [0, 1, -0.1, float("nan")])

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Rows
-from releases.engine.measurement import measurements
-from releases.engine.sensitivity import ONE, Changes, Span, changes, product_span, vote_changes
-from releases.engine.universe import Schema
-from releases.engine.workload import read_question
+from releases.engine.tables.counts import Rows
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.row_sums import measurements
+from releases.engine.workload.sensitivity import ONE, Changes, Span, changes, product_span, vote_changes
 
 RELATIONS = ["add_remove", "replace"]
 YES_NO = {"type": "categorical", "categories": ["yes", "no"], "outside": "no"}

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.randomness import StreamRandomness
-from releases.engine.smalldb.databases import (
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.smalldb.candidates import (
     Databases,
     all_candidates,
     draw_evenly,
@@ -29,9 +29,9 @@ from releases.engine.smalldb.databases import (
     weight_table,
     whole_ways,
 )
-from releases.engine.smalldb.forest import ForestCounter
-from releases.engine.smalldb.laminar import read_forest
-from releases.engine.smalldb.shapes import Forests, Layered
+from releases.engine.smalldb.forest_sampler import ForestCounter
+from releases.engine.smalldb.strategies import Forests, Layered
+from releases.engine.smalldb.tree import read_forest
 from tests.engine.goodness import FALSE_ALARM, Words, p_value
 from tests.engine.small_databases import (
     CASES,

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.randomness import StreamRandomness
-from releases.engine.smalldb import layers
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.smalldb import level_sampler
 from tests.engine.goodness import FALSE_ALARM, p_value
 
 
 @given(st.fractions(min_value=0, max_value=5000), st.integers(20, 200))
 @settings(max_examples=60)
 def test_a_decay_is_enclosed_as_closely_as_it_says(exponent, bits):
-    low, high, shift = layers.decay(exponent, bits=bits)
+    low, high, shift = level_sampler.decay(exponent, bits=bits)
     assert (high - low) << bits <= low
     with mpmath.workprec(8 * bits + 16000):
         true = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * mpmath.mpf(2) ** shift
@@ -49,7 +49,7 @@ class _Listed:
         return self.errors[candidate]
 
     def _any_of(self, inside, bound, rng):
-        point = layers.random_below(bound, rng)
+        point = level_sampler.random_below(bound, rng)
         for index in inside:
             point -= self.weights[index]
             if point < 0:
@@ -65,7 +65,7 @@ WEIGHTS, ERRORS = [5, 1, 30, 40, 100, 7], [0, 3, 11, 4, 40, 4]
 def test_a_draw_by_layers_has_its_law_wherever_the_layers_are_cut(far, rate):
     """Chi-square of 1200 draws; a right draw fails with probability 1e-6."""
     listed = _Listed(WEIGHTS, ERRORS, slack=Fraction(5, 4))
-    drawn = layers.Layers(listed, rate=rate, far=far)
+    drawn = level_sampler.Layers(listed, rate=rate, far=far)
     rng = StreamRandomness(b"layers")
     observed = np.bincount([drawn.draw(rng) for _ in range(1200)], minlength=len(WEIGHTS))
     exponents = -float(rate) * np.array(ERRORS, dtype=float)
@@ -80,7 +80,7 @@ def test_a_guess_of_the_last_level_that_is_far_too_near_is_mended():
     """One candidate fits at level 10^6, a thousand million others at ten times that: no patience would find it."""
     listed = _Listed([1, 10**9], [10**6, 10**7])
     asked_for = []
-    drawn = layers.Layers(listed, rate=Fraction(1, 1000), far=0, pause=lambda: asked_for.append(1))
+    drawn = level_sampler.Layers(listed, rate=Fraction(1, 1000), far=0, pause=lambda: asked_for.append(1))
     assert drawn.draw(StreamRandomness(b"near")) == 0
     assert len(asked_for) < 200
 
@@ -88,7 +88,7 @@ def test_a_guess_of_the_last_level_that_is_far_too_near_is_mended():
 @given(st.integers(0, 80), st.fractions(min_value=Fraction(1, 10**6), max_value=4), st.integers(10, 90))
 @settings(max_examples=40)
 def test_the_masses_of_the_blocks_are_enclosed_at_every_precision(far, rate, precision):
-    drawn = layers.Layers(_Listed(WEIGHTS, ERRORS), rate=rate, far=far)
+    drawn = level_sampler.Layers(_Listed(WEIGHTS, ERRORS), rate=rate, far=far)
     sums = drawn._sum_masses(precision)
     with mpmath.workprec(600):
         q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
@@ -115,7 +115,7 @@ def test_a_level_in_a_block_falls_off_exponentially(length, rate):
     """Chi-square of 2000 draws; a right sampler fails with probability 1e-6."""
     rng = StreamRandomness(b"level")
     reach = length or 400
-    observed = np.bincount([layers._level_in(length, rate, rng) for _ in range(2000)], minlength=reach)
+    observed = np.bincount([level_sampler._level_in(length, rate, rng) for _ in range(2000)], minlength=reach)
     law = np.exp(-float(rate) * np.arange(reach))
     assert observed.size == reach
     assert p_value(observed, law) > FALSE_ALARM

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.accuracy import Proof
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible, InvalidInput
-from releases.engine.histogram import Histogram, marginal
 from releases.engine.mechanisms.base import mechanism, plan_from_json
-from releases.engine.privacy import PureDP
-from releases.engine.randomness import StreamRandomness
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.smalldb import net
 from releases.engine.smalldb.net import Net, candidate
-from releases.engine.universe import Schema
+from releases.engine.tables.counts import Histogram, marginal
 from releases.engine.verification.recording import record
-from releases.engine.workload import Workload
+from releases.engine.workload.queries import Workload
 from tests.engine.goodness import FALSE_ALARM, p_value
 from tests.engine.small_databases import columns_of, predicate, span
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from releases.engine.randomness import StreamRandomness
-from releases.engine.smalldb.databases import Databases, ways
-from releases.engine.smalldb.frontier import FrontierCounter, read_steps
-from releases.engine.smalldb.general import Signatures, read_signatures
-from releases.engine.smalldb.laminar import read_forest
-from releases.engine.smalldb.shapes import shape_of
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.smalldb.candidates import Databases, ways
+from releases.engine.smalldb.enumeration import Signatures, read_signatures
+from releases.engine.smalldb.state_sampler import FrontierCounter, read_steps
+from releases.engine.smalldb.strategies import shape_of
+from releases.engine.smalldb.tree import read_forest
 from tests.engine.small_databases import (
     CASES,
     CASES_AND_DATABASES,

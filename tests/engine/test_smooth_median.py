@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from latex2mathml.converter import convert
 from scipy import integrate
 
-from releases.engine.accuracy import Proof
+from releases.engine.accounting.events import ApproximateEvent, DiscreteLaplaceEvent, PureEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible
-from releases.engine.events import ApproximateEvent, DiscreteLaplaceEvent, PureEvent
-from releases.engine.histogram import Rows
 from releases.engine.mechanisms import smooth_median
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.smooth_median import laplace_lower_quantile
 from releases.engine.mechanisms.smooth_median_cauchy import cauchy_calibration, cauchy_multiplier
 from releases.engine.mechanisms.smooth_median_gaussian import dilation_delta, gaussian_calibration
 from releases.engine.mechanisms.smooth_median_laplace import laplace_calibration, laplace_delta
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.scaled_noise import Law, rounded_noise
-from releases.engine.smooth_sensitivity import SmoothBound, smooth_sensitivity
-from releases.engine.universe import Schema
+from releases.engine.noise.lattice import Law, rounded_noise
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows
 from releases.engine.verification.recording import record
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.smooth_sensitivity import SmoothBound, smooth_sensitivity
 
 from .goodness import FALSE_ALARM, counts_around_zero, p_value
 from .test_scaled_noise import rounded_law

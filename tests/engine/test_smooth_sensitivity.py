@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.domain.universe import Attribute
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Tally
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.smooth_sensitivity import (
+from releases.engine.tables.counts import Tally
+from releases.engine.workload.smooth_sensitivity import (
     SmoothBound,
     SortedColumn,
     distance_to_instability,
@@ -26,7 +27,6 @@ from releases.engine.smooth_sensitivity import (
     sensitivity_at_distance,
     smooth_sensitivity,
 )
-from releases.engine.universe import Attribute
 
 ADD_REMOVE, REPLACE = NeighbouringRelation.ADD_REMOVE, NeighbouringRelation.REPLACE
 RELATIONS = [ADD_REMOVE, REPLACE]
@@ -314,12 +314,12 @@ def test_a_bound_is_enclosed_at_every_precision(gap, rate, steps):
 
 def test_a_hundred_thousand_distinct_values_take_less_than_two_seconds():
     rows = np.cumsum(np.random.default_rng(4).integers(1, 1000, 100_000))
-    started = time.perf_counter()
+    started = time.process_time()
     for relation, q in ((ADD_REMOVE, MEDIAN), (REPLACE, MEDIAN), (REPLACE, Fraction(9, 10))):
         smooth_sensitivity(
             column_of(rows, 0, rows[-1]), q=q, neighbours=relation, rows_of_unit=1, smoothness=Fraction(1, 2000)
         )
-    assert time.perf_counter() - started < 6
+    assert time.process_time() - started < 6
 
 
 def test_columns_are_read_from_a_tally_in_any_order():

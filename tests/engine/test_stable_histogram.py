@@ -14,18 +14,18 @@ import pytest
 from mpmath import mp
 from scipy.stats import binom
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import ApproximateEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.events import ApproximateEvent
-from releases.engine.histogram import Histogram, Rows, Texts
-from releases.engine.mechanisms import stable_histogram
-from releases.engine.mechanisms.stable_histogram import scale_of, threshold_of
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.mechanisms import category_discovery
+from releases.engine.mechanisms.category_discovery import scale_of, threshold_of
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Histogram, Rows, Texts
 from releases.engine.verification.recording import record
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 from tests.engine.goodness import p_value
 from tests.engine.telling import FALSE_ALARM, RELATIONS, planned, table
 
@@ -246,7 +246,7 @@ def test_what_is_declared_or_cannot_be_is_left_out():
 
 
 def test_of_very_many_values_the_first_in_order_are_kept(monkeypatch):
-    monkeypatch.setattr(stable_histogram, "MOST_VALUES", 3)
+    monkeypatch.setattr(category_discovery, "MOST_VALUES", 3)
     plan = plan_of(epsilon="10")
     held = Held(plan, **dict.fromkeys("gfedcba", 500))
     assert plan.run(held, rng=StreamRandomness(b"x")).chosen == ("a", "b", "c")

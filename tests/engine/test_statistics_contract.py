@@ -19,24 +19,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
+from releases.engine.accounting import accountant
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible, InvalidInput
-from releases.engine.histogram import Rows
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.result import Result
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
-from releases.engine.statistic import (
-    Statistic,
-    Survey,
-)
-from releases.engine.universe import Schema
+from releases.engine.tables.counts import Rows
 from releases.engine.verification.cases import Remembered, rows_of
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import HOLDS, TRUTHS
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.statistics import Statistic, Survey
 
 RELATIONS = ["add_remove", "replace"]
 BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]
@@ -303,6 +300,7 @@ BOUNDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "columns", "query", "neighbours", "budget"), BOUNDED)
 def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, neighbours, budget):
     """At beta 0.2 a true bound fails this test with probability below 1e-5."""
@@ -353,6 +351,7 @@ def same_flow_given_the_reports(plan, one, other):
 FLOWS = {Survey: same_flow_given_the_reports}
 
 
+@pytest.mark.slow
 @in_every_runnable_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, query, neighbours):
@@ -366,6 +365,7 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, 
     compared()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_new_neighbours_draw_the_same_noise_whatever_the_mechanism(neighbours):
     plans = [planned(*case.values, neighbours=neighbours) for case in RUNNABLE]
@@ -510,6 +510,7 @@ def proved_excess(first, second, budget):
     return low - growth * high - delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "attack", "neighbours"), ATTACKED)
 def test_what_is_spent_is_not_seen_to_pass_the_claim_and_with_half_the_noise_it_is(name, attack, neighbours):
     """A private mechanism fails the first assertion with probability at most 1e-6."""

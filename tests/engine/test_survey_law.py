@@ -14,8 +14,8 @@ from mpmath import mp, mpf
 from scipy.stats import binom
 
 from releases.engine.errors import InvalidInput
-from releases.engine.randomness import StreamRandomness, random_below, uniform_below
-from releases.engine.survey_law import LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON, NUMBERS, SurveyLaw
+from releases.engine.mechanisms.survey_sampler import LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON, NUMBERS, SurveyLaw
+from releases.engine.noise.randomness import StreamRandomness, random_below, uniform_below
 
 from .goodness import FALSE_ALARM, p_value
 

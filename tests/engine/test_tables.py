@@ -6,14 +6,16 @@ import csv
 import io
 import re
 import uuid
+from itertools import permutations
 
 import ibis
 import numpy as np
 import pytest
 
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.tables import NUMBER_GRAMMAR, TableCounts, open_table
-from releases.engine.universe import Schema
+from releases.engine.tables.counts import Histogram, Rows
+from releases.engine.tables.query import NUMBER_GRAMMAR, TableCounts, open_table
 
 ROWS = """id,age,wage,sex,town
 p1,18,0,f,a
@@ -122,6 +124,38 @@ def test_a_marginal_is_the_histogram_summed(load, names):
     others = tuple(axis for axis in range(4) if axis not in axes)
     expected = counts.histogram().sum(axis=others)
     np.testing.assert_array_equal(counts.marginal(names), expected.transpose(np.argsort(np.argsort(axes))))
+
+
+@pytest.mark.parametrize("unit", [None, {"kind": "person", "id": "id", "max_rows": 1}], ids=["rows", "persons"])
+def test_many_marginals_read_at_once_are_those_read_one_by_one(load, unit, monkeypatch):
+    """A few rows at a time; every order of attributes, and one marginal twice."""
+    monkeypatch.setattr("releases.engine.tables.query._ROWS_AT_A_TIME", 3)
+    declared = schema(unit)
+    counts = TableCounts(load(), declared)
+    sets = [*permutations(("age", "sex", "town"), 2), ("age",), ("wage",), ("wage",), ("town", "wage", "age", "sex")]
+    dense = Histogram(universe=declared.universe, counts=counts.histogram())
+    for names, found, held in zip(sets, counts.marginals(sets), dense.marginals(sets), strict=True):
+        np.testing.assert_array_equal(found, counts.marginal(names))
+        np.testing.assert_array_equal(found, held)
+        assert found.dtype == np.int64
+
+
+def test_rows_in_memory_and_their_histogram_have_the_same_marginals():
+    declared = schema()
+    drawn = np.random.default_rng(5)
+    columns = {
+        "age": drawn.integers(18, 66, 200),
+        "wage": drawn.integers(0, 8001, 200),
+        "sex": drawn.integers(0, 2, 200),
+        "town": drawn.integers(0, 3, 200),
+    }
+    rows = Rows(universe=declared.universe, columns=columns)
+    dense = Histogram(universe=declared.universe, counts=rows.histogram())
+    sets = [("age", "sex"), ("age", "sex", "town"), ("age",), ("town", "wage"), declared.universe.names]
+    for one, other in zip(rows.marginals(sets), dense.marginals(sets), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.sum() == 200
+    assert dense.marginal(("sex",)).tolist() == np.bincount(columns["sex"]).tolist()
 
 
 def test_a_person_counts_with_at_most_so_many_rows_and_a_row_without_id_does_not_count(load):

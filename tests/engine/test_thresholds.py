@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from releases.engine import accountant
-from releases.engine.accuracy import Proof
-from releases.engine.events import AboveThresholdEvent, SparseVectorEvent
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import AboveThresholdEvent, SparseVectorEvent
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.bounds.selection_error import comparisons_miss
+from releases.engine.domain.privacy import ApproxDP
 from releases.engine.mechanisms.choices import predicate_counts, statistic_of
 from releases.engine.mechanisms.thresholds import Comparisons, _cube_root
-from releases.engine.privacy import ApproxDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.sparse_vector_loss import ANY_WAY, ONE_WAY, loss_checks, worst_loss
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import record, with_noise_scaled
-from releases.engine.worst_case import comparisons_miss
+from releases.engine.verification.sparse_vector_audit import ANY_WAY, ONE_WAY, loss_checks, worst_loss
 from tests.engine.goodness import laplace_law, p_value
 from tests.engine.telling import (
     FALSE_ALARM,

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from releases.engine.accounting.events import PureEvent
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.events import PureEvent
 from releases.engine.mechanisms.base import mechanisms
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification import cases, coverage, oracles, privacy_loss
 from releases.engine.verification.cases import case_for
 from releases.engine.verification.coverage import bound_seen, interval_of_rate
@@ -60,6 +60,7 @@ def test_persons_are_asked_for_weighted_prefixes_of_columns_that_leave_no_row_ou
             assert any(family.kind == "prefix" for family in plan.counts_asked.families), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace-queries", "gaussian-queries"])
 def test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong(name, monkeypatch):
     """What was charged once: rows were thought to vanish by a declared rule alone."""

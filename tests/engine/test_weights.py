@@ -16,21 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from releases.engine import accountant
-from releases.engine.accuracy import (
+from releases.engine.accounting import accountant
+from releases.engine.bounds.accuracy import (
     gaussian_max_quantile,
     gaussian_weighted_quantile,
     laplace_max_quantile,
     laplace_weighted_quantile,
 )
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
-from releases.engine.privacy import ApproxDP, PureDP
-from releases.engine.randomness import StreamRandomness
-from releases.engine.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import counts_of
 from releases.engine.verification.recording import record
-from releases.engine.workload import Marginal, Workload
+from releases.engine.workload.queries import Marginal, Workload
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},

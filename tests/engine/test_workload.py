@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Histogram
-from releases.engine.universe import Schema
-from releases.engine.workload import Workload, all_marginals
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.queries import Workload, all_marginals
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},

@@ -21,9 +21,11 @@ FLAGS = [
 ]
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 375, "height": 800}
-#: A page of the site answers at once; a worker that has just started needs its imports first.
-PATIENCE = 15_000
-RELEASE_PATIENCE = 90_000
+#: A page of the site answers at once, and a worker that has just started needs its imports first; but a machine may be
+#: as busy as it likes.
+PATIENCE = 60_000
+RELEASE_PATIENCE = 300_000
+expect.set_options(timeout=PATIENCE)
 #: Names of pages, each with the width of the window in which axe has found nothing wrong with it, in this process.
 _EXAMINED: set[tuple[str, int]] = set()
 #: In light axe asks everything; in the dark a page is the same but for its colours.
@@ -45,6 +47,15 @@ _FOCUS_SHOWS = """() => {
     const box = at.getBoundingClientRect();
     return box.width > 0 && box.height > 0 && at.matches(':focus-visible') &&
         ((style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none');
+}"""
+
+_ON_PAPER = """() => {
+    const isSeen = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length > 0;
+    const wrong = [...document.querySelectorAll('button:not(.word), [role=button], input, select, textarea, nav a')]
+        .filter(each => isSeen(each) && !each.classList.contains('brand'));
+    const lost = [...document.querySelectorAll('.key')].filter(each => !isSeen(each) ||
+        [...each.querySelectorAll('i')].some(sign => getComputedStyle(sign).printColorAdjust !== 'exact'));
+    return [...wrong.map(each => each.outerHTML.slice(0, 100)), ...lost.map(each => 'no legend ' + each.innerText)];
 }"""
 
 
@@ -94,11 +105,22 @@ class Visitor:
         if (name, self.width) in _EXAMINED:
             return
         _EXAMINED.add((name, self.width))
+        self._print(name)
         for scheme, options in AXE_OPTIONS.items():
             self.page.emulate_media(color_scheme=scheme)
             for violation in Axe().run(self.page, options=options).response["violations"]:
                 places = [node["target"] for node in violation["nodes"]][:5]
                 self.faults.append(f"{name}, {scheme}: {violation['id']} ({violation['help']}) at {places}")
+
+    def _print(self, name: str) -> None:
+        """On paper there is nothing to press, to fill in or to go to, and a chart keeps its legend."""
+        # What is not on paper cannot hold the focus.
+        focused = self.page.evaluate_handle("document.activeElement")
+        self.page.emulate_media(media="print")
+        found = self.page.evaluate(_ON_PAPER)
+        self.faults += [f"{name}, printed: {each}" for each in found]
+        self.page.emulate_media(media="screen")
+        focused.evaluate("each => each.focus()")
 
     def go(self, path: str, name: str) -> None:
         self.page.goto(path)

@@ -17,19 +17,24 @@ PASSWORD = "correct horse battery staple"
 ACCOUNTS = f"""
     from django.contrib.auth.models import Group
     group, _ = Group.objects.get_or_create(name="Survey team")
-    for name, staff in (("alice", False), ("charlie", False), ("sofia", True)):
+    for name, roles in (("alice", ["curator"]), ("charlie", []), ("sofia", ["reviewer", "administrator"])):
         person, _ = User.objects.get_or_create(username=name, defaults={{"email": name + "@example.org"}})
-        person.is_staff = staff
         person.set_password({PASSWORD!r})
         person.save()
+        for role in roles:
+            HeldRole.objects.get_or_create(person=person, role=role)
 """
 
 #: To be formatted with a title and a folder: a dataset of alice's that waits for a budget, of a population of its own.
 ASKED = """
     alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
     source = Path({folder!r}) / "people.csv"
+    import zlib
+    told = zlib.crc32({title!r}.encode())
+    # Other people under every title: the first rows spell it.
     source.write_text("person,age,sex\\n" + "".join(
-        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}}\\n" for i in range(300)))
+        f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if (told >> i & 1 if i < 32 else i % 3) else 'male'}}\\n"
+        for i in range(300)))
     dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
     services.declare_universe(dataset=dataset, columns=[
         {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
@@ -54,6 +59,7 @@ def collected(tmp_path_factory):
     """Static files as a site sends them: compressed, under names that follow from their contents."""
     stack = Stack(tmp_path_factory.mktemp("collected"))
     done = stack.manage("collectstatic", "--noinput")
+    stack.stop()
     assert done.returncode == 0, done.stderr
     return stack.folder / "var" / "static"
 
@@ -73,6 +79,8 @@ def installation(tmp_path_factory, collected, populated):
     """A Celery worker, the embedded database and broker, and people."""
     stack = Stack(tmp_path_factory.mktemp("site"), lease=60)
     shutil.copytree(populated, stack.folder / "var")
+    if (marks := populated.with_name("var-marks")).exists():
+        shutil.copytree(marks, stack.folder / "var-marks")
     stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING", "STATIC_ROOT": str(collected)}
     stack.start_worker()
     try:

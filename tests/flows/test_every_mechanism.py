@@ -11,10 +11,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.urls import reverse
 
-from releases import files
-from releases.engine import accountant
+from releases.engine.accounting import accountant
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
-from releases.engine.statistic import (
+from releases.engine.workload.statistics import (
     Categories,
     LargestCount,
     Mean,
@@ -30,8 +29,9 @@ from releases.engine.statistic import (
 )
 from releases.management.commands.demo import SAMPLE
 from releases.models import EntryKind, LedgerEntry, Release
-from releases.receipt import price_of_receipt
-from releases.views.statistic_results import number_text
+from releases.publication import files
+from releases.publication.receipt import price_of_receipt
+from releases.views.results.statistics import number_text
 from tests.web.conftest import write_json
 from tests.web.pages import inline_code, words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from releases.statistic_forms import STATISTIC_FORMS
+from releases.forms.statistics import STATISTIC_FORMS
 from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import PASSWORD
 from tests.web.test_access import GETS
@@ -24,8 +24,8 @@ NO_PAGES = {
 WORLD = """
     from pathlib import Path
     from releases import services
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+    from releases.engine.accounting.filters import Policy
+    from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
     from datetime import timedelta
     from django.utils import timezone
     from releases.models import ApiToken, Organisation, Upload
@@ -99,8 +99,9 @@ WORLD = """
     asked_back = submit(draft("2.5")).reviews.get()
     services.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
     session = submit(services.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
+    workload = services.save_workload(release=draft("1"), name="Yearly tables of tea and coffee", by=alice)
     answer = {{
-        "upload": str(upload.pk), "upload_refused": str(refused.pk),
+        "workload": str(workload.pk), "upload": str(upload.pk), "upload_refused": str(refused.pk),
         "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
         "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),
         "certificate": str(services.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
@@ -148,6 +149,7 @@ def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
     if person == "alice":
         other, draft = f"/releases/{world['public']}/beside/?other={world['published']}", world["draft"]
         pages |= {"both releases": other}
+        pages |= {"a workload on a dataset": f"/workloads/{world['workload']}/use/?dataset={world['dataset']}"}
         pages |= {f"questions, {kind}": f"/releases/{draft}/questions/?kind={kind}" for kind in STATISTIC_FORMS}
         pages |= {"a heat map": f"/releases/{world['published']}/?question=1", "404": "/nothing/"}
         assert len(pages) > 35

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zlib
 from pathlib import Path
 
 import pyarrow.parquet
@@ -46,10 +47,17 @@ def sign_both_in(visitor, window):
     return both
 
 
+def spelled(tag):
+    """Thirty-two bits that are others for every tag: where they stand in a declared column, the people are others."""
+    return [zlib.crc32(tag.encode()) >> place & 1 for place in range(32)]
+
+
 def people(tag, number=600):
-    """A table of its own for every test, so that no two share a budget."""
+    """A table of its own for every test, so that no two share a budget: the sex of the first people spells the tag."""
+    told = spelled(tag)
     rows = "".join(
-        f"{tag}-{i},{18 + (i * 7) % 48},{'female' if i % 3 else 'male'},{'north' if i % 5 else 'south'}\n"
+        f"{tag}-{i},{18 + (i * 7) % 48},{'female' if (told[i] if i < len(told) else i % 3) else 'male'},"
+        f"{'north' if i % 5 else 'south'}\n"
         for i in range(number)
     )
     return f"person,age,sex,region\n{rows}"
@@ -109,6 +117,7 @@ def grant(sofia, title):
     sofia.heading("Requests to decide")
     sofia.go("/review/budgets/", "budget board")
     sofia.follow(title)
+    sofia.follow("Verify the chain, the sums and the prices")
     sofia.reads("chain, sums and prices verified")
     sofia.look("budget with its ledger")
 

@@ -44,7 +44,8 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
     stack.wait_for("answer = Release.objects.filter(state='published').exists()", seconds=120)
     answer = stack.run(
         """
-        from releases import files, ledger
+        from releases.publication import files
+        from releases.ledger import ledger
         from django.conf import settings
         release = Release.objects.get()
         folders = list((settings.RELEASES_DIR / str(release.pk)).iterdir())
@@ -81,7 +82,8 @@ def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_f
     stack.wait_for("answer = Release.objects.filter(state='published').exists()", seconds=180)
     answer = stack.run(
         """
-        from releases import files, ledger
+        from releases.publication import files
+        from releases.ledger import ledger
         release = Release.objects.get()
         charges = LedgerEntry.objects.filter(kind="charge").count()
         faults = [fault.what for fault in ledger.verify(release.dataset.budget)]

@@ -8,14 +8,18 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
-from tests.flows.test_journey import confirm_and_wait, sign_both_in, to_a_budget
+from tests.flows.test_journey import confirm_and_wait, sign_both_in, spelled, to_a_budget
 
 pytestmark = pytest.mark.browser
 
 
 def wages(tag, number=900):
-    """Between 1,500.50 and 10,490.50; a table of its own for every test."""
-    rows = "".join(f"{tag}-{i},{1500 + 10 * i}.50,{'north' if i % 5 else 'south'}\n" for i in range(number))
+    """Between 1,500 and 10,490.50; a table of its own for every test."""
+    told = spelled(tag)
+    rows = "".join(
+        f"{tag}-{i},{1500 + 10 * i}.{50 * (told[i] if i < len(told) else 1)},{'north' if i % 5 else 'south'}\n"
+        for i in range(number)
+    )
     return f"person,wage,region\n{rows}"
 
 

@@ -14,24 +14,20 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.parametrize(
-    "module",
+    "modules",
     [
-        "tests/privacy/test_ledger_machine.py",
-        "tests/web/test_api.py",
-        "tests/web/test_catalogue.py",
-        "tests/web/test_closing.py",
-        "tests/web/test_descriptions.py",
-        "tests/web/test_errors.py",
-        "tests/web/test_kept_columns.py",
-        "tests/web/test_neighbours.py",
-        "tests/web/test_surveys.py",
+        ("tests/privacy/test_ledger_machine.py", "tests/web/test_append_only.py", "tests/web/test_closing.py"),
+        ("tests/web/test_api.py", "tests/web/test_catalogue.py", "tests/web/test_errors.py"),
+        ("tests/web/test_descriptions.py", "tests/web/test_kept_columns.py"),
+        ("tests/web/test_neighbours.py", "tests/web/test_surveys.py"),
     ],
+    ids=["ledger", "api and lists", "columns", "neighbours and surveys"],
 )
-def test_what_holds_on_the_embedded_database_holds_on_postgresql(module, postgres_database):
+def test_what_holds_on_the_embedded_database_holds_on_postgresql(modules, migrated_for_django):
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", module, "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *modules, "-q", "--reuse-db"],
         cwd=ROOT,
-        env={**os.environ, "DATABASE_URL": postgres_database},
+        env={**os.environ, "DATABASE_URL": migrated_for_django},
         capture_output=True,
         text=True,
     )

@@ -412,9 +412,12 @@ def test_probes_pass_and_the_log_says_nothing_of_who_answers_a_survey(proxy):
 def test_while_the_site_is_away_the_proxy_says_so(tmp_path, certificate):
     running = Proxy(tmp_path, certificate, site=f"127.0.0.1:{free_port()}")
     try:
-        status, _, page = running.ask("GET", "/")
+        status, headers, page = running.ask("GET", "/")
         assert status == 502
         assert b"<h1>No answer</h1>" in page
+        assert dict(headers)["Refresh"] == "10"
+        # What was sent is not sent again.
+        assert "Refresh" not in dict(running.ask("POST", "/")[1])
         status, _, body = running.ask("GET", "/api/catalogue")
         assert status == 502
         assert "does not answer" in json.loads(body)["message"]

@@ -12,15 +12,16 @@ COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 
 RACER = """
 import sys
-from releases import ledger
+from releases.ledger import ledger
 from fractions import Fraction
-from releases.engine.events import PureEvent
+from releases.engine.accounting.events import PureEvent
 dataset = Dataset.objects.get()
 granted = refused = 0
 for _ in range({tries}):
     release = services.draft_release(dataset=dataset, by=dataset.owner)
     try:
-        ledger.charge(release=release, events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
+        ledger.charge(release=release, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE,
+                      events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
                       key=uuid.uuid4(), actor=dataset.owner)
         granted += 1
     except ledger.LedgerRefusal:
@@ -29,22 +30,16 @@ print(granted, refused)
 """
 
 
-def race(stack, command, *, processes):
+def race(stack, code, *, processes):
     """What each of so many processes prints that run the same at once; none may say anything of an error."""
-    racers = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(processes)
-    ]
-    outcomes = [racer.communicate(timeout=240) for racer in racers]
-    assert [error for _, error in outcomes] == [""] * processes
-    return [output for output, _ in outcomes]
+    racers = stack.run_at_once([code] * processes)
+    assert [(racer.returncode, racer.stderr) for racer in racers] == [(0, "")] * processes
+    return [racer.stdout for racer in racers]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def stack(request, tmp_path):
-    url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_database")
+    url = "" if request.param == "sqlite" else request.getfixturevalue("migrated_postgres")
     stack = Stack(tmp_path, database_url=url)
     stack.migrate()
     yield stack
@@ -55,19 +50,66 @@ def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error
     table = tmp_path / "t.csv"
     table.write_text("sex\nf\nm\n")
     stack.run(f"budgeted('1', {COLUMNS!r}, {str(table)!r})")
-    command = stack.script(RACER.format(tries=10))
-    counts = [tuple(map(int, output.split())) for output in race(stack, command, processes=8)]
+    counts = [tuple(map(int, output.split())) for output in race(stack, RACER.format(tries=10), processes=8)]
     assert sum(granted for granted, _ in counts) == 10
     assert sum(refused for _, refused in counts) == 70
     answer = stack.run(
         """
-        from releases import ledger
+        from releases.ledger import ledger
         budget = Budget.objects.get()
         answer = [budget.spent_epsilon, LedgerEntry.objects.filter(kind="charge").count(),
                   [fault.what for fault in ledger.verify(budget)]]
         """
     )
     assert answer == [10**12, 10, []]
+
+
+CHANGER = """
+import random
+from releases.ledger import ledger
+from releases.engine.errors import InvalidInput
+units = [PrivacyUnit(), PrivacyUnit(kind="person", id_column="person", max_rows=10)]
+submitted = refused = wrong = 0
+for _ in range(12):
+    # Read with its protection, as a page that is confirmed later.
+    release = Release.objects.select_related("dataset__budget").get(pk=draft(Dataset.objects.get()).pk)
+    try:
+        services.declare_protection(dataset=Dataset.objects.get(), unit=random.choice(units),
+                                    neighbours=random.choice(list(NeighbouringRelation)))
+    except InvalidInput:
+        pass
+    try:
+        services.submit_release(release=release, key=uuid.uuid4(), by=release.submitted_by, send=False)
+    except ledger.AnotherProtection:
+        refused += 1
+        continue
+    submitted += 1
+    # One statement, so one moment.
+    seen = Release.objects.select_related("dataset__budget").get(pk=release.pk)
+    planned, budget = seen.plan["schema"], seen.dataset.budget
+    wrong += (planned["unit"], planned["neighbours"]) != (budget.unit, budget.neighbours)
+    services.cancel_release(release=seen, by=release.submitted_by)
+print(submitted, refused, wrong)
+"""
+
+
+def test_four_processes_that_change_the_protection_and_submit_never_leave_what_was_planned_for_another(stack, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("person,sex\na,f\nb,m\n")
+    stack.run(
+        f"""
+        from releases.models import Organisation
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+        alice, sofia = people()
+        dataset = services.ingest_dataset(owner=alice, title="Survey", source=Path({str(table)!r}))
+        services.declare_universe(dataset=dataset, columns={COLUMNS!r})
+        services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+        """
+    )
+    counts = [tuple(map(int, output.split())) for output in race(stack, CHANGER, processes=4)]
+    assert sum(submitted for submitted, _, _ in counts) > 0
+    assert sum(refused for _, refused, _ in counts) > 0
+    assert sum(wrong for _, _, wrong in counts) == 0
 
 
 def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_path):
@@ -80,11 +122,10 @@ def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_
         budgeted('1', {COLUMNS!r}, {str(table)!r})
         """
     )
-    command = stack.script(RACER.format(tries=4))
-    assert sum(int(output.split()[0]) for output in race(stack, command, processes=4)) == 3
+    assert sum(int(output.split()[0]) for output in race(stack, RACER.format(tries=4), processes=4)) == 3
     answer = stack.run(
         """
-        from releases import ledger
+        from releases.ledger import ledger
         budget = Budget.objects.get()
         answer = [budget.spent_epsilon, [fault.what for fault in ledger.verify(budget)]]
         """
@@ -92,12 +133,66 @@ def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_
     assert answer == [3 * 10**11, []]
 
 
+#: Without messages to workers: here the embedded broker would be begun by four at once.
+SENDER = """
+from celery import current_app
+current_app.send_task = lambda *arguments, **options: None
+sent = refused = 0
+for _ in range(5):
+    try:
+        services.receive_upload(owner=User.objects.get(username="alice"), title="Table", source=Path({table!r}))
+        sent += 1
+    except services.NoRoom:
+        refused += 1
+print(sent, refused)
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "most"), [("MAX_UPLOADS_PER_PERSON", "7"), ("MAX_UPLOAD_MB_PER_PERSON", "7")], ids=["number", "size"]
+)
+def test_one_person_at_four_desks_sends_no_more_tables_than_one_person_may(stack, tmp_path, setting, most):
+    table = tmp_path / "t.csv"
+    table.write_text("text\n" + ("x" * 1023 + "\n") * 1023 + "y" * (2**20 - 5 - 1023 * 1024))
+    assert table.stat().st_size == 2**20
+    stack.environment[setting] = most
+    stack.run("people()")
+    counts = race(stack, SENDER.format(table=str(table)), processes=4)
+    assert sum(int(each.split()[0]) for each in counts) == 7
+    assert sum(int(each.split()[1]) for each in counts) == 13
+    assert stack.run("from releases.models import Upload\nanswer = Upload.objects.count()") == 7
+    received = [path for path in (tmp_path / "var" / "tables").rglob("*") if path.suffix == ".received"]
+    assert len(received) == 7
+
+
+def test_two_administrators_who_take_the_role_from_each_other_at_once_leave_one(stack):
+    stack.run(
+        """
+        for number in range(6):
+            person = User.objects.create(username=f"ada{number}")
+            HeldRole.objects.create(person=person, role="administrator")
+        """
+    )
+    taking = """
+        from releases.models import Role
+        from releases.models.role_rules import NotAllowed
+        adas = list(User.objects.filter(username__startswith="ada").order_by("username"))
+        for by in adas:
+            for person in adas:
+                try:
+                    services.take_role(person=person, role=Role.ADMINISTRATOR, by=by)
+                except (NotAllowed, services.LastAdministrator):
+                    pass
+        """
+    race(stack, taking, processes=4)
+    assert stack.run("answer = HeldRole.objects.filter(role='administrator').count()") == 1
+
+
 def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("sex\nf\nm\n")
     key = stack.run(f"draft(budgeted('5', {COLUMNS!r}, {str(table)!r}))\nanswer = str(uuid.uuid4())")
-    command = stack.script(
-        f"""
+    pressed = f"""
         release = Release.objects.get()
         try:
             services.submit_release(release=release, key=uuid.UUID({key!r}), by=release.dataset.owner, send=False)
@@ -105,8 +200,7 @@ def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
         except services.Refusal:
             print("refused")
         """
-    )
-    race(stack, command, processes=4)
+    race(stack, pressed, processes=4)
     assert stack.run("answer = LedgerEntry.objects.filter(kind='charge').count()") == 1
     assert stack.run("answer = Release.objects.get().state") == "queued"
 
@@ -173,8 +267,7 @@ def test_one_person_at_four_desks_releases_no_more_without_a_review_than_may_pas
         budgeted('2', {COLUMNS!r}, {str(table)!r})
         """
     )
-    command = stack.script(
-        """
+    desk = """
         passed = 0
         for _ in range(3):
             release = draft(Dataset.objects.get(), epsilon="0.1")
@@ -182,19 +275,10 @@ def test_one_person_at_four_desks_releases_no_more_without_a_review_than_may_pas
                 release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False) is not None
         print(passed)
         """
-    )
-    racers = [
-        subprocess.Popen(
-            command, cwd=ROOT, env=stack.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
-    ]
-    outcomes = [racer.communicate(timeout=240) for racer in racers]
-    assert [error for _, error in outcomes] == [""] * 4
-    assert sum(int(output.split()[-1]) for output, _ in outcomes) == 3
+    assert sum(int(output.split()[-1]) for output in race(stack, desk, processes=4)) == 3
     answer = stack.run(
         """
-        from releases import ledger
+        from releases.ledger import ledger
         budget = Budget.objects.get()
         states = list(Release.objects.order_by("state").values_list("state", flat=True))
         answer = [budget.spent_epsilon, states.count("queued"), states.count("awaiting review"),

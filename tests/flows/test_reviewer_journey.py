@@ -15,8 +15,8 @@ from tests.flows.conftest import ASKED, GRANTED, PASSWORD
 pytestmark = pytest.mark.browser
 
 RITA = f"""
-    rita, _ = User.objects.get_or_create(
-        username="rita", defaults={{{{"email": "rita@example.org", "is_staff": True}}}})
+    rita, _ = User.objects.get_or_create(username="rita", defaults={{{{"email": "rita@example.org"}}}})
+    HeldRole.objects.get_or_create(person=rita, role="reviewer")
     rita.set_password({PASSWORD!r})
     rita.save()
 """

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import pytest
 from django.core.management.base import CommandError
 
-from releases.management.commands.screenshots import PEOPLE, SCHEMES, WINDOWS, photograph
+from releases.management.commands.screenshots import DOCS_PICTURES, PEOPLE, SCHEMES, WINDOWS, photograph
 from tests.conftest import find_chromium
 from tests.flows.conftest import PASSWORD
-from tests.stack import Stack
+from tests.stack import ROOT, Stack
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +26,8 @@ def size_of(picture):
 
 def test_the_command_makes_named_pages_of_everybody_in_four_forms(tmp_path):
     out = tmp_path / "pictures"
-    done = Stack(tmp_path).manage("screenshots", "--out", str(out), "--pages", "catalogue", "home")
+    command = [sys.executable, "manage.py", "screenshots", "--out", str(out), "--pages", "catalogue", "home"]
+    done = subprocess.run(command, cwd=ROOT, env=Stack(tmp_path).environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = {
         f"{page}-{person or 'anybody'}-{window}-{scheme}.png"
@@ -42,6 +45,17 @@ def test_the_command_makes_named_pages_of_everybody_in_four_forms(tmp_path):
     for page in ("home", "catalogue"):
         light, dark = (out / f"{page}-curator-desktop-{scheme}.png" for scheme in SCHEMES)
         assert light.read_bytes() != dark.read_bytes()
+
+
+def test_the_pictures_of_the_documentation_are_made_again_small_and_of_the_pages_named(tmp_path):
+    out = tmp_path / "pictures"
+    done = Stack(tmp_path).manage("screenshots", "--docs", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert {each.name for each in out.iterdir()} == {f"{page}.webp" for page in DOCS_PICTURES}
+    for picture in out.iterdir():
+        content = picture.read_bytes()
+        assert (content[:4], content[8:12]) == (b"RIFF", b"WEBP")
+        assert 5_000 < len(content) < 100_000, picture.name
 
 
 def test_a_page_that_is_an_error_is_no_picture(site, installation, tmp_path, monkeypatch):

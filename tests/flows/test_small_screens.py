@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
-from tests.flows.conftest import PASSWORD
+from tests.flows.conftest import GRANTED, PASSWORD
 from tests.flows.test_every_page import WORLD
 
 pytestmark = pytest.mark.browser
@@ -108,3 +108,90 @@ def test_a_curator_puts_a_wrong_upload_right_without_javascript(visitor, world, 
     window.reads("Wrong was deleted. Nothing had been spent on it.")
     window.page.goto(f"/datasets/{world['dataset']}/delete/")
     window.reads("It cannot be deleted as a whole. Privacy was charged for it.")
+
+
+#: A dataset whose labels are long, with a space now and then and without one, and two releases of all of it.
+LONG = (
+    GRANTED
+    + """
+    long = ["In words " * 20, "Unbreakable" * 10, "short"]
+    services.declare_universe(dataset=dataset, columns=[
+        {{"name": name, "type": "categorical", "categories": long, "outside": "short"}}
+        for name in ("person", "age", "sex")])
+
+    def make(mechanism):
+        release = services.draft_release(dataset=dataset, by=alice, title="Tables" * 30)
+        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 3}}]}})
+        services.set_choice(release=release, epsilon="1", mechanism_name=mechanism)
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=release.pk)
+        return str(release.pk)
+
+    survey = services.draft_survey(owner=alice, title="Long", question="What?", answers=long, epsilon="1")
+    services.open_survey(survey=survey, by=alice)
+    services.accept_report(survey=survey, report="1")
+    services.close_survey(survey=survey, by=alice)
+    one, two = make("laplace-queries"), make("laplace-histogram")
+    answer = {{"release": f"/releases/{{two}}/", "beside": f"/releases/{{two}}/beside/?other={{one}}",
+              "survey": f"/surveys/{{survey.pk}}/"}}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def long_labels(installation, tmp_path_factory):
+    return installation.run(LONG.format(title="Long", folder=str(tmp_path_factory.mktemp("long labels"))))
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_long_labels_leave_every_number_in_the_window(visitor, long_labels, size):
+    window = visitor(size=size)
+    window.sign_in("alice", PASSWORD)
+    for name, path in long_labels.items():
+        window.go(path, f"{name} with long labels")
+        ends = window.page.locator("td.number:visible").evaluate_all(
+            "cells => cells.map(cell => cell.getBoundingClientRect().right)"
+        )
+        assert len(ends) > 2, name
+        assert max(ends) <= size["width"], name
+
+
+def test_a_page_that_follows_a_worker_says_when_the_site_is_gone_and_goes_on_when_it_is_back(visitor, world):
+    window = visitor()
+    window.sign_in("alice", PASSWORD)
+    page = window.page
+    page.goto(f"/uploads/{world['upload']}/")
+    progress, said = page.locator("progress"), page.get_by_text("The site does not answer.")
+    expect(progress).to_be_visible()
+    expect(said).to_be_hidden()
+    page.route("**/status/", lambda route: route.abort())
+    expect(said).to_be_visible()
+    expect(progress).to_be_hidden()
+    window.look("no answer")
+    page.unroute("**/status/")
+    page.route("**/status/", lambda route: route.fulfill(status=502, body="away"))
+    page.wait_for_timeout(6000)
+    expect(said).to_be_visible()
+    page.unroute("**/status/")
+    expect(progress).to_be_visible()
+    expect(said).to_be_hidden()
+    window.faults = [each for each in window.faults if "htmx" not in each and "502" not in each]
+
+
+def test_without_javascript_such_a_page_says_so_by_itself(visitor, world):
+    window = visitor(javascript=False)
+    window.sign_in("alice", PASSWORD)
+    page = window.page
+    again = '<meta http-equiv="refresh" content="3">'
+
+    def is_not_answered_again(route):
+        """As a window looks while the browser waits in vain for the next answer."""
+        answer = route.fetch()
+        assert again in answer.text()
+        route.fulfill(response=answer, body=answer.text().replace(again, ""))
+
+    page.route("**/uploads/*/", is_not_answered_again)
+    page.goto(f"/uploads/{world['upload']}/")
+    expect(page.locator("progress")).to_be_visible()
+    expect(page.get_by_text("The site does not answer.")).to_be_visible(timeout=30_000)
+    expect(page.locator("progress")).to_be_hidden()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from releases.engine.survey_law import NUMBERS, SurveyLaw
+from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from tests.engine.goodness import FALSE_ALARM, p_value
 from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import PASSWORD

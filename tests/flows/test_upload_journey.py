@@ -26,7 +26,7 @@ import os, time
 from pathlib import Path
 import django
 django.setup()
-from releases.engine import ingest
+from releases.engine.tables import ingest
 within = ingest._Report.within
 def slow(self, step, share):
     within(self, step, share)
@@ -244,11 +244,11 @@ KILLED = [
 
 @pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tmp_path, request, url):
-    import subprocess
+    from signal import SIGKILL
 
     from tests.flows.test_protocol import KILLED as KILLING
 
-    database = "" if url == "sqlite" else request.getfixturevalue("postgres_database")
+    database = "" if url == "sqlite" else request.getfixturevalue("migrated_postgres")
     stack = Stack(tmp_path, database_url=database, lease=2)
     quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
     table = table_of(tmp_path, "killed")
@@ -260,8 +260,8 @@ def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tm
                 f"owner=alice, title={'{2} {1}'.format(*step)!r}, source=Path({str(table)!r}))\nanswer = str(upload.pk)"
             )
             code = quiet + KILLING.format(step=step) + f"\nservices.execute_upload(upload_id={name!r})"
-            done = subprocess.run(stack.script(code), env=stack.environment, capture_output=True, timeout=120)
-            assert done.returncode != 0, f"nothing was killed at {step}: it is not on the way"
+            (done,) = stack.run_at_once([code])
+            assert done.returncode == -SIGKILL, f"nothing was killed at {step}: it is not on the way"
         answer = stack.run(
             quiet
             + """
@@ -269,7 +269,7 @@ import os, time
 from django.conf import settings
 from releases.models import AuditEvent, Notice, Upload
 from releases.services import uploads
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 240
 while Upload.objects.exclude(state="stored").exists() and time.monotonic() < deadline:
     services.reconcile_uploads()
     for each in Upload.objects.filter(state="waiting"):
@@ -290,14 +290,11 @@ answer = [
 
 
 def test_a_message_delivered_twice_at_once_makes_one_dataset(stack, tmp_path):
-    import subprocess
-
     table = table_of(tmp_path, "raced")
     quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
     stack.run(quiet + f"services.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
     code = quiet + "from releases.models import Upload\nservices.execute_upload(upload_id=Upload.objects.get().pk)"
-    racers = [subprocess.Popen(stack.script(code), env=stack.environment) for _ in range(3)]
-    assert [racer.wait(timeout=120) for racer in racers] == [0, 0, 0]
+    assert [racer.returncode for racer in stack.run_at_once([code] * 3)] == [0, 0, 0]
     answer = stack.run(
         "from releases.models import Notice, Upload\n"
         "answer = [Dataset.objects.count(), Notice.objects.count(), Upload.objects.get().attempts]"

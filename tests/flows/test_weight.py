@@ -17,7 +17,7 @@ WORLD = (
     GRANTED
     + """
     from django.test import Client
-    from releases import files
+    from releases.publication import files
     public = draft(dataset, queries=({{"marginals": 2}},))
     services.submit_release(release=public, key=uuid.uuid4(), by=alice, send=False)
     assert services.execute_release(release_id=public.pk)

@@ -9,9 +9,11 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.engine.randomness import StreamRandomness
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import with_noise_scaled
+from releases.ledger import ledger
 from releases.management.commands.verify import Command
+from releases.models import Budget, LedgerEntry
 
 
 @pytest.fixture
@@ -60,6 +62,18 @@ def test_the_thresholds_of_ours_keep_their_claim_and_published_wrong_ones_are_sh
     assert sum("ours" in line for line in lines) == 7
     for source in ("Roth, lecture", "Lee and Clifton", "Stoddard", "Chen, Xiao", "misuse"):
         assert any(source in line and line.startswith("PASS") for line in lines), source
+
+
+@pytest.mark.django_db
+def test_plans_for_another_protection_are_tried_on_every_budget_and_nothing_is_kept(verify, monkeypatch):
+    lines = verify(only="protection")
+    passed = [line.split() for line in lines if line.startswith("PASS")]
+    assert [line[-7:] for line in passed] == [["yes", "7", "of", "7", "7", "of", "7"]] * 8
+    assert not Budget.objects.exists()
+    assert not LedgerEntry.objects.exists()
+    monkeypatch.setattr(ledger, "check_protection", lambda budget, **planned: None)
+    with pytest.raises(CommandError, match="8 of 8 checks FAILED"):
+        verify(only="protection")
 
 
 @pytest.mark.django_db

@@ -10,12 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.cache import cache
 from django.urls import reverse
 
-from releases import notices, services
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import Upload, UploadState
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import HeldRole, Upload, UploadState
+from releases.notifications import messages
 from tests.web.pages import inline_code
 
 CSV = b"person,age,sex\n" + b"".join(
@@ -31,13 +33,29 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.fixture(autouse=True)
 def _collected_static_files(settings, tmp_path):
-    """WhiteNoise looks for the folder of collected files, which only an installation has."""
+    """WhiteNoise looks for the folder of collected files, which only an installation has, and for each file when it is
+    asked for: at the start of every test it would read all of them."""
     settings.STATIC_ROOT = tmp_path
+    settings.WHITENOISE_AUTOREFRESH = True
     return settings
 
 
-def person(name, **fields):
-    return User.objects.create_user(name, f"{name}@example.org", PASSWORD, **fields)
+def person(name, *roles, **fields):
+    """An account; it is an analyst, as each new one is, and has the roles that are named."""
+    user = User.objects.create_user(name, f"{name}@example.org", PASSWORD, **fields)
+    give(user, *roles)
+    return user
+
+
+def give(user, *roles):
+    """Make somebody what they are not yet, whatever an administrator would say."""
+    for role in roles:
+        HeldRole.objects.get_or_create(person=user, role=role)
+    user.__dict__.pop("_roles", None)
+
+
+def reviewers():
+    return User.objects.filter(held_roles__role="reviewer")
 
 
 @pytest.fixture
@@ -48,7 +66,7 @@ def group(db):
 @pytest.fixture
 def alice(group):
     """Owns everything here."""
-    user = person("alice")
+    user = person("alice", "curator")
     user.groups.add(group)
     return user
 
@@ -56,7 +74,7 @@ def alice(group):
 @pytest.fixture
 def bob(group):
     """Shares alice's group."""
-    user = person("bob")
+    user = person("bob", "curator")
     user.groups.add(group)
     return user
 
@@ -69,8 +87,8 @@ def charlie(db):
 
 @pytest.fixture
 def sofia(db):
-    """Is staff."""
-    return person("sofia", is_staff=True)
+    """Reviews and administers."""
+    return person("sofia", "reviewer", "administrator", is_staff=True)
 
 
 @pytest.fixture
@@ -85,6 +103,19 @@ def as_(client):
         return client
 
     return sign_in
+
+
+@pytest.fixture
+def confirmed(as_):
+    """A browser of somebody who has just shown once more who they are."""
+
+    def confirm(user):
+        cache.clear()
+        client = as_(user)
+        assert client.post("/accounts/reauthenticate/", {"password": PASSWORD}).status_code == 302
+        return client
+
+    return confirm
 
 
 @pytest.fixture
@@ -114,13 +145,14 @@ def make_dataset(alice, group, upload_file):
 
     def make(*, epsilon="2", delta="0.000001", policy=Policy.ZCDP, content=CSV, owner=None, sofia=None, unit=None):
         owner = owner or alice
+        give(owner, "curator")
         dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
         services.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
         services.declare_protection(
             dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
         )
         if epsilon:
-            reviewer = sofia or User.objects.filter(is_staff=True).first() or person("grantor", is_staff=True)
+            reviewer = sofia or reviewers().first() or person("grantor", "reviewer")
             asked = services.request_budget(
                 dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
             )
@@ -280,6 +312,6 @@ def worker_round():
     @contextmanager
     def followed():
         yield
-        notices.send_waiting()
+        messages.send_waiting()
 
     return followed

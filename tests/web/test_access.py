@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +12,6 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from releases import services, urls
-from releases.archive import download_names
 from releases.models import (
     ApiToken,
     Budget,
@@ -27,8 +28,11 @@ from releases.models import (
     Survey,
     SurveyTally,
     Upload,
+    Workload,
+    WorkloadVersion,
 )
-from tests.web.conftest import CSV
+from releases.publication.archive import download_names
+from tests.web.conftest import CSV, PASSWORD
 
 pytestmark = pytest.mark.django_db
 
@@ -44,8 +48,6 @@ ALL = seen(200, 200, 200, 200, 200)
 SIGNED_IN = seen(LOGIN, 200, 200, 200, 200)
 #: Those of the dataset; for everybody else it does not exist, staff included.
 OURS = seen(LOGIN, 200, 200, 404, 404)
-#: The same of addresses that public releases share, so strangers get a 404 instead of a sign-in page.
-OURS_OR_404 = seen(404, 200, 200, 404, 404)
 #: A person's own, and nobody else's.
 HERS = seen(LOGIN, 200, 404, 404, 404)
 STAFF = seen(LOGIN, 404, 404, 404, 200)
@@ -59,7 +61,7 @@ GETS = {
     ("programs", ""): ALL,
     ("ways", ""): SIGNED_IN,
     ("dataset_list", ""): SIGNED_IN,
-    ("upload", ""): SIGNED_IN,
+    ("upload", ""): seen(LOGIN, 200, 200, 403, 403),
     ("upload_detail", "upload"): HERS,
     ("upload_detail", "upload_refused"): HERS,
     ("upload_status", "upload"): HERS,
@@ -77,9 +79,9 @@ GETS = {
     ("take_back_budget", "dataset"): POST_ONLY,
     ("new_release", "dataset"): POST_ONLY,
     ("release_list", ""): SIGNED_IN,
-    ("release_detail", "draft"): seen(404, 302, 302, 404, 404),
-    ("release_detail", "queued"): OURS_OR_404,
-    ("release_detail", "published"): OURS_OR_404,
+    ("release_detail", "draft"): seen(LOGIN, 302, 302, 404, 404),
+    ("release_detail", "queued"): OURS,
+    ("release_detail", "published"): OURS,
     ("release_detail", "public"): ALL,
     ("questions", "draft"): OURS,
     ("compare", "draft"): OURS,
@@ -87,31 +89,40 @@ GETS = {
     ("questions", "public"): seen(LOGIN, 302, 302, 404, 404),
     ("compare", "public"): seen(LOGIN, 302, 302, 404, 404),
     ("confirm", "public"): seen(LOGIN, 302, 302, 404, 404),
-    ("release_status", "queued"): OURS_OR_404,
-    ("release_status", "published"): OURS_OR_404,
+    ("release_status", "queued"): OURS,
+    ("release_status", "published"): OURS,
     ("release_status", "public"): ALL,
     ("cancel_release", "queued"): POST_ONLY,
     ("discard_draft", "draft"): POST_ONLY,
     ("visibility", "published"): OURS,
     ("visibility", "public"): seen(LOGIN, 302, 302, 404, 404),
     ("withdraw", "published"): POST_ONLY,
-    ("answers", "published"): OURS_OR_404,
+    ("answers", "published"): OURS,
     ("answers", "public"): ALL,
-    ("receipt", "published"): OURS_OR_404,
-    ("registry", "published"): OURS_OR_404,
+    ("receipt", "published"): OURS,
+    ("registry", "published"): OURS,
     ("registry", "public"): ALL,
     ("receipt", "public"): ALL,
-    ("download", "published"): OURS_OR_404,
+    ("download", "published"): OURS,
     ("download", "public"): ALL,
     ("plan_file", "draft"): OURS,
     ("plan_file", "public"): OURS,
     ("load_plan", "draft"): POST_ONLY,
+    ("workload_list", ""): SIGNED_IN,
+    ("workload", "workload"): OURS,
+    ("edit_workload", "workload"): OURS,
+    ("share_workload", "workload"): OURS,
+    ("use_workload", "workload"): seen(LOGIN, 302, 302, 404, 404),  # no dataset is named
+    ("discard_workload", "workload"): POST_ONLY,
+    ("save_workload", "draft"): OURS,
+    ("save_workload", "public"): OURS,
+    ("save_workload", "session"): seen(LOGIN, 302, 302, 404, 404),
     ("certify", "draft"): seen(LOGIN, 302, 302, 404, 404),
     ("certify", "published"): OURS,
     ("certify", "public"): OURS,
     ("confirm", "certificate"): OURS,
-    ("release_detail", "certified"): OURS_OR_404,
-    ("compare_releases", "published"): OURS_OR_404,
+    ("release_detail", "certified"): OURS,
+    ("compare_releases", "published"): OURS,
     ("compare_releases", "public"): ALL,
     ("new_session", "dataset"): OURS,
     ("session_list", ""): SIGNED_IN,
@@ -122,9 +133,9 @@ GETS = {
     ("transcript_json", "session"): OURS,
     ("survey_list", ""): SIGNED_IN,
     ("new_survey", ""): SIGNED_IN,
-    ("survey", "survey_draft"): OURS_OR_404,
-    ("survey", "survey_open"): OURS_OR_404,
-    ("survey", "survey_closed"): OURS_OR_404,
+    ("survey", "survey_draft"): OURS,
+    ("survey", "survey_open"): OURS,
+    ("survey", "survey_closed"): OURS,
     ("survey", "survey_public"): ALL,
     ("change_survey", "survey_draft"): OURS,
     ("change_survey", "survey_open"): seen(LOGIN, 302, 302, 404, 404),
@@ -137,11 +148,11 @@ GETS = {
     ("survey_answer", "survey_closed"): ALL,
     ("survey_by_hand", "survey_draft"): seen(404, 404, 404, 404, 404),
     ("survey_by_hand", "survey_open"): ALL,
-    ("survey_csv", "survey_open"): seen(404, 404, 404, 404, 404),
-    ("survey_csv", "survey_closed"): OURS_OR_404,
+    ("survey_csv", "survey_open"): seen(LOGIN, 404, 404, 404, 404),
+    ("survey_csv", "survey_closed"): OURS,
     ("survey_csv", "survey_public"): ALL,
-    ("survey_receipt", "survey_open"): seen(404, 404, 404, 404, 404),
-    ("survey_receipt", "survey_closed"): OURS_OR_404,
+    ("survey_receipt", "survey_open"): seen(LOGIN, 404, 404, 404, 404),
+    ("survey_receipt", "survey_closed"): OURS,
     ("survey_receipt", "survey_public"): ALL,
     ("review_queue", ""): STAFF,
     ("budget_request", "request"): STAFF,
@@ -153,6 +164,8 @@ GETS = {
     ("ledger_csv", ""): STAFF,
     ("audit_log", ""): STAFF,
     ("audit_csv", ""): STAFF,
+    ("backups", ""): STAFF,
+    ("people", ""): STAFF,
     ("organisation", ""): STAFF,
     ("notices", ""): SIGNED_IN,
     ("read_notices", ""): POST_ONLY,
@@ -164,7 +177,7 @@ GETS = {
 
 #: What a POST by somebody who may not gives, and the status that shows that it was not done.
 POSTS = {
-    ("upload", ""): LOGIN,
+    ("upload", ""): 403,
     ("discard_upload", "upload"): 404,
     ("rename_dataset", "dataset"): 404,
     ("share_dataset", "dataset"): 404,
@@ -186,6 +199,12 @@ POSTS = {
     ("withdraw", "public"): 404,
     ("load_plan", "draft"): 404,
     ("discard_draft", "draft"): 404,
+    ("edit_workload", "workload"): 404,
+    ("share_workload", "workload"): 404,
+    ("use_workload", "workload"): 404,
+    ("discard_workload", "workload"): 404,
+    ("save_workload", "draft"): 404,
+    ("save_workload", "public"): 404,
     ("certify", "published"): 404,
     ("certify", "public"): 404,
     ("confirm", "certificate"): 404,
@@ -203,6 +222,8 @@ POSTS = {
     ("budget_detail", "budget"): 404,
     ("release_request", "review"): 404,
     ("ledger", ""): 404,
+    ("backups", ""): 404,
+    ("people", ""): 404,
     ("organisation", ""): 404,
     ("tokens", ""): LOGIN,
     ("revoke_token", "token"): 404,
@@ -217,7 +238,7 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
     for release in (published, public):
         assert services.execute_release(release_id=release.pk)
     services.make_public(release=public)
-    from releases.engine.filters import Policy
+    from releases.engine.accounting.filters import Policy
 
     request = services.request_budget(
         dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
@@ -255,6 +276,8 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
         "review": review.pk,
         "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }
+    saved = services.save_workload(release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group)
+    objects["workload"] = saved.pk
     objects |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
     return {"people": {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}, **objects}
 
@@ -277,6 +300,7 @@ def test_every_address_of_the_site_is_in_this_file():
             urls.upload_urls,
             urls.dataset_urls,
             urls.release_urls,
+            urls.workload_urls,
             urls.session_urls,
             urls.survey_urls,
             urls.review_urls,
@@ -290,12 +314,13 @@ def test_every_address_of_the_site_is_in_this_file():
     assert not {name for name in everything if isinstance(name, str)}
 
 
-@pytest.mark.parametrize("person", PEOPLE)
-def test_everybody_sees_what_they_may_and_nothing_else(world, as_, person):
-    found = {
-        (name, thing): outcome(as_(world["people"][person]).get(address(world, name, thing))) for name, thing in GETS
-    }
-    assert found == {key: expected[person] for key, expected in GETS.items()}
+def test_everybody_sees_what_they_may_and_nothing_else(world, as_):
+    found = {key: {} for key in GETS}
+    for person in PEOPLE:
+        client = as_(world["people"][person])
+        for key in GETS:
+            found[key][person] = outcome(client.get(address(world, *key)))
+    assert found == GETS
 
 
 def snapshot():
@@ -318,6 +343,8 @@ def snapshot():
             Notice,
             MailChoice,
             Upload,
+            Workload,
+            WorkloadVersion,
             User,
         )
     ]
@@ -328,12 +355,14 @@ def unseen_login(state):
     return [[{name: value for name, value in row.items() if name != "last_login"} for row in rows] for rows in state]
 
 
-#: What reviewers and staff alone may do.
+#: What reviewers and administrators alone may do.
 REVIEWER_S = (
     ("budget_request", "request"),
     ("budget_detail", "budget"),
     ("release_request", "review"),
     ("ledger", ""),
+    ("backups", ""),
+    ("people", ""),
     ("organisation", ""),
 )
 
@@ -356,6 +385,14 @@ FILLED = {
     "protection": {"kind": "row", "neighbours": "replace", "max_rows": "1"},
     "budget": {"epsilon": "50", "delta": "0.000001", "policy": "zcdp"},
     "questions": {"action": "clear"},
+    "edit_workload": {
+        "name": "Mine",
+        "workload": '{"version": 1, "queries": [{"prefix": "age"}]}',
+        "since": "1",
+    },
+    "share_workload": {"group": ""},
+    "use_workload": {"action": "use"},
+    "save_workload": {"name": "Mine"},
     "compare": {"epsilon": "9", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"},
     "certify": {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"},
     "confirm": {"key": str(uuid.uuid4()), "title": "Taken over"},
@@ -363,17 +400,19 @@ FILLED = {
     "budget_request": {"decision": "approve", "epsilon": "12", "delta": "0.000001"},
     "budget_detail": {"action": "freeze", "reason": "Mine."},
     "release_request": {"decision": "approve"},
+    "backups": {"action": "acknowledge"},
+    "people": {"person": "1", "give": "administrator"},
     "organisation": {"upload_cap": "1", "review_above": ""},
 }
 
 
-@pytest.mark.parametrize("person", PEOPLE)
-def test_everything_that_a_release_offers_is_for_whoever_may_read_it(world, as_, person):
-    client = as_(world["people"][person])
-    for thing in ("published", "public"):
-        for name in download_names(Release.objects.get(pk=world[thing]).result):
-            response = client.get(reverse("download", args=[world[thing], name]))
-            assert outcome(response) == GETS["download", thing][person], name
+def test_everything_that_a_release_offers_is_for_whoever_may_read_it(world, as_):
+    for person in PEOPLE:
+        client = as_(world["people"][person])
+        for thing in ("published", "public"):
+            for name in download_names(Release.objects.get(pk=world[thing]).result):
+                response = client.get(reverse("download", args=[world[thing], name]))
+                assert outcome(response) == GETS["download", thing][person], (name, person)
 
 
 @pytest.mark.parametrize("person", ["nobody", "charlie"])
@@ -387,12 +426,13 @@ def test_nobody_else_can_change_anything(world, as_, person):
     assert unseen_login(snapshot()) == before
 
 
-@pytest.mark.parametrize("person", ["alice", "bob"])
-def test_a_curator_cannot_do_the_reviewer_s_work(world, as_, person):
-    client = as_(world["people"][person])
+def test_a_curator_cannot_do_the_reviewer_s_work(world, as_):
     before = unseen_login(snapshot())
-    for name, thing in REVIEWER_S:
-        assert client.post(address(world, name, thing), FILLED.get(name, {})).status_code == 404
+    for person in ("alice", "bob"):
+        client = as_(world["people"][person])
+        for name, thing in REVIEWER_S:
+            response = client.post(address(world, name, thing), FILLED.get(name, {}))
+            assert response.status_code == 404, (name, person)
     assert unseen_login(snapshot()) == before
 
 
@@ -434,24 +474,58 @@ def test_an_account_that_was_closed_sees_nothing(world, as_, alice):
     assert outcome(client.get(address(world, "dataset_detail", "dataset"))) == LOGIN
 
 
-@pytest.mark.parametrize("address_", ["/datasets/{}/", "/releases/{}/", "/releases/{}/compare/", "/review/budgets/{}/"])
-def test_what_is_not_there_looks_like_what_one_may_not_see(world, as_, charlie, address_):
-    missing = as_(charlie).get(address_.format(uuid.uuid4()))
-    hidden = as_(charlie).get(
-        address_.format(world["budget" if "budgets" in address_ else "dataset" if "datasets" in address_ else "draft"])
-    )
-    assert missing.status_code == hidden.status_code == 404
-    strip = [response.content.replace(b"charlie", b"") for response in (missing, hidden)]
-    import re
+def test_what_is_not_there_looks_like_what_one_may_not_see(world, as_, charlie):
+    client = as_(charlie)
+    for path, thing in (
+        ("/datasets/{}/", "dataset"),
+        ("/releases/{}/", "draft"),
+        ("/releases/{}/compare/", "draft"),
+        ("/review/budgets/{}/", "budget"),
+    ):
+        missing, hidden = (client.get(path.format(each)) for each in (uuid.uuid4(), world[thing]))
+        assert missing.status_code == hidden.status_code == 404, path
+        strip = [response.content.replace(b"charlie", b"") for response in (missing, hidden)]
+        assert len({re.sub(rb'value="[^"]{64}"', b"", each) for each in strip}) == 1, path
 
-    assert len({re.sub(rb'value="[^"]{64}"', b"", each) for each in strip}) == 1
+
+@pytest.mark.parametrize("method", ["get", "head", "post"])
+def test_whoever_is_not_signed_in_is_asked_to_and_not_told_what_exists(world, client, method):
+    for name, thing in [key for key, expected in GETS.items() if key[1] and expected["nobody"] == LOGIN]:
+        nothing = 10**6 if thing == "token" else uuid.uuid4()
+        hidden, missing = address(world, name, thing), address({thing: nothing}, name, thing)
+        asked = [getattr(client, method)(each) for each in (hidden, missing)]
+        assert [outcome(response) for response in asked] == [LOGIN, LOGIN], name
+        following = [parse_qs(urlsplit(response.url).query)["next"] for response in asked]
+        # A form that did nothing leads back to the page it stood on; here the browser did not say which.
+        assert following == ([["/"], ["/"]] if method == "post" else [[hidden], [missing]]), name
 
 
-@pytest.mark.parametrize("person", ["nobody", "alice", "charlie"])
-def test_the_admin_is_for_staff(world, as_, person):
-    response = as_(world["people"][person]).get("/admin/releases/ledgerentry/")
-    assert response.status_code == 302
-    assert "/login/" in response.url
+def test_a_link_opens_after_the_sign_in_where_there_is_something_to_see(world, client):
+    for thing, status in (("published", 200), ("missing", 404)):
+        link = reverse("release_detail", args=[world.get(thing, uuid.uuid4())])
+        signing_in = client.get(link).url
+        arrived = client.post(signing_in, {"login": "alice", "password": PASSWORD})
+        assert arrived.url == link
+        assert client.get(link).status_code == status
+        client.logout()
+
+
+def test_a_page_that_looks_on_from_a_script_leaves_for_the_sign_in(world, client):
+    page = address(world, "release_detail", "queued")
+    shown = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
+    asked = client.get(address(world, "release_status", "queued"), headers=shown)
+    assert asked["HX-Redirect"] == f"/accounts/login/?next={quote(page, safe='')}"
+
+
+def test_a_file_that_a_public_release_does_not_have_is_not_worth_a_sign_in(world, client):
+    assert client.get(f"{address(world, 'release_detail', 'public')}files/nothing.csv").status_code == 404
+
+
+def test_the_admin_is_for_staff(alice, charlie, as_):
+    for person in (None, alice, charlie):
+        response = as_(person).get("/admin/releases/ledgerentry/")
+        assert response.status_code == 302
+        assert "/login/" in response.url
 
 
 def test_staff_read_in_the_admin_and_write_through_the_pages_only(world, as_, sofia):

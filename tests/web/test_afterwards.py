@@ -9,11 +9,13 @@ from math import exp
 import pytest
 from django.urls import reverse
 
-from releases import charts, curves, planning, services, usefulness
-from releases.beliefs import belief_after
-from releases.charts import BoundPoint
+from releases import services
 from releases.models import Budget, Release
-from releases.receipt import sensible
+from releases.planning import comparison, curves, usefulness
+from releases.planning.epsilon_meaning import belief_after
+from releases.presentation import charts
+from releases.presentation.charts import BoundPoint
+from releases.publication.receipt import sensible
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import words
 
@@ -51,7 +53,7 @@ def test_the_comparison_says_what_each_mechanism_leaves_and_how_many_more_fit(as
 @pytest.mark.django_db
 def test_what_is_left_really_fits_and_no_more_does(ask):
     release = ask(epsilon="0.3", mechanism_name="laplace-queries")
-    (row,) = planning.compared([services.plan_of(release=release)], Budget.objects.get())
+    (row,) = comparison.compared([services.plan_of(release=release)], Budget.objects.get())
     assert (row.leaves.amount, row.leaves.more, row.leaves.more_text) == (
         "epsilon 1.7",
         5,
@@ -77,7 +79,7 @@ def test_why_no_other_fits_is_said_where_something_is_left(ask, page):
 
 def test_one_and_none_and_very_many_are_said_in_words():
     def said(more):
-        return planning.Leaves(percent=50.0, amount="epsilon 1", more=more, runs_out="").more_text
+        return comparison.Leaves(percent=50.0, amount="epsilon 1", more=more, runs_out="").more_text
 
     assert [said(more) for more in (0, 1, 999)] == [
         "no release like this again",
@@ -198,7 +200,7 @@ def test_one_table_is_not_called_one_of_one_and_one_deviation_no_range(ask, page
 @pytest.mark.django_db
 def test_a_mechanism_keeps_its_colour_whatever_else_is_compared(ask):
     def colours(delta):
-        rows = planning.compared(services.compare(release=ask(delta=delta)), None)
+        rows = comparison.compared(services.compare(release=ask(delta=delta)), None)
         (drawn,) = curves.bound_curves(rows, chosen=Fraction(1))
         colour = drawn["chart"]["layer"][0]["encoding"]["color"]
         domain = colour["scale"]["domain"]
@@ -212,7 +214,7 @@ def test_a_mechanism_keeps_its_colour_whatever_else_is_compared(ask):
 
 @pytest.mark.django_db
 def test_a_median_is_drawn_down_to_half_a_unit_and_no_further(ask):
-    rows = planning.compared(services.compare(release=ask(MEDIAN, delta="0.0000001")), None)
+    rows = comparison.compared(services.compare(release=ask(MEDIAN, delta="0.0000001")), None)
     points = [each.alpha for each in curves.bound_points([row.plan for row in rows])]
     assert points
     assert min(points) >= 0.5
@@ -244,7 +246,7 @@ def test_no_chip_calls_a_useless_bound_the_smallest_and_the_page_says_that_none_
 @pytest.mark.django_db
 def test_what_is_expected_of_a_fitted_table_is_held_against_the_rows_too(ask):
     plans = services.compare(release=ask(epsilon="0.1"))
-    rows = {row.mechanism.name: row for row in planning.compared(plans, None, guess=20)}
+    rows = {row.mechanism.name: row for row in comparison.compared(plans, None, guess=20)}
     assert rows["marginal-fit"].is_unproved
     assert "of about 20 rows" in rows["marginal-fit"].says_little
 

@@ -11,9 +11,9 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases import files
-from releases.views.arrangement import NUMBERS, Arrangement
-from releases.views.results import Answer
+from releases.publication import files
+from releases.views.results.rows import Answer
+from releases.views.results.table_filter import NUMBERS, Arrangement
 from tests.web.pages import body, inline_code, words
 
 LABELS = ["north", "south", "10", "5", "Ångström"]
@@ -89,7 +89,7 @@ def test_the_page_sorts_and_filters_without_javascript(published, as_, alice):
 
 @pytest.mark.django_db
 def test_a_filter_turns_its_pages_and_keeps_its_order(published, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.results.PAGE_LENGTH", 2)
+    monkeypatch.setattr("releases.views.results.answers.PAGE_LENGTH", 2)
     client, address = as_(alice), reverse("release_detail", args=[published.pk])
     first = client.get(address, {"question": "2", "sort": "estimate", "only": "female"})
     assert "Answers 1 to 2 of 5" in words(first)

@@ -13,10 +13,13 @@ from django.core.cache import cache
 from django.db import DatabaseError, connection, transaction
 from django.urls import reverse
 
-from releases import audit_log, services
+from releases import services
+from releases.ledger import audit_log
 from releases.models import AuditAction, AuditEvent, Budget, LedgerEntry
+from releases.publication.files import guarded
 from tests.web.conftest import CSV, PASSWORD
 from tests.web.pages import body, inline_code, words
+from tests.web.past_the_guards import lift
 
 pytestmark = pytest.mark.django_db
 
@@ -45,8 +48,8 @@ def test_a_failed_sign_in_names_the_account_and_never_what_was_typed(client, ali
     client.post("/accounts/login/", {"login": "alice@example.org", "password": "my secret"})
     client.post("/accounts/login/", {"login": "correct horse", "password": "alice"})
     assert said() == [
-        ("–", "sign-in failed", "alice", "wrong password"),
-        ("–", "sign-in failed", "", "no such account"),
+        ("–", "sign-in failed", "alice", "wrong password, from 127.0.0.1"),
+        ("–", "sign-in failed", "", "no such account, from 127.0.0.1"),
     ]
 
 
@@ -149,7 +152,7 @@ def test_postgresql_refuses_too(postgres_database, tmp_path):
     answer = stack.run(
         """
         from django.db import connection, transaction
-        from releases import audit_log
+        from releases.ledger import audit_log
         from releases.models import AuditAction, AuditEvent
         audit_log.record(AuditAction.SIGN_IN, actor=None)
         refused = []
@@ -216,7 +219,22 @@ def test_pages_keep_the_filters(as_, sofia, alice):
     assert "?page=2&amp;person=alice&amp;action=sign-in" in page
 
 
-@pytest.mark.parametrize("start", ["=1+1", "+1+1", "-1-1", "@a"])
+STARTS = [
+    space + sign + "1+1" for space in ("", "\t", "\r", " ", "\u3000", "\ufeff", " \u200b") for sign in "=+-@＝＋－＠﹦⁺"
+]
+
+
+@pytest.mark.parametrize("text", STARTS)
+def test_text_that_a_spreadsheet_may_run_is_marked_whatever_spaces_and_widths_its_sign_has(text):
+    assert guarded(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", "a", " a", "-1", "+1.5", "-3 to 4", "1", "ж", "−5", "(1)", "'=1"])
+def test_other_text_and_numbers_are_written_as_they_are(text):
+    assert guarded(text) == text
+
+
+@pytest.mark.parametrize("start", ["=1+1", "+1+1", "-1-1", "@a", "＝1+1"])
 def test_no_text_is_written_so_that_a_spreadsheet_runs_it(as_, sofia, dataset, start):
     services.freeze_budget(budget=dataset.budget, by=sofia, reason=start)
     rows = list(csv.DictReader(io.StringIO(body(as_(sofia).get("/review/log.csv", {"action": "freeze"})))))
@@ -242,6 +260,7 @@ def test_verifying_says_when_by_whom_and_what_came_since(as_, sofia, queued, mak
 
 
 def test_a_forged_ledger_is_said_to_be_so_until_it_verifies(as_, sofia, queued):
+    lift()
     Budget.objects.update(spent_epsilon=5)
     page = words(as_(sofia).post("/review/ledger/", follow=True))
     assert "1 fault. Survey: the spent amounts are not the sums of the entries." in page

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import shutil
 import uuid
+from decimal import Decimal
 from importlib import import_module
 
 import pytest
@@ -12,10 +15,11 @@ from django.apps import apps
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accuracy import Proof
+from releases.engine.bounds.accuracy import Proof
 from releases.models import Audience, Release, Searchable
-from releases.receipt import rows_text
-from releases.searching import searchable
+from releases.publication import files
+from releases.publication.receipt import rows_text
+from releases.publication.search_index import searchable
 from tests.web.conftest import CSV
 from tests.web.pages import body, words
 
@@ -30,6 +34,37 @@ def test_a_newcomer_is_told_in_two_sentences_what_the_site_is(public, client):
     assert public.title in page
     assert reverse("catalogue") in page
     assert "Upload" not in page
+
+
+def test_the_front_page_draws_the_newest_releases_from_their_files_and_says_the_numbers_too(public, client):
+    page = client.get("/")
+    drawn = page.context["drawn"][0]
+    with (files.folder_of(public) / "answers.csv").open() as file:
+        stored = [row for row in csv.DictReader(file) if row["query"] == drawn["title"]]
+    shown = words(page)
+    for row in stored:
+        numbers = " ".join(f"{float(row[name]):,.0f}" for name in ("estimate", "lower", "upper"))
+        assert f"{row[drawn['title']]} {numbers}" in shown
+    assert len(stored) == len(drawn["chart"]["data"]["values"]) > 1
+
+
+def test_a_release_whose_files_are_away_stands_on_the_front_page_without_a_chart(public, client):
+    shutil.rmtree(files.folder_of(public))
+    page = client.get("/")
+    assert public.title in words(page)
+    assert page.context["drawn"][0]["chart"] is None
+
+
+def test_the_front_page_shows_nothing_that_is_not_public(published, client):
+    page = client.get("/")
+    assert published.title not in words(page)
+    assert page.context["drawn"] == []
+
+
+def test_the_picture_of_epsilon_never_says_less_than_it_can_tell(client):
+    for epsilon, most in client.get("/").context["beliefs"]:
+        odds = Decimal(epsilon).exp()
+        assert 100 * odds / (1 + odds) <= most < 100 * odds / (1 + odds) + 1
 
 
 def test_the_catalogue_says_what_it_is_and_what_can_be_done_in_two_sentences(client):
@@ -164,8 +199,8 @@ def test_what_is_searched_for_is_shown_as_text_and_never_as_markup(client):
 
 def test_it_shows_each_release_with_its_error_bound(public, client):
     bound = rows_text(public.result["receipt"]["bound"]["alpha"])
-    for page in ("/catalogue/", "/"):
-        assert f"Release 1 Survey ± {bound} at 95% 1 " in words(client.get(page))
+    assert f"Release 1 Survey ± {bound} at 95% 1 " in words(client.get("/catalogue/"))
+    assert f"Release 1 Survey · epsilon 1 · ± {bound} at 95%" in words(client.get("/"))
 
 
 def test_a_bound_that_is_only_expected_is_called_so(public, client):
@@ -246,7 +281,7 @@ def test_an_analyst_s_front_page_shows_what_can_be_read_and_asked_first(public, 
     live.refresh_from_db()
     services.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
     page = words(as_(charlie).get("/"))
-    assert page.index("Ask here") < page.index("Release 1") < page.index("Upload a table")
+    assert page.index("Ask here") < page.index("Release 1") < page.index("Uploading is for curators")
     assert "Your datasets" not in page
 
 

@@ -12,10 +12,10 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.codebook import categories_from_text, codebook_from_csv, is_csv_codebook
-from releases.edges import edges_from_text
+from releases.engine.domain.universe import Attribute, AttributeKind, Schema, plain
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Attribute, AttributeKind, Schema, plain
+from releases.schema.bin_edges import edges_from_text
+from releases.schema.codebook_csv import categories_from_text, codebook_from_csv, is_csv_codebook
 from tests.web.pages import field_value, words
 
 GOOD = """name,type,categories or edges,outside,decimals

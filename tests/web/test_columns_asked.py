@@ -13,15 +13,16 @@ from django.apps import apps
 from django.core.management import call_command
 from django.urls import reverse
 
-from releases import files, services
+from releases import services
+from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.pmw_online import ExactCounts
-from releases.engine.privacy import PrivacyUnit
-from releases.engine.tables import TableCounts, open_table
-from releases.engine.workload import read_count
+from releases.engine.mechanisms.pmw.online import ExactCounts
+from releases.engine.tables.query import TableCounts, open_table
+from releases.engine.workload.queries import read_count
 from releases.models import Organisation, Release, ReleaseState, Session
+from releases.publication import files
 from releases.services.datasets import table_path
-from releases.views.sessions import address_of_plan
+from releases.views.sessions.sessions import address_of_plan
 from tests.web.conftest import COLUMNS, write_json
 from tests.web.pages import words
 

@@ -9,13 +9,14 @@ import uuid
 import pytest
 from django.urls import reverse
 
-from releases import planning, services
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.filters import Policy
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanisms
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.universe import Schema
-from releases.models import Budget, LedgerEntry, Release
+from releases.models import Budget, LedgerEntry, Release, ReleaseState
+from releases.planning import comparison
 from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, words
 
@@ -165,7 +166,7 @@ def test_a_frozen_budget_says_so(show, dataset):
 
 
 def test_gaussian_noise_is_offered_from_the_start_where_the_budget_has_a_delta(show, make_dataset, alice, as_):
-    assert field_value(show(), "delta") == "0.0000001"
+    assert field_value(show(), "delta") == "0.000000001"
     pure = make_dataset(policy=Policy.PURE, delta="0", content=b"person,age,sex\np1,30,male\n")
     release = services.draft_release(dataset=pure, by=alice)
     services.set_questions(release=release, workload=WORKLOAD)
@@ -208,6 +209,29 @@ def test_of_a_universe_of_10_to_the_12_cells_dense_mechanisms_say_why_not_and_la
     assert services.execute_release(release_id=release.pk)
     result = as_(alice).get(reverse("release_detail", args=[release.pk]))
     assert "every one of the 120 counts is within" in words(result)
+
+
+def test_of_a_universe_of_10_to_the_12_cells_a_mixture_makes_rows_of_every_column(alice, sofia, upload_file, as_):
+    dataset = huge(alice, upload_file)
+    asked = services.request_budget(
+        dataset=dataset, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
+    services.approve_request(request=asked, by=sofia)
+    release = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 3}]})
+    url = reverse("compare", args=[release.pk])
+    row = row_of(as_(alice).get(url), "mixture-fit")
+    assert "Mixture fitted to pairs and triples" in row
+    assert "disabled" not in row
+    assert "no bound is proved before" in row
+    as_(alice).post(url, {"epsilon": "0.9", "delta": "0.000001", "beta": "0.05", "mechanism": "mixture-fit"})
+    release.refresh_from_db()
+    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=release.pk)
+    release.refresh_from_db()
+    assert release.state == ReleaseState.PUBLISHED
+    result = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    assert "synthetic" in words(result)
 
 
 @pytest.fixture
@@ -295,9 +319,9 @@ def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(asked
     for plan in services.compare(release=release):
         if plan.infeasible or plan.bound is None:
             continue
-        least = planning.least_epsilon(plan, error=50.0)
-        assert planning.at_epsilon(plan, least).bound.alpha <= 50
-        assert planning.at_epsilon(plan, least * 95 / 100).bound.alpha > 50
+        least = comparison.least_epsilon(plan, error=50.0)
+        assert comparison.at_epsilon(plan, least).bound.alpha <= 50
+        assert comparison.at_epsilon(plan, least * 95 / 100).bound.alpha > 50
 
 
 @pytest.mark.parametrize(
@@ -364,12 +388,12 @@ def test_an_expectation_is_never_sold_as_a_bound(asked_draft, monkeypatch):
     )
     object.__setattr__(plan, "bound", None)
     object.__setattr__(plan, "expectation", expected)
-    (row,) = planning.compared([plan], Budget.objects.get())
+    (row,) = comparison.compared([plan], Budget.objects.get())
     assert row.sentence.startswith("Expected, not proved: 95% of the time")
     assert "A bound is proved from the release itself" in row.sentence
     assert row.bound.proof.value == "expected, not proved"
     object.__setattr__(plan, "expectation", None)
-    (row,) = planning.compared([plan], Budget.objects.get())
+    (row,) = comparison.compared([plan], Budget.objects.get())
     assert (row.margin, row.formula) == ("", "")
     assert "becomes known with the release" in row.sentence
     assert row.can_be_chosen
@@ -392,8 +416,8 @@ def test_the_same_plan_is_made_from_the_stored_draft_and_from_its_json(asked_dra
 def test_the_smallest_bound_is_marked_and_so_is_what_is_expected_to_be_closer(show, asked_draft):
     services.set_choice(release=stored(asked_draft), epsilon="1")
     page = body(show())
-    rows = planning.compared(services.compare(release=stored(asked_draft)), Budget.objects.get())
-    best = planning.best_choices(rows)
+    rows = comparison.compared(services.compare(release=stored(asked_draft)), Budget.objects.get())
+    best = comparison.best_choices(rows)
     proved = [row for row in rows if row.can_be_chosen and not row.is_unproved and row.margin]
     assert best[min(proved, key=lambda row: row.bound.alpha).mechanism.name] == "smallest bound"
     assert page.count("smallest bound</span>") == 1

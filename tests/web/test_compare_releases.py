@@ -8,10 +8,11 @@ import re
 import pytest
 from django.urls import reverse
 
-from releases import files, services
+from releases import services
 from releases.models import Release
-from releases.views.compare_releases import Interval, Pair
-from releases.views.statistic_results import number_text
+from releases.publication import files
+from releases.views.results.compare import Interval, Pair
+from releases.views.results.statistics import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 
@@ -86,9 +87,9 @@ def test_the_smaller_bound_narrows_the_truth(pair, as_, alice):
 
 
 def test_intervals_without_a_common_count_are_called_apart(pair, as_, alice, monkeypatch):
-    from releases.views import compare_releases
+    from releases.views.results import compare
 
-    read = compare_releases.stored_rows
+    read = compare.stored_rows
 
     def moved(path, start, stop):
         rows = read(path, start, stop)
@@ -96,7 +97,7 @@ def test_intervals_without_a_common_count_are_called_apart(pair, as_, alice, mon
             rows = {name: [value + 10_000 for value in values] for name, values in rows.items()}
         return rows
 
-    monkeypatch.setattr(compare_releases, "stored_rows", moved)
+    monkeypatch.setattr(compare, "stored_rows", moved)
     assert "✕ apart" in words(beside(as_(alice), pair[0], other=pair[1].pk))
 
 
@@ -129,15 +130,15 @@ def test_strangers_see_public_releases_side_by_side_and_no_others(pair, as_, ali
     services.make_public(release=one)
     client.logout()
     assert "There is no other finished release" in words(beside(client, one))
-    assert beside(client, one, other=two.pk).status_code == 404
-    assert beside(client, two).status_code == 404
+    assert beside(client, one, other=two.pk).url.startswith("/accounts/login/")
+    assert beside(client, two).url.startswith("/accounts/login/")
     services.make_public(release=two)
     assert "What both answer" in words(beside(client, one, other=two.pk))
     assert beside(as_(charlie), one, other=two.pk).status_code == 200
 
 
 def test_a_question_or_page_that_is_not_there_shows_one_that_is(pair, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.compare_releases.PAGE_LENGTH", 4)
+    monkeypatch.setattr("releases.views.results.compare.PAGE_LENGTH", 4)
     client = as_(alice)
     for wrong in ("-1", "99", "x", "٣", "1" * 40):
         assert beside(client, pair[0], other=pair[1].pk, question=wrong, page=wrong).status_code == 200

@@ -1,12 +1,14 @@
-"""`manage.py demo`: where its site listens."""
+"""`manage.py demo`: where its site listens, who can sign in, what is public, and what happens when a process ends."""
 
 from __future__ import annotations
 
 import socket
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
+from releases import services
 from releases.management.commands import demo
 
 
@@ -66,3 +68,65 @@ def test_what_is_no_port_is_refused(started, typed):
     with pytest.raises(CommandError, match="must be a port"):
         call_command("demo", f"--port={typed}")
     assert started == []
+
+
+class Process:
+    """A child that ends when a test says so."""
+
+    log = "worker.log"
+
+    def __init__(self):
+        self.is_running = True
+
+    def is_alive(self):
+        return self.is_running
+
+    def kill(self):
+        self.is_running = False
+
+
+def test_a_process_that_ends_is_started_again_and_that_is_said():
+    made, said = [], []
+    kept = demo._Kept("worker", lambda: made.append(Process()) or made[-1], say=said.append)
+    kept.keep()
+    assert (len(made), said) == (1, [])
+    made[0].is_running = False
+    kept.keep()
+    assert kept.child is made[1]
+    assert said == ["The worker ended and was started again; see worker.log."]
+
+
+def test_a_process_that_ends_whenever_it_is_started_is_given_up():
+    def ended():
+        process = Process()
+        process.is_running = False
+        return process
+
+    kept = demo._Kept("worker", ended, say=lambda _: None)
+    for _ in range(demo.MAX_EARLY_ENDS):
+        kept.keep()
+    with pytest.raises(CommandError, match=r"ends whenever it is started; see worker\.log"):
+        kept.keep()
+
+
+@pytest.mark.django_db
+def test_passwords_stay_the_same_and_only_the_owner_reads_them(settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    first = demo.Command()._make_accounts()
+    hashed = dict(User.objects.values_list("username", "password"))
+    assert demo.Command()._make_accounts() == first
+    assert dict(User.objects.values_list("username", "password")) == hashed
+    assert len(set(first.values())) == 3
+    assert all(User.objects.get(username=name).check_password(password) for name, password in first.items())
+    assert (tmp_path / "demo_passwords.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.django_db
+def test_one_release_is_made_public_and_stays_private_once_somebody_made_it_so(published):
+    demo.Command()._make_public(published)
+    published.refresh_from_db()
+    assert published.is_public
+    services.make_private(release=published)
+    demo.Command()._make_public(published)
+    published.refresh_from_db()
+    assert not published.is_public

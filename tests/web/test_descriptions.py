@@ -10,11 +10,11 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.codebook import codebook_from_csv
-from releases.dataset_forms import codebook_of
-from releases.descriptions import apart, merged
 from releases.engine.errors import InvalidInput
+from releases.forms.datasets import codebook_of
 from releases.models import ApiToken, AuditEvent, Dataset, Release
+from releases.schema.codebook_csv import codebook_from_csv
+from releases.schema.descriptions import apart, merged
 from releases.services.releases import plan_of
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, field_value, inline_code, words
@@ -299,8 +299,8 @@ def test_the_text_that_goes_with_the_files_says_what_the_table_is(described, mak
 
 
 def test_text_that_a_spreadsheet_would_run_is_marked_in_the_dictionary():
-    from releases.dictionary import dictionary_csv
-    from releases.engine.accuracy import Proof
+    from releases.engine.bounds.accuracy import Proof
+    from releases.publication.dictionary import dictionary_csv
 
     schema = {"version": 1, "columns": [{"name": "a", "type": "categorical", "categories": ["x"]}]}
     receipt = {"schema": schema, "synthetic_rows": 0, "bound": {"beta": "1/20", "proof": Proof.EXPECTED.value}}

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import subprocess
+import unicodedata
 import uuid
 import zipfile
 from pathlib import Path
@@ -19,22 +20,22 @@ from django.utils.text import slugify
 from django.utils.timezone import localtime
 
 from releases import services
-from releases.archive import ARCHIVE
-from releases.dictionary import dictionary_csv
-from releases.engine.accuracy import Proof
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.files import folder_of, readable_size
+from releases.engine.accounting.filters import Policy
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import AuditEvent, LedgerEntry, Release
-from releases.readme import name_of
-from releases.receipt import content_digest, price_of_receipt, rows_text
+from releases.publication.archive import ARCHIVE
+from releases.publication.dictionary import dictionary_csv
+from releases.publication.files import folder_of, readable_size
+from releases.publication.readme import name_of
+from releases.publication.receipt import content_digest, price_of_receipt, rows_text
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
 
-FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "plain"]
+FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "＝1+1", "＋1+1", "－1+1", "＠a", "plain"]
 
 
 def file_url(release, name):
@@ -372,7 +373,7 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
 
 
 def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.results._MOST_TITLES", 1)
+    monkeypatch.setattr("releases.views.results.answers._MOST_TITLES", 1)
     assert "age; and 2 more, in the file" in words(as_(alice).get(reverse("receipt", args=[full.pk])))
 
 
@@ -430,8 +431,10 @@ def test_no_category_is_written_so_that_a_spreadsheet_runs_it(alice, sofia, uplo
         for value in row
     ]
     assert "'=1+1" in cells
+    assert "'＝1+1" in cells
     for value in cells:
-        assert value[:1] not in ("=", "@", "\t", "\r")
+        assert unicodedata.normalize("NFKC", value)[:1] not in ("=", "@")
+        assert value[:1] not in ("=", "@", "\t", "\r", "＋", "－")
         assert value[:1] not in ("+", "-") or value.lstrip("+-").replace(".", "").isdigit()
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.edges import bins_in_words, edges_from_text, names_bins
+from releases.engine.domain.universe import Attribute, AttributeKind, plain
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Attribute, AttributeKind, plain
+from releases.schema.bin_edges import bins_in_words, edges_from_text, names_bins
 
 INTEGER, NUMBER = AttributeKind.INTEGER, AttributeKind.NUMBER
 

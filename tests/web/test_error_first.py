@@ -7,8 +7,9 @@ import re
 import pytest
 from django.urls import reverse
 
-from releases import error_first, planning, services
+from releases import services
 from releases.models import Budget, LedgerEntry, Release
+from releases.planning import comparison, error_target
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value, words
 
@@ -32,7 +33,7 @@ def needed_part(page):
 
 
 def compared(release):
-    return planning.compared(services.compare(release=Release.objects.get(pk=release.pk)), Budget.objects.get())
+    return comparison.compared(services.compare(release=Release.objects.get(pk=release.pk)), Budget.objects.get())
 
 
 def test_every_mechanism_is_listed_with_an_epsilon_or_a_reason(asked, url, as_, alice):
@@ -41,7 +42,7 @@ def test_every_mechanism_is_listed_with_an_epsilon_or_a_reason(asked, url, as_, 
     rows = compared(asked)
     for row in rows:
         assert row.mechanism.title in listed
-    needed = error_first.needed_for(rows, Budget.objects.get(), error=30)
+    needed = error_target.needed_for(rows, Budget.objects.get(), error=30)
     assert len(needed) == len(rows) == listed.count("<tr>") - 1
     assert all(each.epsilon or each.why for each in needed)
     assert "It proves its bound from what it releases; none is known before." in listed

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from releases.views import catalogue
+from releases.views.public import catalogue
 from tests.web.pages import body, inline_code, words
 
 pytestmark = pytest.mark.django_db

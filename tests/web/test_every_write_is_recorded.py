@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 from django.urls import reverse
 
-from releases import ledger, services
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import ApiToken, Audience, AuditEvent, Budget, BudgetRequest, Organisation, Release
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import high_water_marks, ledger
+from releases.models import ApiToken, Audience, AuditEvent, Budget, BudgetRequest, Organisation, Release, Role
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, person
 from tests.web.pages import words
 
@@ -43,11 +45,23 @@ UNRECORDED = {
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
     "same_rows": "reads only",
+    "relatives_of": "reads only",
+    "is_behind": "reads only",
+    "is_compared": "reads only",
+    "enqueue_fingerprints": "tells a worker to look",
+    "take_fingerprints": "a worker's; what it finds is for the reviewer's page alone",
     "why_no_join": "reads only",
     "plan_range": "reads only",
     "plan_categories": "reads only",
     "plan_certificate": "reads only",
     "certifiable": "reads only",
+    "ask_workload": "as a draft of a release",
+    "use_workload": "as a draft of a release",
+    "suggested_columns": "reads only",
+    "column_fits": "reads only",
+    "mapped_questions": "reads only",
+    "workload_named": "reads only",
+    "why_not_saved": "reads only",
     "columns_of_session": "reads only",
     "bound_sentence": "reads only",
     "plan_of": "reads only",
@@ -56,8 +70,14 @@ UNRECORDED = {
     "why_it_waits": "reads only",
     "read_beta": "reads only",
     "standing": "reads only",
+    "missing_of": "reads only",
+    "all_missing": "reads only",
     "why_not_discarded": "reads only",
     "why_rows_stay": "reads only",
+    "why_protection_is_fixed": "reads only",
+    "table_faults": "reads only",
+    "check_upload": "reads only",
+    "room_of": "reads only",
 }
 
 
@@ -126,6 +146,30 @@ class Scenes:
         codebook = self._codebook()
         return lambda: services.discard_codebook(codebook=codebook, by=self.alice)
 
+    def _workload(self):
+        return services.save_workload(release=self.make_draft(self.make_dataset()), name="Yearly", by=self.alice)
+
+    def save_workload(self):
+        return self._workload
+
+    def save_version(self):
+        workload = self._workload()
+        draft = Release.objects.get(workload_version__workload=workload)
+        services.set_questions(release=draft, workload={"version": 1, "queries": [{"prefix": "age"}]})
+        return lambda: services.save_version(workload=workload, release=draft, by=self.alice)
+
+    def edit_workload(self):
+        workload = self._workload()
+        return lambda: services.edit_workload(workload=workload, since=1, name="Other", by=self.alice)
+
+    def share_workload(self):
+        workload = self._workload()
+        return lambda: services.share_workload(workload=workload, group=self.group, by=self.alice)
+
+    def discard_workload(self):
+        workload = self._workload()
+        return lambda: services.discard_workload(workload=workload, by=self.alice)
+
     def declare_protection(self):
         dataset = self._bare()
         return lambda: services.declare_protection(
@@ -182,7 +226,14 @@ class Scenes:
 
     def restore_ledger(self):
         budget = self.make_dataset().budget
+        mark = high_water_marks.read(budget.pk)
+        high_water_marks.put(budget.pk, replace(mark, sequence=budget.sequence + 1))
         return lambda: services.restore_ledger(budget=budget, by=self.sofia)
+
+    def acknowledge_marks(self):
+        budget = self.make_dataset().budget
+        high_water_marks.put(uuid.uuid4(), replace(high_water_marks.read(budget.pk), sequence=1))
+        return lambda: services.acknowledge_marks(by=self.sofia)
 
     def discard_draft(self):
         release = self.make_draft(self.make_dataset())
@@ -305,6 +356,12 @@ class Scenes:
             alert_addresses="",
         )
 
+    def give_role(self):
+        return lambda: services.give_role(person=self.alice, role=Role.REVIEWER, by=self.sofia)
+
+    def take_role(self):
+        return lambda: services.take_role(person=self.alice, role=Role.CURATOR, by=self.sofia)
+
     def verify_ledgers(self):
         return lambda: services.verify_ledgers(by=self.sofia)
 
@@ -314,6 +371,10 @@ class Scenes:
     def revoke_token(self):
         token = ApiToken.objects.create(user=self.alice, name="a script", digest="of nothing")
         return lambda: services.revoke_token(token=token)
+
+    def end_tokens(self):
+        ApiToken.objects.create(user=self.alice, name="a script", digest="of nothing")
+        return lambda: services.end_tokens(owner=self.alice, by=self.alice)
 
     def choose_mail(self):
         return lambda: services.choose_mail(person=self.alice, wants_mail=False)

@@ -9,9 +9,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from releases import ledger, services
+from releases import services
 from releases.engine import run as engine_run
-from releases.engine import tables
+from releases.engine.tables import query
+from releases.ledger import ledger
 from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
 
@@ -28,13 +29,13 @@ def _no_messages(monkeypatch):
 def touched(monkeypatch):
     """The charges that were booked whenever a table was opened."""
     seen = []
-    open_table = tables.open_table
+    open_table = query.open_table
 
     def noted(*args, **kwargs):
         seen.append(LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count())
         return open_table(*args, **kwargs)
 
-    monkeypatch.setattr(tables, "open_table", noted)
+    monkeypatch.setattr(query, "open_table", noted)
     return seen
 
 
@@ -69,15 +70,16 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
     monkeypatch.setattr(execution.accountant, "price", dearer)
     assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
-    assert (queued.state, queued.result, touched) == (ReleaseState.QUEUED, None, [])
+    assert (queued.state, queued.result, touched) == (ReleaseState.CANCELLED, None, [])
+    assert charges(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
 
 
-def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch):
+def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, settings):
     monkeypatch.setattr(engine_run, "run_release", broken)
     spent = queued.dataset.budget.totals
-    assert [services.execute_release(release_id=queued.pk) for _ in range(5)] == [False] * 5
+    assert [services.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
     queued.refresh_from_db()
-    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 3)
+    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, settings.MOST_ATTEMPTS)
     assert charges(queued) == [EntryKind.CHARGE]
     assert queued.dataset.budget.totals == spent
     assert list(ledger.verify(queued.dataset.budget)) == []

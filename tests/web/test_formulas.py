@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from releases.formulas import typeset
+from releases.presentation.math import typeset
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from fractions import Fraction
 import pytest
 from django.urls import reverse
 
-from releases import planning, services
+from releases import services
 from releases.models import Release
+from releases.planning import comparison
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value, words
 
@@ -164,9 +165,9 @@ def test_questions_of_one_importance_are_compared_as_ever(asked, as_, alice):
 
 def test_the_least_epsilon_for_an_error_is_the_least_for_the_least_important_question(weighed):
     plan = services.plan_of(release=weighed)
-    least = planning.least_epsilon(plan, error=60)
-    assert planning.at_epsilon(plan, least).bound.alpha <= 60
-    assert planning.at_epsilon(plan, least * Fraction(99, 100)).bound.alpha > 60
+    least = comparison.least_epsilon(plan, error=60)
+    assert comparison.at_epsilon(plan, least).bound.alpha <= 60
+    assert comparison.at_epsilon(plan, least * Fraction(99, 100)).bound.alpha > 60
 
 
 def test_the_result_and_the_receipt_tell_the_bound_of_each_importance(weighed, as_, alice):

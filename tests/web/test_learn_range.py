@@ -13,12 +13,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from releases import learned, services
-from releases.engine import accountant
+from releases import services
+from releases.engine.accounting import accountant
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.universe import Attribute, AttributeKind
 from releases.engine.errors import InvalidInput
-from releases.engine.universe import Attribute, AttributeKind
 from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Release
-from tests.web.conftest import columns_page
+from releases.schema import learned
+from tests.web.conftest import WORKLOAD, columns_page
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -113,7 +115,7 @@ def test_at_first_the_declared_bounds_and_a_tenth_of_the_budget_stand_there(shee
 
 def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alice, monkeypatch):
     """The file is taken away, and whoever would open it is stopped."""
-    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the table was opened"))
+    monkeypatch.setattr("releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the table was opened"))
     (Path(settings.TABLES_DIR) / survey.location).unlink()
     assert sheet.get(**TYPED).status_code == 200
     there = sheet.post()
@@ -130,7 +132,11 @@ def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alic
         ("lowest", "none", "lowest: 'none' must be a number"),
         ("lowest", "", "lowest: nothing was typed"),
         ("highest", "0", "highest: 0 must be above the lowest, 0"),
-        ("highest", "1e16", "decimals: 1 must leave the edges below 2^53 of their last place"),
+        (
+            "highest",
+            "1e16",
+            "must be 900,719,925,474,099 or less in size, so that it and 1 decimal",
+        ),
         ("lowest", "0.25", "decimals: 1 must be 2 to 9: no fewer than the edges have"),
         ("decimals", "many", "decimals: must be a whole number, such as 2, in digits alone."),
         ("decimals", "12", "decimals: must be at most 9."),
@@ -182,6 +188,17 @@ def test_an_ungranted_budget_is_said_too(make_dataset, as_, alice):
     shown = as_(alice).get(reverse("learn_range", args=[dataset.pk]), {"column": "age"})
     assert field_value(shown, "epsilon") == "0.1"
     assert "No budget has been granted yet." in words(shown)
+
+
+@pytest.mark.parametrize(("page", "proposed"), [("learn_range", "0.03"), ("compare", "0.3"), ("new_session", "0.3")])
+def test_no_page_proposes_more_epsilon_than_is_left(make_dataset, make_queued, as_, alice, page, proposed):
+    dataset = make_dataset(epsilon="2", delta="0", policy=Policy.PURE)
+    make_queued(dataset, epsilon="1.7")
+    release = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=release, workload=WORKLOAD)
+    asked = {"column": "age"} if page == "learn_range" else {}
+    shown = as_(alice).get(reverse(page, args=[release.pk if page == "compare" else dataset.pk]), asked)
+    assert field_value(shown, "epsilon") == proposed
 
 
 # The draft

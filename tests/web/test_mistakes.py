@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import releases
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.ingest import UnreadableTable
-from releases.engine.universe import Schema
-from releases.engine.workload import read_question
-from releases.mistakes import in_words, place_in_words
-from releases.release_forms import SessionForm
+from releases.engine.tables.ingest import UnreadableTable
+from releases.engine.workload.parsing import read_question
+from releases.forms.releases import SessionForm
+from releases.presentation.error_messages import in_words, place_in_words
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [18, 25, 35]},
@@ -116,6 +116,6 @@ def test_what_the_engine_says_of_a_workload_and_a_schema_is_translated():
 
 def test_every_page_says_errors_through_the_same_words():
     folder = Path(releases.__file__).parent
-    for path in [*(folder / "views").glob("*.py"), *folder.glob("*forms.py")]:
+    for path in [*(folder / "views").rglob("*.py"), *(folder / "forms").glob("*.py")]:
         for raw in ("str(error)", "{error}"):
             assert raw not in path.read_text(), f"{path.name} shows an error raw; say in_words(error) instead"

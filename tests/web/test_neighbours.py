@@ -11,14 +11,14 @@ import re
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import transaction
 from django.urls import reverse
 
 from releases import services
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, BudgetRequest, Dataset, Release, Upload
-from tests.web.conftest import COLUMNS, WORKLOAD
+from tests.web.conftest import COLUMNS, WORKLOAD, give
 from tests.web.pages import body, field_value, masked
+from tests.web.undoing import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -108,10 +108,8 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         return seen
 
     def walk_and_forget(content, **more):
-        with transaction.atomic():
-            seen = run(content, **more)
-            transaction.set_rollback(True)
-        return seen
+        with undone():
+            return run(content, **more)
 
     return walk_and_forget
 
@@ -161,7 +159,7 @@ def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_
     """
     frames = []
     for content in (TABLE, NEIGHBOURS["one more outside every declared range"]):
-        with transaction.atomic():
+        with undone():
             release = make_queued(make_dataset(content=content), options={"rows": 50})
             assert services.execute_release(release_id=release.pk)
             release.refresh_from_db()
@@ -173,7 +171,6 @@ def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_
             # How far synthetic rows are from the answers follows from both, which are paid for.
             paid = ("release", "content_digest", "total", "synthetic_beside")
             frames[-1] += ({name: receipt[name] for name in receipt if name not in paid},)
-            transaction.set_rollback(True)
     assert frames[0] == frames[1]
 
 
@@ -195,6 +192,7 @@ def test_a_stranger_who_guesses_all_rows_is_told_the_same_as_one_who_is_a_row_of
 @pytest.fixture
 def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
     """Everything charlie sees on his way to a request, with a table of alice's there that was charged for."""
+    give(charlie, "curator")
     make_queued(make_dataset(content=TABLE))
     waiting = services.ingest_dataset(owner=alice, title="Undeclared yet", source=upload_file(TABLE))
     Dataset.objects.filter(pk=waiting.pk).update(budget=None)
@@ -217,7 +215,7 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
         def upload():
             return {"title": "Guess", "table": SimpleUploadedFile("guess.csv", content)}
 
-        with transaction.atomic():
+        with undone():
             keep(as_(charlie).post("/api/datasets", upload()))
             sent = keep(as_(charlie).post("/datasets/new/", upload()))
             for received in Upload.objects.filter(owner=charlie):
@@ -238,7 +236,6 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
             )
             for mine in (first, second):
                 look(mine)
-            transaction.set_rollback(True)
         waiting.refresh_from_db()
         return seen
 

@@ -9,10 +9,11 @@ import pytest
 from django.core import mail
 from django.urls import reverse
 
-from releases import notices, services, tasks
-from releases.engine.filters import Policy
+from releases import services, tasks
+from releases.engine.accounting.filters import Policy
 from releases.models import LedgerEntry, Notice, Organisation, Release
-from tests.web.conftest import CSV, person
+from releases.notifications import messages as notices
+from tests.web.conftest import CSV, give, person
 from tests.web.pages import inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -52,8 +53,8 @@ def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
 ):
     settings.ALERT_ADDRESSES = ["privacy@example.org"]
     settings.SITE_ADDRESS = "https://statistics.example.org"
-    rita = person("rita", is_staff=True)
-    person("gone", is_staff=True, is_active=False)
+    rita = person("rita", "reviewer")
+    person("gone", "reviewer", is_active=False)
     dataset = make_dataset(epsilon="")
     with worker_round():
         request = ask(dataset, alice)
@@ -70,6 +71,8 @@ def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
     make_dataset, group, alice, bob, sofia, worker_round
 ):
     Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    give(alice, "reviewer")
+    give(bob, "reviewer")
     dataset = make_dataset(epsilon="")
     with worker_round():
         ask(dataset, alice)
@@ -86,7 +89,7 @@ def test_a_release_to_review_is_told_with_a_link_to_it(reviewed, sofia, worker_r
 
 
 def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_dataset, alice, sofia, worker_round):
-    rita = person("rita", is_staff=True)
+    rita = person("rita", "reviewer")
     Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
     dataset = make_dataset(epsilon="")
     with worker_round():
@@ -140,7 +143,8 @@ def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, wor
     assert reverse("release_detail", args=[request.release_id]) in text
 
 
-def test_who_decides_their_own_request_is_told_nothing(make_dataset, sofia):
+def test_who_decides_their_own_request_is_told_nothing(make_dataset, sofia, settings):
+    settings.SEPARATION_OF_DUTIES = False
     request = ask(make_dataset(epsilon="", owner=sofia), sofia)
     services.approve_request(request=request, by=sofia)
     assert not Notice.objects.exists()

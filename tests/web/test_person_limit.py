@@ -8,9 +8,11 @@ from fractions import Fraction
 import pytest
 from django.urls import reverse
 
-from releases import ledger, services
-from releases.engine.events import PureEvent
-from releases.engine.filters import Policy
+from releases import services
+from releases.engine.accounting.events import PureEvent
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger
 from releases.models import Budget, EntryKind, LedgerEntry, Organisation
 from tests.web.pages import body, field_value, words
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 REFUSED = (
     "You have spent 40% of this budget and this release takes 20% more; one person may spend at most 50%. "
-    "Somebody else of the group can submit it, or staff can change the limit."
+    "Somebody else of the group can submit it, or an administrator can change the limit."
 )
 
 
@@ -78,6 +80,8 @@ def test_one_may_spend_exactly_the_limit_and_not_a_unit_more(organisation, datas
     def spend(epsilon):
         ledger.charge(
             release=services.draft_release(dataset=dataset, by=alice),
+            unit=PrivacyUnit(),
+            neighbours=NeighbouringRelation.ADD_REMOVE,
             events=[PureEvent(epsilon=Fraction(epsilon))],
             delta=Fraction(0),
             key=uuid.uuid4(),

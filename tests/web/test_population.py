@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from releases import ledger, services
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger
 from releases.models import Budget, Dataset
-from tests.web.conftest import COLUMNS, CSV
+from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +77,7 @@ def test_a_table_without_the_column_that_tells_people_apart_cannot_join(make_dat
 
 
 def test_somebody_else_s_population_cannot_be_chosen(dataset, charlie, upload_file, as_):
+    give(charlie, "curator")
     mine = services.ingest_dataset(owner=charlie, title="Mine", source=upload_file(OTHER_CSV, "mine.csv"))
     services.declare_universe(dataset=mine, columns=COLUMNS)
     response = joining(as_(charlie), mine, dataset)

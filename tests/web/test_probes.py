@@ -15,10 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from releases import probes, services
+from releases import services
+from releases.middleware import probes
 from releases.models import (
     AuditAction,
     AuditEvent,
+    Budget,
     BudgetRequest,
     Dataset,
     Release,
@@ -172,8 +174,7 @@ def test_the_queue_is_told_by_its_length_and_the_age_of_its_oldest(figures, make
     assert found["dpweb_queue_length",] == 2
     assert 3 * 3600 <= found["dpweb_queue_oldest_seconds",] < 3 * 3600 + 600
     # Nobody need get up at night for what a reviewer has stopped.
-    dataset.budget.is_frozen = True
-    dataset.budget.save()
+    Budget.objects.update(is_frozen=True)
     found = figures()
     assert (found["dpweb_queue_length",], found["dpweb_queue_held",]) == (0, 2)
     assert found["dpweb_queue_oldest_seconds",] == 0

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Release
-from tests.web.conftest import COLUMNS, CSV, WORKLOAD
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -244,7 +244,7 @@ def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_
     services.declare_universe(
         dataset=dataset, columns=[{"name": name, "type": "integer", "edges": [0, 1, 2]} for name in names]
     )
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+    from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 
     services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
     release = services.draft_release(dataset=dataset, by=alice)
@@ -298,6 +298,7 @@ def test_questions_that_do_not_fit_these_columns_are_not_taken(ask, blank, alice
 
 
 def test_questions_of_a_stranger_s_draft_are_neither_offered_nor_taken(draft, charlie, make_dataset, as_, upload_file):
+    give(charlie, "curator")
     own = services.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
     services.declare_universe(dataset=own, columns=COLUMNS)
     mine = services.draft_release(dataset=own, by=charlie)

@@ -7,12 +7,13 @@ import uuid
 import pytest
 from django.urls import reverse
 
-from releases import ledger, services
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger
 from releases.models import BudgetRequest, EntryKind, LedgerEntry, Notice, Organisation, Release, ReleaseRequest
-from tests.web.conftest import CSV, person
+from tests.web.conftest import CSV, give, person
 from tests.web.pages import body, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ def decide_by(db):
 @pytest.fixture
 def rita(db):
     """A second reviewer."""
-    return person("rita", is_staff=True)
+    return person("rita", "reviewer")
 
 
 @pytest.fixture
@@ -392,7 +393,7 @@ def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, a
     stale = BudgetRequest.objects.get()
     services.approve_request(request=asked, by=sofia)
     with pytest.raises(InvalidInput, match="sofia has approved this request as the first of two"):
-        services.approve_request(request=stale, by=person("tess", is_staff=True))
+        services.approve_request(request=stale, by=person("tess", "reviewer"))
     assert not LedgerEntry.objects.exists()
 
 
@@ -414,7 +415,8 @@ def test_the_rule_holds_for_releases_too(decide_by, waiting, decide, sofia, rita
 # --- who may ----------------------------------------------------------------------------------------------------------
 
 
-def test_where_a_group_reviews_its_members_decide_and_staff_look_on(decide_by, group, asked, as_, bob, decide, sofia):
+def test_where_a_group_decides_its_reviewers_do_and_others_look_on(decide_by, group, asked, as_, bob, decide, sofia):
+    give(bob, "reviewer")
     decide_by(reviewers=group)
     url = reverse("budget_request", args=[asked.pk])
     assert "Only members of Survey team decide requests." in words(as_(sofia).get(url))
@@ -426,12 +428,18 @@ def test_where_a_group_reviews_its_members_decide_and_staff_look_on(decide_by, g
     assert (asked.state, asked.decided_by) == ("approved", bob)
 
 
-def test_outside_the_group_the_queue_does_not_exist(decide_by, group, as_, charlie, bob):
+def test_without_the_role_the_queue_does_not_exist_even_for_the_group_that_decides(
+    decide_by, group, asked, as_, charlie, bob, decide
+):
     decide_by(reviewers=group)
+    give(charlie, "reviewer")
     for name in ("review_queue", "budget_board", "ledger", "audit_log", "board_csv", "audit_csv", "ledger_csv"):
-        assert as_(charlie).get(reverse(name)).status_code == 404
-        assert as_(bob).get(reverse(name)).status_code == 200
-    assert as_(bob).get(reverse("organisation")).status_code == 404
+        assert as_(charlie).get(reverse(name)).status_code == 200
+        assert as_(bob).get(reverse(name)).status_code == 404
+    assert as_(charlie).get(reverse("organisation")).status_code == 404
+    assert decide(asked, by=bob).status_code == 404
+    asked.refresh_from_db()
+    assert asked.state == "waiting"
 
 
 def test_a_ledger_verifies_after_reviews(waiting, decide):

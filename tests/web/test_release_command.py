@@ -58,7 +58,7 @@ def test_what_needs_none_is_released(release):
 
 
 def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):
-    person("sofia", is_staff=True)
+    person("sofia", "reviewer")
     Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
     code, said, wrote = release("1")
     assert (code, wrote) == (WAITS_FOR_REVIEW, False)
@@ -70,6 +70,6 @@ def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):
 
 
 def test_a_budget_granted_at_once_asks_nobody(release):
-    sofia = person("sofia", is_staff=True)
+    sofia = person("sofia", "reviewer")
     assert release("1")[0] == 0
     assert not Notice.objects.for_home(sofia).exists()

@@ -12,10 +12,11 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from releases import files, services
-from releases.engine.universe import Schema
+from releases import services
+from releases.engine.domain.universe import Schema
 from releases.models import Release
-from releases.receipt import fuller_bins, rules_in_words
+from releases.publication import files
+from releases.publication.receipt import fuller_bins, rules_in_words
 from releases.services.releases import _change_draft
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, words
@@ -42,6 +43,23 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
         assert rule in shown
     confirmed = "What becomes of values that were not declared"
     assert confirmed in shown
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        ("laplace-queries", "Each count has its own noise, so tables of one release add up to different totals."),
+        ("laplace-histogram", "tables of one release add up to the same total, except where a count"),
+        ("pmw", "tables of one release add up to the same total, but for rounding."),
+        ("marginal-fit", "tables of one release add up to the same total, but for rounding."),
+    ],
+)
+def test_what_tables_add_up_to_is_said_of_each_mechanism_as_it_is(
+    dataset, make_draft, carry_out, as_, alice, mechanism, said
+):
+    page = words(as_(alice).get(detail(carry_out(make_draft(dataset, mechanism=mechanism)))))
+    assert said in page
+    assert page.count("tables of one release") == 1
 
 
 def test_rules_are_told_for_every_kind_of_column():
@@ -119,7 +137,7 @@ def test_the_status_fragment_ends_itself(queued, as_, alice):
 def test_a_failed_release_says_what_became_of_the_charge_and_can_be_planned_again(queued, as_, alice):
     Release.objects.update(state="failed")
     page = as_(alice).get(detail(queued))
-    assert "It failed three times. The data may have been touched, so the charge stays." in words(page)
+    assert "Every attempt failed, or a restored backup had lost it. The data may have been touched" in words(page)
     assert f'name="like" value="{queued.pk}"' in body(page)
 
 
@@ -184,8 +202,8 @@ def test_synthetic_numbers_are_counted_in_their_bins(with_synthetic, as_, alice)
 
 
 def test_a_question_of_many_answers_is_shown_a_page_at_a_time(alice, sofia, group, upload_file, as_):
-    from releases.engine.filters import Policy
-    from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+    from releases.engine.accounting.filters import Policy
+    from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 
     dataset = services.ingest_dataset(owner=alice, title="Ages", source=upload_file(b"n\n" + b"5\n7\n" * 50))
     services.declare_universe(dataset=dataset, columns=[{"name": "n", "type": "integer", "edges": list(range(151))}])
@@ -212,7 +230,7 @@ def test_a_question_of_many_answers_is_shown_a_page_at_a_time(alice, sofia, grou
 def test_a_single_statistic_is_shown_in_its_own_words(dataset, alice, as_):
     """Whatever mechanisms for other statistics there are: the page tells a choice from a measured number."""
     from releases.engine.mechanisms.base import mechanisms
-    from releases.engine.workload import read_question
+    from releases.engine.workload.parsing import read_question
 
     for query in ({"median": "age"}, {"most_common": "sex"}, {"sum": "age"}, {"mean": "age"}):
         workload = {"version": 1, "queries": [query]}
@@ -267,3 +285,11 @@ def test_the_part_that_is_fetched_anew_says_what_can_still_be_done(queued, as_, 
     Release.objects.update(state="failed")
     assert "Plan another like it" in words(as_(alice).get(url, headers={"HX-Request": "true"}))
     assert as_(charlie).get(url).status_code == 404
+
+
+def test_every_page_that_follows_something_tries_again_where_there_is_no_answer(settings):
+    templates = {path.name: path.read_text() for path in settings.TEMPLATES[0]["DIRS"][0].rglob("*.html")}
+    assert [name for name, text in templates.items() if "load delay" in text] == ["_follow.html"]
+    following = [text for text in templates.values() if "releases/_follow.html" in text]
+    assert len(following) == 2
+    assert all("releases/_unanswered.html" in text and 'class="as-it-was"' in text for text in following)

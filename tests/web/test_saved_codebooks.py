@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import AuditEvent, Codebook, Dataset
+from tests.web.conftest import give
 from tests.web.pages import body, chosen, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -29,6 +30,7 @@ def other(alice, group, upload_file):
 
 @pytest.fixture
 def strange(charlie, upload_file):
+    give(charlie, "curator")
     return services.ingest_dataset(owner=charlie, title="Own", source=upload_file(b"age,sex\n30,f\n"))
 
 

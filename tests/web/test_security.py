@@ -99,7 +99,7 @@ def test_every_page_carries_the_other_headers(every_page):
         assert response["Cross-Origin-Opener-Policy"] == "same-origin", address
 
 
-def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(every_page, client, as_, alice, public):
+def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(every_page, client, as_, confirmed, alice, public):
     for address, response in every_page():
         assert {"private", "no-store"} & set(response["Cache-Control"].split(", ")), address
     as_(None)
@@ -112,7 +112,7 @@ def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(every_page, cli
         "/api/datasets",
     ):
         assert client.get(address)["Cache-Control"] == "private, no-cache", address
-    made = as_(alice).post(reverse("tokens"), {"name": "a script", "days": "30", "scope": "all"})
+    made = confirmed(alice).post(reverse("tokens"), {"name": "a script", "days": "30", "scope": "all"})
     assert b"dpweb_" in made.content
     assert "no-store" in made["Cache-Control"]
 

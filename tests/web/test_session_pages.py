@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.online import AnswerKind
+from releases.engine.mechanisms.pmw.session import AnswerKind
 from releases.models import (
     Audience,
     Budget,
@@ -22,7 +22,7 @@ from releases.models import (
     Session,
     SessionAnswer,
 )
-from releases.receipt import rows_text
+from releases.publication.receipt import rows_text
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value, inline_code, words
 
@@ -71,7 +71,9 @@ def ask(client, session, asked=None, **extra):
 
 
 def test_the_plan_is_shown_before_anything_is_spent_or_stored(dataset, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(
+        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
+    )
     page = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN))
     assert "every one of up to 50 answers is within" in page
     assert "Paid updates reserved" in page
@@ -90,7 +92,9 @@ def test_a_session_too_noisy_for_its_table_says_so_in_numbers(dataset, as_, alic
 def test_a_session_is_held_against_one_release_of_the_same_questions_before_anything_is_spent(
     dataset_with_room, as_, alice, monkeypatch
 ):
-    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(
+        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
+    )
     client = as_(alice)
     response = client.get(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
     found = response.context["prepared"]
@@ -325,7 +329,9 @@ WRONG_QUESTIONS = [
 
 
 def test_a_wrong_question_is_explained_and_kept_and_costs_no_question(session, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.engine.tables.open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(
+        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
+    )
     for asked, said in WRONG_QUESTIONS:
         response = ask(as_(alice), session, asked)
         assert response.status_code == 400

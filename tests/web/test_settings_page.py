@@ -1,4 +1,4 @@
-"""The organisation's settings: one page for staff; they hold at once, and every change is in the audit log."""
+"""The organisation's settings: one page for administrators; they hold at once, and every change is in the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Organisation
-from tests.web.conftest import CSV, person
+from tests.web.conftest import CSV, give, person
 from tests.web.pages import field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -101,18 +101,21 @@ def test_a_value_that_breaks_a_rule_changes_nothing_and_is_kept(save, data, mess
     assert not AuditEvent.objects.filter(action="settings").exists()
 
 
-def test_a_group_without_members_cannot_review(save):
+def test_a_group_without_reviewers_cannot_decide(save):
     nobody = Group.objects.create(name="Nobody")
-    assert "reviewers: 'Nobody' must have a member" in words(save(reviewers=nobody.pk))
+    assert "reviewers: 'Nobody' must have a member who is a reviewer" in words(save(reviewers=nobody.pk))
+    person("olaf", "curator").groups.add(nobody)
+    assert "reviewers: 'Nobody' must have a member who is a reviewer" in words(save(reviewers=nobody.pk))
 
 
 def test_the_two_person_rule_needs_two(save):
-    person("rita", is_staff=True)
+    person("rita", "reviewer")
     assert save(is_two_person="on").status_code == 302
     assert Organisation.objects.get().is_two_person
 
 
 def test_a_group_that_reviews_cannot_be_deleted_and_so_widen_who_may(save, group, bob):
+    give(bob, "reviewer")
     save(reviewers=group.pk)
     with pytest.raises(ProtectedError):
         group.delete()

@@ -10,12 +10,12 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from releases import services
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanisms
-from releases.engine.statistic import OFFERED_WORDS
-from releases.engine.universe import Schema
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.queries import OFFERED_WORDS
+from releases.forms.statistics import STATISTIC_FORMS
 from releases.models import Release
-from releases.statistic_forms import STATISTIC_FORMS
 from tests.web.pages import body, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db

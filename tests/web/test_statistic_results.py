@@ -8,8 +8,9 @@ import io
 import pytest
 from django.urls import reverse
 
-from releases import files, services
-from releases.views.statistic_results import number_text
+from releases import services
+from releases.publication import files
+from releases.views.results.statistics import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.urls import reverse
 
 from releases import services
+from releases.middleware.session_expiry import UNSENT
 from releases.models import Dataset, LedgerEntry
-from releases.signed_out import UNSENT
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body, inline_code, words
 

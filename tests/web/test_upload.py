@@ -9,10 +9,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from releases import services, uploads
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases import services
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.middleware import upload_limit
 from releases.models import Budget, Dataset
-from tests.web.conftest import CSV
+from tests.web.conftest import CSV, give
 from tests.web.pages import body, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -195,9 +196,9 @@ def test_a_file_just_under_the_cap_is_taken(send, settings):
 
 def test_a_stranger_s_file_is_not_even_stored_for_a_moment(client, monkeypatch):
     stored = []
-    opened = uploads.IncomingFileUploadHandler.new_file
+    opened = upload_limit.IncomingFileUploadHandler.new_file
     monkeypatch.setattr(
-        uploads.IncomingFileUploadHandler,
+        upload_limit.IncomingFileUploadHandler,
         "new_file",
         lambda self, *args, **kwargs: (stored.append(args), opened(self, *args, **kwargs)),
     )
@@ -248,6 +249,7 @@ def test_the_same_content_shares_the_budget_of_a_table_that_one_may_see(
 
 
 def test_the_same_content_as_a_stranger_s_is_a_table_like_any_other(take, make_dataset, charlie, client):
+    give(charlie, "curator")
     first = make_dataset(epsilon="2")
     response = take(CSV, title="A guess", by=charlie)
     assert "uploaded before" not in words(client.get(response.url))
@@ -267,7 +269,8 @@ def test_a_copy_uploaded_before_the_budget_was_declared_shares_it_too_where_its_
     take, upload_file, alice, group, request, person, shares, how
 ):
     first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
-    take(CSV, title="Copy", by=request.getfixturevalue(person))
+    give(owner := request.getfixturevalue(person), "curator")
+    take(CSV, title="Copy", by=owner)
     kept = first
     if how == "joined":
         kept = services.ingest_dataset(owner=alice, title="Last year", source=upload_file(CSV + b"p200,30,male\n"))

@@ -7,8 +7,9 @@ import re
 import pytest
 from django.urls import reverse
 
-from releases import services, usefulness
+from releases import services
 from releases.models import LedgerEntry, Release
+from releases.planning import usefulness
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value, words
 

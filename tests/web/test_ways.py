@@ -10,10 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from releases import services, ways
-from releases.engine import four_ways
-from releases.engine.four_ways import Axis, Way
-from releases.engine.privacy import NeighbouringRelation
+from releases import services
+from releases.engine.bounds import theory
+from releases.engine.bounds.theory import Axis, Way
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.planning import methods
 from tests.web.pages import body, field_value, inline_code, words
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -26,7 +27,7 @@ def show(as_, charlie):
 
 
 def described(bound):
-    return four_ways.describe(bound.way, is_pure=bound.is_pure, neighbours=NeighbouringRelation.REPLACE)
+    return theory.describe(bound.way, is_pure=bound.is_pure, neighbours=NeighbouringRelation.REPLACE)
 
 
 @pytest.mark.django_db
@@ -40,8 +41,8 @@ def test_it_begins_with_the_sample_s_numbers_and_shows_every_bound_with_formula_
         "733",
         "110",
     ]
-    for each in four_ways.bounds(ways.sample_numbers()):
-        assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
+    for each in theory.bounds(methods.sample_numbers()):
+        assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
         assert described(each).source in words(shown)
     assert body(shown).count("<math") == 16
     assert body(shown).count('<svg class="ways-chart"') == 4
@@ -50,16 +51,16 @@ def test_it_begins_with_the_sample_s_numbers_and_shows_every_bound_with_formula_
 @pytest.mark.django_db
 def test_crossings_stand_in_the_chart_in_a_table_and_in_a_sentence(show):
     shown = show()
-    numbers = ways.sample_numbers()
+    numbers = methods.sample_numbers()
     for axis in Axis:
         for is_pure in (True, False):
-            for each in four_ways.crossings(numbers, axis, is_pure=is_pure):
-                said = ways.value_text(axis, each.at)
+            for each in theory.crossings(numbers, axis, is_pure=is_pure):
+                said = methods.value_text(axis, each.at)
                 assert f"<title>{said}: {each.after.value} overtakes {each.before.value}</title>" in body(shown)
                 assert f'<th scope="row">{said}</th><td>{each.after.value}</td><td>{each.before.value}</td>' in body(
                     shown
                 )
-            for sentence in ways.sentences(numbers, axis, is_pure=is_pure):
+            for sentence in methods.sentences(numbers, axis, is_pure=is_pure):
                 assert sentence in body(shown)
 
 
@@ -67,18 +68,18 @@ def test_crossings_stand_in_the_chart_in_a_table_and_in_a_sentence(show):
 def test_other_numbers_give_other_bounds_and_an_empty_delta_the_pure_ones_alone(show):
     shown = show(rows="1000000", cells="1024", queries="50", delta="", epsilon="0.5")
     assert shown.status_code == 200
-    numbers = four_ways.Numbers(
+    numbers = theory.Numbers(
         neighbours=NeighbouringRelation.REPLACE,
         rows=10**6,
         cells=1024,
         queries=50,
         changed=50,
-        epsilon=ways.Fraction(1, 2),
-        delta=ways.Fraction(0),
-        beta=ways.Fraction(1, 20),
+        epsilon=methods.Fraction(1, 2),
+        delta=methods.Fraction(0),
+        beta=methods.Fraction(1, 20),
     )
-    for each in four_ways.bounds(numbers):
-        assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
+    for each in theory.bounds(numbers):
+        assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
     assert "Approximate" not in words(shown)
     assert body(shown).count('<svg class="ways-chart"') == 2
 
@@ -86,11 +87,11 @@ def test_other_numbers_give_other_bounds_and_an_empty_delta_the_pure_ones_alone(
 @pytest.mark.django_db
 def test_where_rows_come_and_go_it_begins_with_what_one_row_changes_then(show):
     shown = show(neighbours="add_remove")
-    numbers = ways.sample_numbers(NeighbouringRelation.ADD_REMOVE)
+    numbers = methods.sample_numbers(NeighbouringRelation.ADD_REMOVE)
     assert field_value(shown, "changed") == str(numbers.changed) == "55"
     assert "n is private" in words(shown)
-    for each in four_ways.bounds(numbers):
-        assert f"±\u00a0{ways.count_text(each.alpha)}" in body(shown)
+    for each in theory.bounds(numbers):
+        assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
     assert show(neighbours="both").status_code == 400
 
 
@@ -171,13 +172,13 @@ def test_the_command_takes_other_numbers_and_refuses_bad_ones(tmp_path):
 
 
 def test_a_curve_is_cut_where_it_leaves_the_picture_and_every_way_is_drawn():
-    numbers = ways.sample_numbers()
+    numbers = methods.sample_numbers()
     for axis in Axis:
-        drawn = ways.chart(numbers, axis, is_pure=True)
+        drawn = methods.chart(numbers, axis, is_pure=True)
         for number in range(1, len(Way) + 1):
             assert f'class="way way-{number}" d="M' in drawn
         curves = re.findall(r'class="way way-[1-4]" d="([^"h]+)"', drawn)
         heights = [float(place.split()[1]) for curve in curves for place in re.split("[ML]", curve)[1:]]
         assert len(curves) == len(Way)
-        assert min(heights) >= ways._TOP - 0.1
-        assert max(heights) <= ways._HEIGHT - ways._BOTTOM + 0.1
+        assert min(heights) >= methods._TOP - 0.1
+        assert max(heights) <= methods._HEIGHT - methods._BOTTOM + 0.1

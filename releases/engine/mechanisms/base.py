@@ -11,20 +11,23 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from releases.engine.accuracy import Bound, check_beta
+from releases.engine.accounting.events import Event
+from releases.engine.bounds.accuracy import Bound, check_beta
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
-from releases.engine.events import Event
-from releases.engine.histogram import MOST_DENSE_CELLS, Counts
-from releases.engine.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.statistic import Statistic
-from releases.engine.universe import Schema
-from releases.engine.workload import Inquiry, Question, Workload, read_question
+from releases.engine.estimation.result import Result
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.queries import Workload
+from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.statistics import Statistic
 
 #: Called between steps with what is being done and the share done in [0, 1]; may raise `Cancelled`.
 #: Both are functions of the plan and of noisy values already paid for, never of the data.
@@ -179,6 +182,21 @@ class Plan(ABC):
         }
 
 
+class Consistency(Enum):
+    """Whether tables of one release have the same total.
+
+    OWN_NOISE: no, for each answer has noise of its own.
+    NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
+    ONE_TABLE: each answer is read off one table of expected counts, so they agree but for rounding.
+    PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
+    """
+
+    OWN_NOISE = "own noise"
+    NOISY_CELLS = "noisy cells"
+    ONE_TABLE = "one table"
+    PAID_NOISE = "paid noise"
+
+
 class Mechanism(ABC):
     """A randomised map with a stated cost. Stateless; one instance is registered under its name.
 
@@ -189,8 +207,10 @@ class Mechanism(ABC):
         source: paper, theorem, page.
         options: the choices it leaves to the curator.
         answers: the statistics it answers; none for a mechanism that answers counts.
+        consistency: of the counts it releases; none for a mechanism that answers a statistic.
         uses_weights: whether the weights of a workload decide where its noise goes.
         may_refuse: whether it may give no answer, at its full price.
+        joins_all_columns: whether a joint table of the columns asked about, or of connected ones, has to be held.
         is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
 
@@ -200,8 +220,10 @@ class Mechanism(ABC):
     source: ClassVar[str]
     options: ClassVar[tuple[Option, ...]] = (ROWS,)
     answers: ClassVar[tuple[type[Statistic], ...]] = ()
+    consistency: ClassVar[Consistency | None] = None
     uses_weights: ClassVar[bool] = False
     may_refuse: ClassVar[bool] = False
+    joins_all_columns: ClassVar[bool] = True
     is_offered: ClassVar[bool] = True
 
     @abstractmethod
@@ -336,8 +358,8 @@ def register(mechanism: _Registered) -> _Registered:
 @cache
 def _load() -> None:
     package = importlib.import_module("releases.engine.mechanisms")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}."):
+        importlib.import_module(module.name)
 
 
 def mechanisms() -> dict[str, Mechanism]:

@@ -28,20 +28,21 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accountant import forms
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.calibration import zcdp_budget
-from releases.engine.events import Event, RepeatedEvent
-from releases.engine.histogram import MOST_DENSE_CELLS, Counts
+from releases.engine.accounting.accountant import forms
+from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.accounting.events import Event, RepeatedEvent
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.bounds.selection_error import least_alpha, share_of_each
+from releases.engine.domain.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import InfeasiblePlan, Plan, Progress, Request, Work, infeasible
-from releases.engine.noise import LARGEST_SCALE
-from releases.engine.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.statistic import LargestCount, MostCommon, Statistic
-from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Count, Inquiry
-from releases.engine.worst_case import least_alpha, share_of_each
+from releases.engine.noise.discrete import LARGEST_SCALE
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.workload.queries import Count
+from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.statistics import LargestCount, MostCommon, Statistic
 
 #: One candidate of a `LargestCount`, or one question of a `Threshold`.
 Predicate = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]

@@ -22,7 +22,7 @@ Z(0) = Z(M) by symmetry and it is M / alpha' = epsilon. That is epsilon-DP and n
 ratio runs over an interval of length 2 epsilon. With 2 M / epsilon it is a bounded range of epsilon.
 
 Accuracy: alpha is the least number that is exceeded with probability at most beta for every f; the worst f is at an end
-or in the middle (`worst_case.nearness_miss`).
+or in the middle (`selection_error.nearness_miss`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.events import Event, ExponentialMechanismEvent, PureEvent
-from releases.engine.histogram import Counts, Tally
+from releases.engine.accounting.events import Event, ExponentialMechanismEvent, PureEvent
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.bounds.selection_error import least_alpha, nearness_miss
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Attribute, plain
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.selection import exponential_mechanism
-from releases.engine.statistic import Quantile
-from releases.engine.universe import Attribute, plain
-from releases.engine.worst_case import least_alpha, nearness_miss
+from releases.engine.noise.randomness import Randomness
+from releases.engine.noise.selection import exponential_mechanism
+from releases.engine.tables.counts import Counts, Tally
+from releases.engine.workload.statistics import Quantile
 
 #: Every value of the range is weighed.
 _MOST_VALUES = 10_000_000

@@ -37,18 +37,18 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.events import Event, ExponentialMechanismEvent
-from releases.engine.histogram import Counts, Tally
+from releases.engine.accounting.events import Event, ExponentialMechanismEvent
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.bounds.selection_error import exponential_miss, least_alpha
+from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
+from releases.engine.domain.universe import Attribute, Schema, plain
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of
-from releases.engine.privacy import NeighbouringRelation, decimal_text
-from releases.engine.randomness import Randomness, random_below
-from releases.engine.result import Result
-from releases.engine.selection import exponential_mechanism
-from releases.engine.statistic import Quantile
-from releases.engine.universe import Attribute, Schema, plain
-from releases.engine.worst_case import exponential_miss, least_alpha
+from releases.engine.noise.randomness import Randomness, random_below
+from releases.engine.noise.selection import exponential_mechanism
+from releases.engine.tables.counts import Counts, Tally
+from releases.engine.workload.statistics import Quantile
 
 #: Ranks are counted in units of 1 / the denominator of q, which so stay whole numbers of 64 bits.
 LARGEST_DENOMINATOR = 10**6

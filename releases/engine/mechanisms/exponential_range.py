@@ -26,9 +26,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.events import RepeatedEvent
-from releases.engine.histogram import Counts
+from releases.engine.accounting.events import RepeatedEvent
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.bounds.selection_error import share_of_each
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import plain
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
 from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of
 from releases.engine.mechanisms.exponential_quantile import (
@@ -41,12 +44,9 @@ from releases.engine.mechanisms.exponential_quantile import (
     rank_text,
     values_of,
 )
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.statistic import Range
-from releases.engine.universe import plain
-from releases.engine.worst_case import share_of_each
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.statistics import Range
 
 _ENDS = 2
 

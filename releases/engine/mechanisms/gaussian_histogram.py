@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from releases.engine.additive import GaussianNoise
-from releases.engine.calibration import calibrations, zcdp_budget
-from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
+from releases.engine.accounting.calibration import calibrations, zcdp_budget
+from releases.engine.domain.privacy import PureDP
+from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.base import NEEDS_DELTA, Consistency, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity, plan_noisy_histogram, refused_histogram
-from releases.engine.privacy import PureDP
 
 
 @register
@@ -21,6 +21,7 @@ class GaussianHistogram(Mechanism):
     title = "Gaussian noise on the histogram"
     summary = "Adds Gaussian noise to every cell of the universe once, then answers any question."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
+    consistency = Consistency.NOISY_CELLS
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

@@ -24,17 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from releases.engine.accuracy import gaussian_max_quantile
-from releases.engine.calibration import calibrations, zcdp_budget
+from releases.engine.accounting.calibration import calibrations, zcdp_budget
+from releases.engine.accounting.events import DiscreteGaussianEvent, Event
+from releases.engine.bounds.accuracy import gaussian_max_quantile
+from releases.engine.domain.privacy import PureDP, decimal_text
 from releases.engine.errors import EngineError
-from releases.engine.events import DiscreteGaussianEvent, Event
 from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_numbers import EXPECTED_ROWS, plan_noisy_numbers
-from releases.engine.noise import LARGEST_SCALE, discrete_gaussian
-from releases.engine.privacy import PureDP, decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.sensitivity import Changes
-from releases.engine.statistic import Mean, SecondMoments, Sum, Votes
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
+from releases.engine.noise.randomness import Randomness
+from releases.engine.workload.sensitivity import Changes
+from releases.engine.workload.statistics import Mean, SecondMoments, Sum, Votes
 
 #: Above this variance the law's tail is bounded by the normal one instead of being summed.
 _WIDE = 10**8

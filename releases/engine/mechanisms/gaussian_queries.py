@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from releases.engine.additive import GaussianNoise
-from releases.engine.calibration import calibrations, zcdp_budget
-from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
+from releases.engine.accounting.calibration import calibrations, zcdp_budget
+from releases.engine.domain.privacy import PureDP
+from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.base import NEEDS_DELTA, Consistency, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.noisy_queries import plan_noisy_queries
-from releases.engine.privacy import PureDP
 
 
 @register
@@ -23,6 +23,7 @@ class GaussianQueries(Mechanism):
     summary = "Adds independent Gaussian noise to every count asked for; best when questions are many and overlap."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
     uses_weights = True
+    consistency = Consistency.OWN_NOISE
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

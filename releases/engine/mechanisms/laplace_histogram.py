@@ -6,8 +6,8 @@ it is that of Chan, Shi and Song (2011), Corollary 2.9, with its constants.
 
 from __future__ import annotations
 
-from releases.engine.additive import LaplaceNoise
-from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
+from releases.engine.mechanisms.additive_noise import LaplaceNoise
+from releases.engine.mechanisms.base import Consistency, Mechanism, Plan, Request, register
 from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity, plan_noisy_histogram, refused_histogram
 
 
@@ -17,6 +17,7 @@ class LaplaceHistogram(Mechanism):
     title = "Laplace noise on the histogram"
     summary = "Adds noise to every cell of the universe once, then answers any question; best when cells are few."
     source = "Dwork and Roth (2014), Theorem 3.6; sums of noise as in Chan, Shi and Song (2011), Corollary 2.9"
+    consistency = Consistency.NOISY_CELLS
 
     def _plan(self, request: Request) -> Plan:
         if (refusal := refused_histogram(request)) is not None:

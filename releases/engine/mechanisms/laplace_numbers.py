@@ -20,14 +20,14 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import laplace_max_quantile
-from releases.engine.events import DiscreteLaplaceEvent, Event
+from releases.engine.accounting.events import DiscreteLaplaceEvent, Event
+from releases.engine.bounds.accuracy import laplace_max_quantile
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
 from releases.engine.mechanisms.noisy_numbers import EXPECTED_ROWS, plan_noisy_numbers
-from releases.engine.noise import LARGEST_SCALE, discrete_laplace
-from releases.engine.randomness import Randomness
-from releases.engine.sensitivity import Changes
-from releases.engine.statistic import Mean, SecondMoments, Sum, Votes
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
+from releases.engine.noise.randomness import Randomness
+from releases.engine.workload.sensitivity import Changes
+from releases.engine.workload.statistics import Mean, SecondMoments, Sum, Votes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,8 @@ Accuracy: the exact quantile of the largest of k draws, sharper than Theorem 3.8
 
 from __future__ import annotations
 
-from releases.engine.additive import LaplaceNoise
-from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
+from releases.engine.mechanisms.additive_noise import LaplaceNoise
+from releases.engine.mechanisms.base import Consistency, Mechanism, Plan, Request, register
 from releases.engine.mechanisms.noisy_queries import plan_noisy_queries
 
 
@@ -18,6 +18,7 @@ class LaplaceQueries(Mechanism):
     summary = "Adds independent noise to every count asked for; best when the questions are few."
     source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Theorems 3.6 and 3.8"
     uses_weights = True
+    consistency = Consistency.OWN_NOISE
 
     def _plan(self, request: Request) -> Plan:
         sensitivity = request.counts_asked.weighted_sensitivity(request.schema)

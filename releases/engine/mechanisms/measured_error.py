@@ -22,17 +22,17 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.certificate import SOURCE, Certificate
+from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Counts
-from releases.engine.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
+from releases.engine.estimation.components import exact_answers
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, register
-from releases.engine.mechanisms.fitted_tables import refused_noise, usable_allowance
-from releases.engine.parts import exact_answers
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.workload import Inquiry
+from releases.engine.mechanisms.error_certificate import SOURCE, Certificate
+from releases.engine.mechanisms.marginal_fit.common import refused_noise, usable_allowance
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
+from releases.engine.workload.questions import Inquiry
 
 _FORMULA = r"\alpha = \max\{0, L + X\} + \min\left\{t : \Pr[X < -t] \le \beta\right\}"
 _ADDED = r"\alpha \le L + 2 \min\left\{t : \Pr[X < -t] \le \beta\right\}"

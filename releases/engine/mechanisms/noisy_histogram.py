@@ -13,15 +13,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof, union_half_widths
-from releases.engine.additive import Noise
-from releases.engine.histogram import Counts, marginal
+from releases.engine.bounds.accuracy import Bound, Proof, union_half_widths
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.domain.universe import Schema
+from releases.engine.estimation.result import Result, whole_universe
+from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import Plan, Progress, Request, Work, too_many_cells
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result, whole_universe
-from releases.engine.universe import Schema
-from releases.engine.workload import Count, Family, Marginal, Sensitivity, Workload
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts, marginal
+from releases.engine.workload.queries import Count, Family, Marginal, Sensitivity, Workload
 
 
 def refused_histogram(request: Request) -> Plan | None:

@@ -8,7 +8,7 @@ that replace a row it needs the factor 2. That the noise is whole, and that numb
 of m overlapping counts would have scale m / epsilon.
 
 Accuracy: alpha is the least number for which the exact probability of missing by more, over the worst table, is at most
-beta (`worst_case.noisy_max_miss`).
+beta (`selection_error.noisy_max_miss`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.events import Event, ReportNoisyMaxEvent
+from releases.engine.accounting.events import Event, ReportNoisyMaxEvent
+from releases.engine.bounds.selection_error import noisy_max_miss
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
 from releases.engine.mechanisms.choices import ChoicePlan, plan_choice
-from releases.engine.randomness import Randomness
-from releases.engine.selection import report_noisy_max
-from releases.engine.statistic import LargestCount, MostCommon
-from releases.engine.worst_case import noisy_max_miss
+from releases.engine.noise.randomness import Randomness
+from releases.engine.noise.selection import report_noisy_max
+from releases.engine.workload.statistics import LargestCount, MostCommon
 
 
 @register

@@ -17,10 +17,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.events import Event
-from releases.engine.histogram import Counts
-from releases.engine.measurement import (
+from releases.engine.accounting.events import Event
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.estimation.result import Result
+from releases.engine.mechanisms.base import Option, Plan, Progress, Request, Work, infeasible
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.row_sums import (
     Ballots,
     Means,
     Measured,
@@ -31,11 +35,7 @@ from releases.engine.measurement import (
     measurements,
     within,
 )
-from releases.engine.mechanisms.base import Option, Plan, Progress, Request, Work, infeasible
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.sensitivity import Changes
+from releases.engine.workload.sensitivity import Changes
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any
 #: noise in 64 bits, and costs a 30-millionth of the sensitivity in accuracy.

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.additive import Noise
-from releases.engine.fit import Measurement, measured_rows
-from releases.engine.histogram import Counts
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.estimation.components import Part, connected_parts, distribution, exact_answers
+from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.result import Distribution, Result
+from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import Plan, Progress, Request, Work
-from releases.engine.mechanisms.fitted_tables import BYTES_EACH, fit_parts, fit_seconds, within
-from releases.engine.parts import Part, connected_parts, distribution, exact_answers
-from releases.engine.randomness import Randomness
-from releases.engine.result import Distribution, Result
-from releases.engine.workload import Count, Prefix, Workload
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, fit_parts, fit_seconds, within
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Count, Prefix, Workload
 
 #: Synthetic rows are made of noisy answers where fitting takes less than about half a minute.
 _MOST_FITTED_CELLS = 10_000_000

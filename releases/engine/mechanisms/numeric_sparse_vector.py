@@ -6,17 +6,17 @@ shared out evenly between the comparisons and the values, which fail independent
 Where all counts move the same way less is lost than is charged. A count said to be above that moves by m <= D takes
 (D - m) / D of its share of e2 and m / D of its share of e3 on the way to the larger table, and no part of e1 on the way
 back: max(e1 + max(e2, e3), e2 + e3) in all. The event does not tell the relation, so its price is the sum, which
-replacing does reach (`sparse_vector_loss`).
+replacing does reach (`sparse_vector_audit`).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from releases.engine.events import SparseVectorEvent
+from releases.engine.accounting.events import SparseVectorEvent
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Request, register
 from releases.engine.mechanisms.thresholds import Comparisons, StreamNoise, plan_stream, sensitivity_of
-from releases.engine.statistic import Threshold
+from releases.engine.workload.statistics import Threshold
 
 #: A quarter for the values makes both bounds about equal for a few answers among a few dozen counts.
 VALUES = Option(

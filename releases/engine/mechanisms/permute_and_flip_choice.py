@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.events import Event, PermuteAndFlipEvent
+from releases.engine.accounting.events import Event, PermuteAndFlipEvent
+from releases.engine.bounds.selection_error import permute_and_flip_miss
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
 from releases.engine.mechanisms.choices import ChoicePlan, plan_choice
-from releases.engine.randomness import Randomness
-from releases.engine.selection import permute_and_flip
-from releases.engine.statistic import LargestCount, MostCommon
-from releases.engine.worst_case import permute_and_flip_miss
+from releases.engine.noise.randomness import Randomness
+from releases.engine.noise.selection import permute_and_flip
+from releases.engine.workload.statistics import LargestCount, MostCommon
 
 
 @register

@@ -46,22 +46,22 @@ from typing import Any
 
 import numpy as np
 
-from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
-from releases.engine.calibration import laplace_passes
+from releases.engine.accounting.calibration import laplace_passes
+from releases.engine.accounting.events import ApproximateEvent
+from releases.engine.arithmetic.intervals import ceil_div
+from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.domain.privacy import ApproxDP, decimal_text, exact
+from releases.engine.domain.universe import Attribute, plain
 from releases.engine.errors import InvalidInput
-from releases.engine.events import ApproximateEvent
-from releases.engine.histogram import Counts
-from releases.engine.intervals import ceil_div
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.smooth_median import quantile_in_words
-from releases.engine.noise import LARGEST_SCALE, discrete_laplace
-from releases.engine.privacy import ApproxDP, decimal_text, exact
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.smooth_sensitivity import SortedColumn, distance_to_instability
-from releases.engine.statistic import Mean, Quantile, Statistic
-from releases.engine.universe import Attribute, plain
-from releases.engine.workload import Inquiry
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.smooth_sensitivity import SortedColumn, distance_to_instability
+from releases.engine.workload.statistics import Mean, Quantile, Statistic
 
 #: A mean is released on a lattice of so many parts of the proposal; rounding then adds a 2000th of it.
 _PARTS = 1024

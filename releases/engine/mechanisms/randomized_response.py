@@ -36,17 +36,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
-from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RandomizedResponseEvent, RepeatedEvent
+from releases.engine.arithmetic.intervals import Interval, ceil_div, exp_interval
+from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.domain.privacy import LARGEST_EPSILON, decimal_text
 from releases.engine.errors import InvalidInput
-from releases.engine.events import DiscreteLaplaceEvent, Event, RandomizedResponseEvent, RepeatedEvent
-from releases.engine.histogram import Counts
-from releases.engine.intervals import Interval, ceil_div, exp_interval
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
-from releases.engine.noise import discrete_laplace
-from releases.engine.privacy import LARGEST_EPSILON, decimal_text
-from releases.engine.randomness import CHUNK, Randomness, bernoulli, random_below, uniform_below
-from releases.engine.result import Result
-from releases.engine.statistic import Survey
+from releases.engine.noise.discrete import discrete_laplace
+from releases.engine.noise.randomness import CHUNK, Randomness, bernoulli, random_below, uniform_below
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.statistics import Survey
 
 #: Beyond this many categories an answer says next to nothing.
 _MOST_CATEGORIES = 1_000

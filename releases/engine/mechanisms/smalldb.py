@@ -23,13 +23,15 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
-from releases.engine.allowance import Allowance
-from releases.engine.certificate import FORMULA, Certificate
-from releases.engine.events import DiscreteLaplaceEvent, Event, ExponentialMechanismEvent
-from releases.engine.histogram import Counts, marginal
+from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, ExponentialMechanismEvent
+from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.estimation.components import distribution
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (
     ROWS,
+    Consistency,
     InfeasiblePlan,
     Mechanism,
     Option,
@@ -40,16 +42,15 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
-from releases.engine.noise import LARGEST_SCALE, discrete_laplace
-from releases.engine.parts import distribution
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.error_certificate import FORMULA, Certificate
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
+from releases.engine.noise.randomness import Randomness
 from releases.engine.smalldb import existence
-from releases.engine.smalldb.databases import Databases
-from releases.engine.smalldb.shapes import MOST_ROWS, Refusal, Setting, Shape, shape_of
-from releases.engine.universe import Schema, Universe
-from releases.engine.workload import Workload
+from releases.engine.smalldb.candidates import Databases
+from releases.engine.smalldb.strategies import MOST_ROWS, Refusal, Setting, Shape, shape_of
+from releases.engine.tables.counts import Counts, marginal
+from releases.engine.workload.queries import Workload
 
 POPULATION = Option(
     name="population",
@@ -138,6 +139,7 @@ class SmallDB(Mechanism):
     )
     source = "Blum, Ligett and Roth, J. ACM 60 (2013); Dwork and Roth (2014), Algorithm 4, Theorems 3.11 and 4.2"
     options = (ROWS, POPULATION, SIZE, DATABASES, MEASURE)
+    consistency = Consistency.ONE_TABLE
 
     def _plan(self, request: Request) -> Plan:
         options = request.options

@@ -20,11 +20,14 @@ from math import log
 
 import numpy as np
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.certificate import FORMULA, MEASURE
-from releases.engine.histogram import Counts
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Universe
+from releases.engine.estimation.components import distribution
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (
     ROWS,
+    Consistency,
     Mechanism,
     Option,
     Plan,
@@ -35,6 +38,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
+from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE
 from releases.engine.mechanisms.smalldb import (
     Split,
     answers_of,
@@ -43,14 +47,11 @@ from releases.engine.mechanisms.smalldb import (
     split_of,
     too_noisy,
 )
-from releases.engine.parts import distribution
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.selection import exponential_mechanism
+from releases.engine.noise.randomness import Randomness
+from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.smalldb.net import BATCH, Net
-from releases.engine.universe import Universe
-from releases.engine.workload import Workload, attributes_asked
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Workload, attributes_asked
 
 SEED = Option(
     name="seed",
@@ -82,6 +83,7 @@ class SmallDBNet(Mechanism):
     )
     source = "Blum, Ligett and Roth, J. ACM 60 (2013); Dwork and Roth (2014), Theorem 3.10 and Corollary 3.12"
     options = (ROWS, SEED, CANDIDATES, SIZE, MEASURE)
+    consistency = Consistency.ONE_TABLE
 
     def _plan(self, request: Request) -> Plan:
         workload, options = request.counts_asked, request.options

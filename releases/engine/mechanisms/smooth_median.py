@@ -7,7 +7,7 @@ proofs use two facts about neighbours D, D' (adding, removing or replacing one u
     |f(D) - f(D')| <= min(S(D), S(D'))     and     |ln S(D) - ln S(D')| <= s.
 
 The first holds with the smaller of the two, since each bounds what a unit can change from its own table. Rounding to
-units of the column's last place and clamping are post-processing (`scaled_noise`). S is never released.
+units of the column's last place and clamping are post-processing (`noise.lattice`). S is never released.
 
 The bound. S is private, so the width of the noise is too. A share of epsilon may pay for an upper bound: ln of a
 smooth sensitivity of smoothness s' <= s moves by at most s' between neighbours, so L = ceil(ln(S') / (s' / 16)) moves
@@ -29,19 +29,19 @@ from math import ceil, exp, log, log1p
 
 import numpy as np
 
-from releases.engine.accuracy import Bound, Proof
-from releases.engine.events import DiscreteLaplaceEvent, Event
-from releases.engine.histogram import Counts
+from releases.engine.accounting.events import DiscreteLaplaceEvent, Event
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Attribute, Schema, plain
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Option, Plan, Progress, Request, Work, infeasible
-from releases.engine.noise import LARGEST_SCALE, discrete_laplace
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.scaled_noise import Law, largest_rounded, rounded_noise
-from releases.engine.smooth_sensitivity import SortedColumn, smooth_sensitivity
-from releases.engine.statistic import Quantile, Statistic
-from releases.engine.universe import Attribute, Schema, plain
-from releases.engine.workload import Inquiry
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
+from releases.engine.noise.lattice import Law, largest_rounded, rounded_noise
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.smooth_sensitivity import SortedColumn, smooth_sensitivity
+from releases.engine.workload.statistics import Quantile, Statistic
 
 BOUND = Option(
     name="bound",

@@ -31,12 +31,12 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from releases.engine.certified import Interval, above, enclose, intervals
-from releases.engine.events import PureEvent
+from releases.engine.accounting.events import PureEvent
+from releases.engine.arithmetic.rounding import Interval, above, enclose, intervals
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
 from releases.engine.mechanisms.smooth_median import BOUND, Calibration, plan_smooth_median
-from releases.engine.scaled_noise import CAUCHY
-from releases.engine.statistic import Quantile
+from releases.engine.noise.lattice import CAUCHY
+from releases.engine.workload.statistics import Quantile
 
 _SMOOTHNESS = Fraction(7, 10)
 #: Significant bits of a multiplier.

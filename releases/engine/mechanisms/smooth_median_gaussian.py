@@ -28,15 +28,15 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from releases.engine.calibration import analytic_gaussian_sigma
-from releases.engine.certified import above_number, number, reals
-from releases.engine.events import ApproximateEvent
+from releases.engine.accounting.calibration import analytic_gaussian_sigma
+from releases.engine.accounting.events import ApproximateEvent
+from releases.engine.arithmetic.rounding import above_number, number, reals
+from releases.engine.domain.privacy import ApproxDP
 from releases.engine.mechanisms.base import NEEDS_DELTA, Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.smooth_median import BOUND, Calibration, plan_smooth_median
 from releases.engine.mechanisms.smooth_median_laplace import largest_smoothness
-from releases.engine.privacy import ApproxDP
-from releases.engine.scaled_noise import GAUSSIAN
-from releases.engine.statistic import Quantile
+from releases.engine.noise.lattice import GAUSSIAN
+from releases.engine.workload.statistics import Quantile
 
 
 @register

@@ -33,13 +33,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from releases.engine.certified import above, enclose, intervals
-from releases.engine.events import ApproximateEvent
+from releases.engine.accounting.events import ApproximateEvent
+from releases.engine.arithmetic.rounding import above, enclose, intervals
+from releases.engine.domain.privacy import ApproxDP
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, infeasible, register
 from releases.engine.mechanisms.smooth_median import BOUND, Calibration, plan_smooth_median
-from releases.engine.privacy import ApproxDP
-from releases.engine.scaled_noise import LAPLACE
-from releases.engine.statistic import Quantile
+from releases.engine.noise.lattice import LAPLACE
+from releases.engine.workload.statistics import Quantile
 
 #: Steps in which a smoothness is looked for: fine enough to lose a ten-thousandth.
 STEPS = 2**20

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from releases.engine.events import SparseVectorEvent
+from releases.engine.accounting.events import SparseVectorEvent
 from releases.engine.mechanisms.base import Mechanism, Plan, Request, register
 from releases.engine.mechanisms.thresholds import Comparisons, StreamNoise, plan_stream, sensitivity_of
-from releases.engine.statistic import Threshold
+from releases.engine.workload.statistics import Threshold
 
 
 @register

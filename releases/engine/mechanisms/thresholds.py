@@ -17,7 +17,7 @@ Privacy, e1 + e2. Let B be the counts said to be below, A those above, |A| <= c.
     most D. (The first needs e1 and e2, the second e2 alone.)
 
 No step needs a density, so the argument is the same on whole numbers as on reals: a tail Pr[X >= m] of the discrete law
-of scale t falls by at most exp(-s / t) when m rises by s >= 0. `sparse_vector_loss` sums the probabilities above and
+of scale t falls by at most exp(-s / t) when m rises by s >= 0. `sparse_vector_audit` sums the probabilities above and
 finds e1 + e2 reached, and what published variants lose instead.
 
 The split: e2 / e1 = (2 c)^(2/3), or c^(2/3), which makes the variance of x_i - z least (their section 4.2), to three
@@ -27,8 +27,8 @@ Numbers. With fresh noise of scale c D / e3 on each count said to be above, (e1 
 each follow. Dwork and Roth (2014), Algorithm 3 print e2 = 2 / (sqrt(512) + 1), where an epsilon is missing; it is not
 used. Roth's lecture notes release q_i + x_i itself, the number that was compared: that is not private.
 
-Accuracy: `worst_case.comparisons_miss`, the exact probability over the worst counts; Dwork and Roth's Theorem 3.24 has
-8 (ln k + ln(2 / beta)) / epsilon, for c = 1 and if no count but the last is near T.
+Accuracy: `selection_error.comparisons_miss`, the exact probability over the worst counts; Dwork and Roth's Theorem 3.24
+has 8 (ln k + ln(2 / beta)) / epsilon, for c = 1 and if no count but the last is near T.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accuracy import Bound, Proof, laplace_max_quantile
-from releases.engine.events import Event
-from releases.engine.histogram import Counts
+from releases.engine.accounting.events import Event
+from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.bounds.selection_error import comparisons_miss, least_alpha, share_of_each
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, Progress, Request, Work, infeasible
 from releases.engine.mechanisms.choices import (
     TOO_MUCH_NOISE,
@@ -53,12 +55,10 @@ from releases.engine.mechanisms.choices import (
     statistic_of,
     uncountable,
 )
-from releases.engine.noise import LARGEST_SCALE, discrete_laplace
-from releases.engine.privacy import decimal_text
-from releases.engine.randomness import Randomness
-from releases.engine.result import Result
-from releases.engine.statistic import Threshold
-from releases.engine.worst_case import comparisons_miss, least_alpha, share_of_each
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.statistics import Threshold
 
 ABOVE, BELOW, NOT_ASKED = "above", "below", "not asked"
 #: Digits after the point of e2 / e1.

@@ -1,4 +1,4 @@
-"""Counting and walking loops of `forest`, compiled by numba. Importing this file imports numba, so do it in a function.
+"""Counting and walking loops of `forest_sampler`, compiled by numba. Import it in a function: it imports numba.
 
 Numbers of databases pass the range of a double by thousands of digits, so a number is a pair: f * 2**(512 e), with f in
 [2**-256, 2**256). Such a number is never 0. Only positive numbers are added and multiplied, so that the relative error

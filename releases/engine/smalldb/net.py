@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.universe import Universe
-from releases.engine.workload import Family, Marginal, Prefix, Workload
+from releases.engine.domain.universe import Universe
+from releases.engine.workload.queries import Family, Marginal, Prefix, Workload
 
 #: Answers held at a time: candidates are weighed in batches of so many.
 BATCH = 4_000_000

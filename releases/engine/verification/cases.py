@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Counts, Rows, Tally, Texts
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
-from releases.engine.result import Result
-from releases.engine.universe import Schema, Universe
+from releases.engine.tables.counts import Counts, Rows, Tally, Texts
 from releases.engine.verification.truths import truths
-from releases.engine.workload import read_question
+from releases.engine.workload.parsing import read_question
 
 #: Rows as tuples of codes (`Tally`), in the order of the columns.
 Table: TypeAlias = Sequence[tuple[int, ...]]
@@ -44,6 +44,9 @@ class Remembered:
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         return self._marginal(names)
+
+    def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
+        return [self._marginal(names) for names in sets]
 
     def tally(self, names: tuple[str, ...]) -> Tally:
         return self._tally(names)

@@ -14,10 +14,10 @@ from itertools import product
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
+from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.randomness import Randomness
+from releases.engine.noise.randomness import Randomness
 from releases.engine.verification.cases import Remembered, Table, case_for, rows_of
 from releases.engine.verification.truths import bound_holds
 

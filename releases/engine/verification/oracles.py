@@ -15,17 +15,17 @@ from typing import Any
 
 import mpmath
 
-from releases.engine import composition, planning
-from releases.engine.accountant import EPSILON_PLACES, price
-from releases.engine.composition import Guarantee, Step
-from releases.engine.conversions import (
+from releases.engine.accounting import composition, tight_composition
+from releases.engine.accounting.accountant import EPSILON_PLACES, price
+from releases.engine.accounting.composition import Guarantee, Step
+from releases.engine.accounting.conversions import (
     epsilon_of_rho,
     epsilon_of_rho_bun_steinke,
     largest_rho,
     rho_of_laplace,
     rho_of_pure,
 )
-from releases.engine.events import (
+from releases.engine.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
@@ -103,7 +103,7 @@ def _compositions() -> Iterator[FigureSeen]:
         ours = float(rule(steps, slack=DELTA).epsilon)
         yield _seen(f"1000 x 0.1, {name}", ours, oracle, "mpmath", 1e-8)
     gaussians = [_repeated(GaussianEvent(noise_variance=_VARIANCE))]
-    exact = planning.exact_gaussian(gaussians, delta=DELTA)
+    exact = tight_composition.exact_gaussian(gaussians, delta=DELTA)
     oracle = gaussian_epsilon(mpmath.sqrt(STEPS) / 100, _mp(DELTA))
     yield _seen("1000 Gaussians of sigma 100, exact", float(exact.epsilon), oracle, "mpmath", 1e-9)
 
@@ -205,7 +205,7 @@ def _beside_dp_accounting() -> Iterator[FigureSeen]:
     delta, source = float(DELTA), "dp-accounting"
     theirs = dp_accounting.get_epsilon_gaussian(100 / STEPS**0.5, delta)
     gaussians = [_repeated(GaussianEvent(noise_variance=_VARIANCE))]
-    ours = float(planning.exact_gaussian(gaussians, delta=DELTA).epsilon)
+    ours = float(tight_composition.exact_gaussian(gaussians, delta=DELTA).epsilon)
     yield _seen("1000 Gaussians of sigma 100, exact", ours, theirs, source, 1e-9)
 
     laplaces = [_repeated(LaplaceEvent(noise_multiplier=1 / STEP))]
@@ -226,11 +226,11 @@ def _beside_dp_accounting() -> Iterator[FigureSeen]:
             dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4
         )
         found = losses.compose(event).get_epsilon(delta)
-        ours = float(planning.loss_distribution(plan, delta=DELTA).epsilon)
+        ours = float(tight_composition.loss_distribution(plan, delta=DELTA).epsilon)
         yield _seen(f"{name}, loss distribution", ours, found, source, 2e-5)
         # Rényi divergences bound the same plan from above: ours must not be below the loss distribution, nor above
         # theirs, whose orders are fewer.
-        ours = float(planning.renyi(plan, delta=DELTA).epsilon)
+        ours = float(tight_composition.renyi(plan, delta=DELTA).epsilon)
         theirs = rdp.RdpAccountant().compose(event).get_epsilon(delta)
         yield _seen(f"{name}, Rényi", ours, found, source, theirs - found)
 

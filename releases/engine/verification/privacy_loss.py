@@ -18,11 +18,11 @@ from math import log
 
 from scipy.stats import beta as beta_law
 
-from releases.engine import accountant
+from releases.engine.accounting import accountant
+from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
-from releases.engine.privacy import NeighbouringRelation
-from releases.engine.randomness import Randomness
+from releases.engine.noise.randomness import Randomness
 from releases.engine.verification.cases import Pair, case_for, counts_of
 from releases.engine.verification.recording import with_noise_scaled
 

@@ -22,24 +22,24 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine import noise, randomness, scaled_noise, selection
 from releases.engine.mechanisms import randomized_response
 from releases.engine.mechanisms.base import mechanisms
-from releases.engine.randomness import Randomness, StreamRandomness
-from releases.engine.smalldb import shapes
+from releases.engine.noise import discrete, lattice, randomness, selection
+from releases.engine.noise.randomness import Randomness, StreamRandomness
+from releases.engine.smalldb import strategies
 
 #: What modules define, by name.
 Names: TypeAlias = dict[ModuleType, tuple[str, ...]]
 
 #: Everything that turns randomness into a draw, by the module that defines it.
 SAMPLERS: Names = {
-    noise: ("discrete_laplace", "discrete_gaussian"),
-    scaled_noise: ("rounded_noise",),
+    discrete: ("discrete_laplace", "discrete_gaussian"),
+    lattice: ("rounded_noise",),
     selection: ("exponential_mechanism", "permute_and_flip", "report_noisy_max"),
     randomness: ("bernoulli", "choose", "random_bits", "random_below", "uniform_bits", "uniform_below"),
 }
 #: What else is given an epsilon that decides a law: the coins of a survey, and the layers of small databases.
-RATES: Names = {randomized_response: ("truth_interval",), shapes: ("Setting",)}
+RATES: Names = {randomized_response: ("truth_interval",), strategies: ("Setting",)}
 #: Arguments that decide how much noise there is, and the power of its scale that each is.
 _POWERS = (("scale", 1), ("multiplier", 1), ("variance", 2), ("epsilon", -1))
 

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 
-from releases.engine.noise import self_test
-from releases.engine.randomness import Randomness, SamplerFailure
+from releases.engine.noise.discrete import self_test
+from releases.engine.noise.randomness import Randomness, SamplerFailure
 from releases.engine.verification.recording import with_noise_scaled
 
 #: A scale that a library's fault could make; the self-test sees one that is off by 3%.

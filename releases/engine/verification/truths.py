@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
-from releases.engine.histogram import Rows
-from releases.engine.largest_error import LargestError
+from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan
-from releases.engine.result import Result
-from releases.engine.statistic import (
+from releases.engine.tables.counts import Rows
+from releases.engine.workload.largest_error import LargestError
+from releases.engine.workload.queries import Count
+from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.statistics import (
     Categories,
     LargestCount,
     Mean,
@@ -30,7 +32,6 @@ from releases.engine.statistic import (
     Threshold,
     Votes,
 )
-from releases.engine.workload import Count, Inquiry
 
 Floats: TypeAlias = NDArray[np.float64]
 #: The exact numbers of each part of an answer.

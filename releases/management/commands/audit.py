@@ -6,13 +6,23 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from releases import services
+from releases import checks, services
+from releases.storage.private_files import open_to_others
 
 
 class Command(BaseCommand):
-    help = "Verify hashes, sums, prices, caps and marks of every budget's ledger; status 1 if anything disagrees."
+    help = (
+        "Verify hashes, sums, prices, caps, protection and marks of every budget's ledger, that no release had gone "
+        "further than the database knows, stored tables against their digests, and that nobody else can read the "
+        "site's files; status 1 if anything disagrees."
+    )
 
     def handle(self, **options: Any) -> None:
+        if inside := checks.marks_inside_the_data():
+            self.stderr.write(f"Warning: {inside}")
+        outside = [*services.table_faults(), *(f"{path}: others can read it" for path in open_to_others())]
+        for each in outside:
+            self.stderr.write(each)
         verified = services.verify_ledgers(by=None)
         for fault in verified.faults:
             where = f"entry {fault.sequence}" if fault.sequence else "budget"
@@ -21,6 +31,9 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{len(verified.faults)} faults in {verified.entries} entries of {verified.budgets} budgets."
             )
+        if outside:
+            raise CommandError(f"{len(outside)} faults in tables and files; the ledger has none.")
         self.stdout.write(
-            f"{verified.entries} entries of {verified.budgets} budgets verified: chain, sums, prices, caps, marks."
+            f"{verified.entries} entries of {verified.budgets} budgets verified: chain, sums, prices, caps, "
+            f"protection, marks; and stored tables and the modes of files."
         )

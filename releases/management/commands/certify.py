@@ -10,8 +10,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from releases import ledger, services
+from releases import services
 from releases.engine.errors import EngineError
+from releases.ledger import ledger
 from releases.management.commands.release import OVER_BUDGET, the_operator, write_out
 from releases.management.database import ensure_database
 from releases.models import Release, ReleaseState
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         services.execute_release(release_id=certificate.pk)
         certificate.refresh_from_db()
         if certificate.status is not ReleaseState.PUBLISHED:
-            raise CommandError(f"The certificate is {certificate.state}: {certificate.status.meaning}")
+            raise CommandError(f"The certificate is {certificate.state}: {certificate.meaning}")
         if options["out"] is not None:
             write_out(certificate, options["out"])
         assert certificate.result is not None

@@ -10,6 +10,8 @@ import sys
 import time
 import uuid
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,23 @@ from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from releases import files, services
-from releases.engine.filters import Policy
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.universe import Schema
 from releases.management.database import ensure_database
 from releases.management.processes import Child, free_address, start_site, start_worker, wait_until_answers
-from releases.models import Dataset, Release, ReleaseState
+from releases.models import AuditAction, AuditEvent, Dataset, Release, ReleaseState, Role
+from releases.publication import files
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "health_insurance.csv"
 TITLE = "Health insurance survey 1996"
 EPSILON = "1"
 BUDGET = "5"
+ACCOUNTS = ("curator", "analyst", "reviewer")
+#: A process that ends so soon after its start, so many times in a row, is not started again.
+EARLY_SECONDS = 20
+MAX_EARLY_ENDS = 3
 MECHANISMS = ("laplace-queries", "laplace-histogram", "pmw")
 
 
@@ -45,6 +52,52 @@ def _address_at(port: int) -> str:
         return free_address(port, last=port)
     except RuntimeError:
         raise CommandError(f"Port {port} cannot be had: another program has it, or it needs rights.") from None
+
+
+def _password_file() -> Path:
+    return settings.DATA_DIR / "demo_passwords.json"
+
+
+def _kept_passwords() -> dict[str, str]:
+    """By user name, made at the first start and readable by the owner of the installation alone."""
+    try:
+        with os.fdopen(os.open(_password_file(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            json.dump({name: secrets.token_urlsafe(9) for name in ACCOUNTS}, file)
+    except FileExistsError:
+        pass
+    passwords: dict[str, str] = json.loads(_password_file().read_text())
+    return passwords
+
+
+class _Kept:
+    """A process of the demo, which is started again when it ends."""
+
+    def __init__(self, name: str, start: Callable[[], Child], *, say: Callable[[str], object]) -> None:
+        self._name, self._start, self._say = name, start, say
+        self._early_ends = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.child, self._since = self._start(), time.monotonic()
+
+    def keep(self) -> None:
+        """Start it again where it has ended.
+
+        Raises:
+            CommandError: it ends each time as soon as it was started.
+        """
+        if self.child.is_alive():
+            return
+        # Ended with it: what it had started itself.
+        self.child.kill()
+        self._early_ends = self._early_ends + 1 if time.monotonic() - self._since < EARLY_SECONDS else 0
+        if self._early_ends > MAX_EARLY_ENDS:
+            raise CommandError(f"The {self._name} ends whenever it is started; see {self.child.log}.")
+        self._begin()
+        self._say(f"The {self._name} ended and was started again; see {self.child.log}.")
+
+    def stop(self) -> None:
+        self.child.stop()
 
 
 class Command(BaseCommand):
@@ -63,26 +116,36 @@ class Command(BaseCommand):
             # Nobody has set up a server for them: beside the logs, not between the lines of this command.
             settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
             settings.EMAIL_FILE_PATH = log_folder / "mail"
-        children: list[Child] = []
+        children: list[_Kept] = []
         # Whoever ends this command ends what it started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             # E-mails name addresses in full.
             environment = {"SITE_ADDRESS": os.environ.get("SITE_ADDRESS", f"http://{address}")}
-            children.append(start_worker(log_folder=log_folder, environment=environment))
-            children.append(start_site(address, log_folder=log_folder, environment=environment))
+            # Its people are invented, and nobody should have to fetch a telephone to look around.
+            environment["REQUIRE_SECOND_FACTOR"] = os.environ.get("REQUIRE_SECOND_FACTOR", "")
+            worker = partial(start_worker, log_folder=log_folder, environment=environment)
+            site = partial(start_site, address, log_folder=log_folder, environment=environment)
+            for name, start in (
+                ("worker", partial(worker, name="worker", queue=settings.CELERY_TASK_DEFAULT_QUEUE)),
+                ("site", site),
+                ("worker for uploads", partial(worker, name="uploads", queue=settings.UPLOADS_QUEUE)),
+            ):
+                children.append(_Kept(name, start, say=self.stdout.write))
             passwords = self._make_accounts()
             releases = self._submit(User.objects.get(username="curator"), User.objects.get(username="reviewer"))
-            self._wait(releases, children[0])
+            self._wait(releases, children)
             self._print_table(releases)
-            if not wait_until_answers(address, children[1]):
-                raise CommandError(f"The site did not start; see {children[1].log}.")
+            self._make_public(releases[-1])
+            if not wait_until_answers(address, children[1].child):
+                raise CommandError(f"The site did not start; see {children[1].child.log}.")
             if options["exit"]:
                 return
             self._print_address(address, passwords)
-            while all(child.is_alive() for child in children):
+            while True:
+                for child in children:
+                    child.keep()
                 time.sleep(0.5)
-            raise CommandError(f"A process has ended; see {log_folder}.")
         except KeyboardInterrupt:
             self.stdout.write("\nStopping the site and the worker.")
         finally:
@@ -90,18 +153,30 @@ class Command(BaseCommand):
                 child.stop()
 
     def _make_accounts(self) -> dict[str, str]:
-        """Curator, analyst and reviewer, each with a new random password."""
-        passwords = {}
+        """Curator, analyst and reviewer. Their passwords are random, and the same at every start."""
+        passwords = _kept_passwords()
         group, _ = Group.objects.get_or_create(name="Survey team")
-        for name in ("curator", "analyst", "reviewer"):
+        roles = {
+            "curator": [Role.CURATOR],
+            "analyst": [Role.ANALYST],
+            "reviewer": [Role.REVIEWER, Role.ADMINISTRATOR],
+        }
+        for name, held in roles.items():
             account, _ = User.objects.get_or_create(username=name, defaults={"email": f"{name}@example.org"})
-            account.is_staff = name == "reviewer"
-            passwords[name] = secrets.token_urlsafe(9)
-            account.set_password(passwords[name])
+            if not account.check_password(passwords[name]):
+                account.set_password(passwords[name])
             account.save()
+            for role in held:
+                services.give_role(person=account, role=role, by=None)
             if name == "curator":
                 account.groups.add(group)
         return passwords
+
+    def _make_public(self, release: Release) -> None:
+        """Once: whoever makes it private again is not overruled at the next start."""
+        made = AuditEvent.objects.filter(object_id=str(release.pk), action=AuditAction.MAKE_PUBLIC)
+        if not made.exists():
+            services.make_public(release=release, by=release.submitted_by)
 
     def _submit(self, curator: User, reviewer: User) -> list[Release]:
         """The sample with its budget and three releases, made once; a second run finds them."""
@@ -139,9 +214,11 @@ class Command(BaseCommand):
         services.submit_release(release=release, key=uuid.uuid4(), by=curator)
         return release
 
-    def _wait(self, releases: list[Release], worker: Child) -> None:
+    def _wait(self, releases: list[Release], children: list[_Kept]) -> None:
         """A progress bar over all releases, from what their rows say."""
         while True:
+            for child in children:
+                child.keep()
             for release in releases:
                 release.refresh_from_db()
             done = sum(1.0 if each.status.is_final else each.share_done for each in releases)
@@ -153,8 +230,6 @@ class Command(BaseCommand):
             if all(each.status.is_final for each in releases):
                 self.stdout.write("")
                 return
-            if not worker.is_alive():
-                raise CommandError(f"The worker has ended; see {worker.log}.")
             time.sleep(0.3)
 
     def _print_table(self, releases: list[Release]) -> None:
@@ -182,4 +257,7 @@ class Command(BaseCommand):
         self.stdout.write(f"\nThe site is at http://{address}/ (Ctrl-C stops it). Sign in as")
         for name, password in passwords.items():
             self.stdout.write(f"  {name:10} {password}")
-        self.stdout.write(f"E-mails are not sent; they stand in {settings.DATA_DIR / 'log'}: site.log and worker.log.")
+        self.stdout.write(f"The passwords stay the same; they stand in {_password_file()}.")
+        self.stdout.write(
+            f"E-mails are not sent; they stand in {settings.DATA_DIR / 'log'}: site.log, worker.log and uploads.log."
+        )

@@ -1,4 +1,5 @@
 """`manage.py screenshots`: every page of a site of its own, as each person sees it, in four forms, to be looked at.
+With `--docs`, the few small pictures that the documentation shows.
 
 It makes an installation in a temporary folder, fills it as the demo does, and follows links from each person's first
 page. Needs Chromium and the packages of the tests.
@@ -6,6 +7,7 @@ page. Needs Chromium and the packages of the tests.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import secrets
@@ -34,14 +36,30 @@ MOST_PAGES = 60
 #: Releases that are looked at, for a page of each state.
 MOST_RELEASES = 8
 
+#: The pictures of the documentation, by page, with the person who sees it.
+DOCS_PICTURES = {
+    "dataset_detail": "curator",
+    "columns": "curator",
+    "questions": "curator",
+    "compare": "curator",
+    "confirm": "curator",
+    "release_detail": "curator",
+    "review_queue": "reviewer",
+    "budget_board": "reviewer",
+    "budget_detail": "reviewer",
+    "catalogue": "",
+}
+#: Width and height of such a picture, and how much WebP may lose, in percent.
+DOCS_WINDOW, DOCS_QUALITY = (1180, 1150), 55
+
 #: What the demo leaves out: something to decide, something half done, something public.
 FILL = """
 import json
 from pathlib import Path
 from django.contrib.auth.models import User
 from releases import services
-from releases.engine.filters import Policy
-from releases.engine.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Dataset, Release
 for person in User.objects.all():
     person.set_password({password!r})
@@ -72,7 +90,8 @@ class Command(BaseCommand):
     help = "Write pictures of every page, on a desk and a telephone, light and dark, to a folder."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--out", type=Path, default=Path("screenshots"), help="the folder")
+        parser.add_argument("--out", type=Path, help="the folder (default: screenshots, or docs/pictures)")
+        parser.add_argument("--docs", action="store_true", help="the pictures of the documentation alone")
         parser.add_argument("--only", default="", help="pages whose name holds this")
         parser.add_argument("--pages", nargs="*", default=[], help="these pages alone, by their names")
 
@@ -80,10 +99,12 @@ class Command(BaseCommand):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         if chromium is None:
             raise CommandError("Chromium is not installed.")
-        options["out"].mkdir(parents=True, exist_ok=True)
+        usual = settings.BASE_DIR / "docs" / "pictures" if options["docs"] else Path("screenshots")
+        out = options["out"] or usual
+        out.mkdir(parents=True, exist_ok=True)
         password = secrets.token_urlsafe(12)
         with tempfile.TemporaryDirectory() as folder:
-            environment = {"DATA_DIR": folder}
+            environment = {"DATA_DIR": str(Path(folder) / "var"), "REQUIRE_SECOND_FACTOR": ""}
             self._manage(environment, "demo", "--exit")
             self._manage(environment, "shell", "--verbosity", "0", "-c", FILL.format(password=password, folder=folder))
             address = free_address(8400)
@@ -98,14 +119,15 @@ class Command(BaseCommand):
                     chromium,
                     f"http://{address}",
                     password,
-                    options["out"],
+                    out,
                     only=options["only"],
                     named=options["pages"],
+                    for_docs=options["docs"],
                 )
             finally:
                 for child in children:
                     child.stop()
-        self.stdout.write(f"{number} pictures in {options['out']}")
+        self.stdout.write(f"{number} pictures in {out}")
 
     def _manage(self, environment: dict[str, str], *arguments: str) -> None:
         subprocess.run(  # noqa: S603  our own interpreter
@@ -118,9 +140,21 @@ class Command(BaseCommand):
 
 
 def photograph(
-    chromium: str, address: str, password: str, folder: Path, *, only: str = "", named: Sequence[str] = ()
+    chromium: str,
+    address: str,
+    password: str,
+    folder: Path,
+    *,
+    only: str = "",
+    named: Sequence[str] = (),
+    for_docs: bool = False,
 ) -> int:
     """Pictures of every page that can be reached, one of each kind for each person.
+
+    Args:
+        only: of pages whose name holds this.
+        named: of these pages alone.
+        for_docs: of `DOCS_PICTURES` alone, small.
 
     Raises:
         CommandError: a page is answered with an error, so its picture would be of another.
@@ -131,6 +165,9 @@ def photograph(
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for person in PEOPLE:
+            wanted = {name for name, who in DOCS_PICTURES.items() if who == person} if for_docs else set(named)
+            if for_docs and not wanted:
+                continue
             context = browser.new_context(base_url=address)
             page = context.new_page()
             if person:
@@ -140,13 +177,17 @@ def photograph(
                 page.get_by_role("button", name="Sign in", exact=True).click()
                 page.get_by_role("button", name="Sign out").wait_for()
             start = ["/", "/catalogue/", *([] if person else ["/accounts/login/"])]
-            for name, path in _pages(page, start, wanted=set(named)):
-                if only not in name or (named and name not in named):
+            for name, path in _pages(page, start, wanted=wanted):
+                if only not in name or (wanted and name not in wanted):
                     continue
                 answer = page.goto(path)
                 if answer is None or not answer.ok:
                     raise CommandError(f"{path}: answered with {answer.status if answer else 'nothing'}.")
                 page.wait_for_timeout(700)  # charts
+                if for_docs:
+                    _picture_for_docs(page, folder / f"{name}.webp")
+                    number += 1
+                    continue
                 for window, (width, height) in WINDOWS.items():
                     page.set_viewport_size({"width": width, "height": height})
                     for scheme in SCHEMES:
@@ -159,6 +200,18 @@ def photograph(
             context.close()
         browser.close()
     return number
+
+
+def _picture_for_docs(page: Any, path: Path) -> None:
+    """The top of a page in a light scheme, as WebP, which Playwright itself does not write."""
+    width, height = DOCS_WINDOW
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(150)
+    taken = page.context.new_cdp_session(page).send(
+        "Page.captureScreenshot", {"format": "webp", "quality": DOCS_QUALITY}
+    )
+    path.write_bytes(base64.b64decode(taken["data"]))
 
 
 def _pages(page: Any, start: list[str], *, wanted: set[str]) -> list[tuple[str, str]]:

@@ -13,13 +13,15 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from releases.engine.mechanisms.base import mechanisms
-from releases.engine.randomness import OperatingSystemRandomness, Randomness
-from releases.engine.sparse_vector_loss import loss_checks
+from releases.engine.noise.randomness import OperatingSystemRandomness, Randomness
+from releases.engine.verification.adversary import strategies_seen
 from releases.engine.verification.coverage import BETA, bounds_seen
 from releases.engine.verification.oracles import figures_seen
 from releases.engine.verification.privacy_loss import losses_seen
 from releases.engine.verification.samplers import samplers_seen
+from releases.engine.verification.sparse_vector_audit import loss_checks
 from releases.management.database import ensure_database
+from releases.management.protections import protections_seen
 
 #: Runs of every mechanism on each of two tables; about a quarter of an hour in all, and about three minutes.
 RUNS, QUICK_RUNS = 8_000, 1_500
@@ -67,7 +69,8 @@ class Command(BaseCommand):
         parser.add_argument("--runs", type=int, help=f"of every mechanism on each table; {RUNS:,} where not given")
         parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about three minutes")
         parser.add_argument(
-            "--only", help="one part (samplers, thresholds, prices, privacy, bounds, ledger) or mechanism"
+            "--only",
+            help="one part (samplers, thresholds, prices, filter, privacy, bounds, protection, ledger) or mechanism",
         )
 
     def handle(self, **options: Any) -> None:
@@ -85,7 +88,7 @@ class Command(BaseCommand):
 
     def _parts(self, runs: int, only: str | None) -> list[Part]:
         names = [only] if only in mechanisms() else None
-        parts = [*self._software(), *self._mechanisms(runs, names), self._ledger()]
+        parts = [*self._software(), *self._mechanisms(runs, names), self._protection(), self._ledger()]
         if names:
             return [part for part in parts if part.name in ("privacy", "bounds")]
         known = [part.name for part in parts]
@@ -132,6 +135,15 @@ class Command(BaseCommand):
                 widths=(46, -16, -16, 14),
                 lines=_price_lines,
             ),
+            Part(
+                name="filter",
+                title="FILTER",
+                says="The worst strategy that mixes kinds of releases before the budget's rule, computed exactly over "
+                "a small menu. It must not\nget past delta, and must be seen to where the rule is spoiled.",
+                heads=("rule", "epsilon", "delta", "reached"),
+                widths=(40, -8, -8, -10),
+                lines=_filter_lines,
+            ),
         ]
 
     def _mechanisms(self, runs: int, names: list[str] | None) -> list[Part]:
@@ -169,12 +181,23 @@ class Command(BaseCommand):
             ),
         ]
 
+    def _protection(self) -> Part:
+        return Part(
+            name="protection",
+            title="PROTECTION",
+            says="A budget for each protection, and a plan for every other: none is charged. A budget whose protection "
+            "is changed\nbehind the ledger's back is noticed. Nothing of it is kept.",
+            heads=("budget", "charged for it", "refused", "noticed"),
+            widths=(75, -14, -8, -8),
+            lines=_protection_lines,
+        )
+
     def _ledger(self) -> Part:
         return Part(
             name="ledger",
             title="LEDGER",
-            says="Every entry of every budget: the chain of hashes, the sums, each price made again, the caps, and "
-            "marks kept apart.",
+            says="Every entry of every budget: the chain of hashes, the sums, each price made again, the caps, what "
+            "was protected,\nand marks kept apart.",
             heads=("audit",),
             widths=(100,),
             lines=_ledger_lines,
@@ -220,6 +243,19 @@ def _price_lines() -> Iterator[Line]:
     for seen in figures_seen():
         cells = (seen.figure, f"{seen.ours:.10f}", f"{seen.oracle:.10f}", seen.source)
         yield Line(cells=cells, passed=seen.is_as_it_should_be)
+
+
+def _filter_lines() -> Iterator[Line]:
+    for seen in strategies_seen():
+        cells = (seen.rule, f"{float(seen.epsilon):g}", f"{float(seen.delta):g}", f"{seen.reached:.3g}")
+        yield Line(cells=cells, passed=seen.is_as_it_should_be)
+
+
+def _protection_lines() -> Iterator[Line]:
+    ensure_database()
+    for seen in protections_seen():
+        counted = (f"{number} of {seen.others}" for number in (seen.refused, seen.noticed))
+        yield Line(cells=(seen.promised, "yes" if seen.is_charged else "no", *counted), passed=seen.is_as_it_should_be)
 
 
 def _ledger_lines() -> Iterator[Line]:

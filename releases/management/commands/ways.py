@@ -9,10 +9,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from releases import ways
+from releases.engine.bounds.theory import Numbers
+from releases.engine.domain.privacy import NeighbouringRelation, exact
 from releases.engine.errors import InvalidInput
-from releases.engine.four_ways import Numbers
-from releases.engine.privacy import NeighbouringRelation, exact
+from releases.planning import methods
 
 _WHOLE = {
     "rows": "n, rows in the table",
@@ -49,7 +49,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         given = "".join(f" --{name} {options[name]}" for name in _TOLD if options[name])
         options["out"].mkdir(parents=True, exist_ok=True)
-        for name, content in ways.documents(numbers, command=f"manage.py ways{given}").items():
+        for name, content in methods.documents(numbers, command=f"manage.py ways{given}").items():
             (options["out"] / name).write_text(content, encoding="utf-8")
             self.stdout.write(f"Wrote {options['out'] / name}")
 
@@ -63,4 +63,4 @@ def _numbers(options: dict[str, Any]) -> Numbers:
         name: exact(options[name], field=name) for name in ("epsilon", "delta", "beta") if options[name] is not None
     }
     relation = NeighbouringRelation(options["neighbours"] or NeighbouringRelation.REPLACE)
-    return replace(ways.sample_numbers(relation), **given)
+    return replace(methods.sample_numbers(relation), **given)

@@ -23,6 +23,7 @@
       bar: { color: colour("--site-mark"), fillOpacity: 0.55 },
       rule: { color: text },
       tick: { color: text },
+      text: { color: text },
       point: { color: colour("--site-second") },
       range: { heatmap: [colour("--pico-card-background-color"), colour("--pico-primary")],
                category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",

@@ -1,0 +1,221 @@
+"""Calibration both ways: how much noise for a cost, what a given noise costs, how little epsilon for an error.
+
+Noise is rounded up and cost is rounded up, so neither direction ever promises more than it keeps. Noise is stated
+relative to the sensitivity: multiply a Laplace multiplier by the l1, a Gaussian sigma by the l2 sensitivity.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, inf, log, sqrt
+from typing import TYPE_CHECKING
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from releases.engine.accounting.conversions import epsilon_of_rho, largest_rho, rho_of_gaussian
+from releases.engine.accounting.profiles import gaussian_delta
+from releases.engine.arithmetic.rounding import above, enclose, intervals, round_up
+from releases.engine.domain.privacy import LARGEST_EPSILON, ZCDP, ApproxDP, decimal_text
+from releases.engine.errors import InvalidInput, Unpriceable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Digits after the point of a calibrated figure.
+_PLACES = 12
+#: No search goes further: a larger sigma would answer nothing.
+_LARGEST_SIGMA = Fraction(10**15)
+
+
+def least(
+    holds: Callable[[Fraction], bool], *, at_least: Fraction, at_most: Fraction, places: int, what: str = "value"
+) -> Fraction:
+    """The least decimal with `places` digits in [at_least, at_most] for which `holds`, which must be monotone.
+
+    By bisection of whole numbers, so the answer is exactly such a decimal and one unit less does not do.
+
+    Raises:
+        InvalidInput: the bounds are the wrong way round.
+        Unpriceable: not even the largest does.
+    """
+    scale = 10**places
+    low = -((-at_least.numerator * scale) // at_least.denominator)
+    high = (at_most.numerator * scale) // at_most.denominator
+    if low > high:
+        raise InvalidInput(what, decimal_text(at_least), f"must not be above {decimal_text(at_most)}")
+    if not holds(Fraction(high, scale)):
+        raise Unpriceable(f"No {what} up to {decimal_text(at_most)} is enough.")
+    while low < high:
+        middle = (low + high) // 2
+        if holds(Fraction(middle, scale)):
+            high = middle
+        else:
+            low = middle + 1
+    return Fraction(high, scale)
+
+
+# Laplace
+
+
+def laplace_noise_multiplier(*, epsilon: Fraction) -> Fraction:
+    """scale / l1 sensitivity for epsilon-DP, exactly 1/epsilon (Dwork and Roth 2014, Theorem 3.6)."""
+    _check_epsilon(epsilon)
+    return 1 / epsilon
+
+
+def laplace_epsilon(*, noise_multiplier: Fraction) -> Fraction:
+    """epsilon of Laplace noise, exactly 1/noise_multiplier."""
+    _check_positive("noise_multiplier", noise_multiplier)
+    return 1 / noise_multiplier
+
+
+@lru_cache(maxsize=256)
+def laplace_passes(*, scale: Fraction, probability: Fraction) -> int:
+    """The least k >= 1 with Pr[X >= k] = e^(-k/t) / (1 + e^(-1/t)) <= probability, certified; X discrete Laplace of
+    scale t.
+
+    Raises:
+        InvalidInput: the scale or the probability is not above 0.
+    """
+    _check_positive("scale", scale)
+    _check_positive("probability", probability)
+    one = intervals().exp(enclose(-1 / scale))
+
+    def holds(k: int) -> bool:
+        return above(intervals().exp(enclose(-k / scale)) / (1 + one)) <= probability
+
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+# Gaussian, in rho
+
+
+def gaussian_variance_for_rho(*, rho: Fraction) -> Fraction:
+    """sigma**2 / (l2 sensitivity)**2 for rho-zCDP, exactly 1/(2 rho); discrete or continuous."""
+    _check_positive("rho", rho)
+    return 1 / (2 * rho)
+
+
+def zcdp_budget(*, epsilon: Fraction, delta: Fraction) -> ZCDP:
+    """The largest rho, rounded down to 10**-12, that is (epsilon, delta)-DP by Canonne, Kamath and Steinke 2020."""
+    _check_epsilon(epsilon)
+    return ZCDP(rho=largest_rho(epsilon=epsilon, delta=delta))
+
+
+def gaussian_variance(*, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """sigma**2 / (l2 sensitivity)**2 for (epsilon, delta)-DP through zCDP: right for discrete noise, any dimension."""
+    return gaussian_variance_for_rho(rho=zcdp_budget(epsilon=epsilon, delta=delta).rho)
+
+
+def gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
+    """epsilon of Gaussian noise, discrete or continuous, at delta through zCDP, rounded up."""
+    _check_positive("noise_variance", noise_variance)
+    rho = rho_of_gaussian(noise_variance=noise_variance)
+    return round_up(epsilon_of_rho(rho=rho, delta=delta), places=_PLACES)
+
+
+# Gaussian, exactly: the continuous law alone
+
+
+def analytic_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The least sigma / l2 sensitivity of continuous Gaussian noise for (epsilon, delta)-DP (Balle and Wang 2018).
+
+    Rounded up to 10**-12. Discrete noise of this sigma may exceed delta: calibrate it by `gaussian_variance`.
+    """
+    _check_epsilon(epsilon)
+    _check_delta(delta)
+    return least(
+        lambda sigma: sigma > 0 and gaussian_delta(noise_variance=sigma * sigma, epsilon=epsilon) <= delta,
+        at_least=Fraction(0),
+        at_most=_LARGEST_SIGMA,
+        places=_PLACES,
+        what="sigma",
+    )
+
+
+def analytic_gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
+    """The least epsilon of continuous Gaussian noise at delta (Balle and Wang 2018), rounded up to 10**-12."""
+    _check_positive("noise_variance", noise_variance)
+    _check_delta(delta)
+    return least(
+        lambda epsilon: gaussian_delta(noise_variance=noise_variance, epsilon=epsilon) <= delta,
+        at_least=Fraction(0),
+        at_most=gaussian_epsilon(noise_variance=noise_variance, delta=delta) + 1,
+        places=_PLACES,
+        what="epsilon",
+    )
+
+
+def classical_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """sqrt(2 ln(1.25/delta))/epsilon, for comparison only (Dwork and Roth 2014, Theorem 3.22). Rounded up.
+
+    Proved for epsilon below 1. At epsilon 10 and delta 1e-6 this sigma's true delta is 1.9 times as large.
+
+    Raises:
+        Unpriceable: epsilon is 1 or more.
+    """
+    _check_epsilon(epsilon)
+    _check_delta(delta)
+    if epsilon >= 1:
+        raise Unpriceable(
+            f"The classical Gaussian calibration is proved for epsilon below 1; here it is {decimal_text(epsilon)}."
+        )
+    root = intervals().sqrt(2 * intervals().log(enclose(Fraction(5, 4) / delta)))
+    return round_up(above(root / enclose(epsilon)), places=_PLACES)
+
+
+def _check_epsilon(epsilon: Fraction) -> None:
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, Fraction)) or not 0 < epsilon <= LARGEST_EPSILON:
+        raise InvalidInput("epsilon", str(epsilon), f"must be an exact rational above 0, at most {LARGEST_EPSILON}")
+
+
+def _check_delta(delta: Fraction) -> None:
+    if not isinstance(delta, Fraction) or not 0 < delta < 1:
+        raise InvalidInput("delta", str(delta), "must be an exact rational above 0 and below 1")
+
+
+def _check_positive(field: str, value: Fraction) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)) or value <= 0:
+        raise InvalidInput(field, str(value), "must be an exact rational above 0")
+
+
+def calibrations(budget: ApproxDP, *, rho: Fraction) -> dict[str, str]:
+    """Deviations over the l2 sensitivity: as run, and as continuous noise would need, for comparison alone.
+
+    Neither of the continuous ones is run: discrete noise of such a deviation may exceed its delta, and continuous noise
+    cannot be drawn exactly. The classical form is Dwork and Roth 2014, Theorem 3.22, and the analytic one that of Balle
+    and Wang 2018, here in double precision, for four digits are shown (`analytic_gaussian_sigma` is exact).
+    """
+    try:
+        classical = f"{float(classical_gaussian_sigma(epsilon=budget.epsilon, delta=budget.delta)):.4f}"
+    except Unpriceable:
+        classical = "proved for epsilon below 1 only"
+    analytic = _analytic(float(budget.epsilon), float(budget.delta))
+    return {
+        "noise over sensitivity": f"{sqrt(1 / (2 * rho)):.4f} (discrete, run)",
+        "noise over sensitivity, analytic, for comparison": f"{analytic:.4f}",
+        "noise over sensitivity, classical, for comparison": classical,
+    }
+
+
+@lru_cache(maxsize=1024)
+def _analytic(epsilon: float, delta: float) -> float:
+    """The sigma at which normal noise on a number of sensitivity 1 is (epsilon, delta)-DP."""
+
+    def excess(log_sigma: float) -> float:
+        sigma = exp(log_sigma)
+        above = ndtr(1 / (2 * sigma) - epsilon * sigma)
+        below = exp(min(epsilon + float(log_ndtr(-1 / (2 * sigma) - epsilon * sigma)), 0.0))
+        return float(above) - below - delta
+
+    most = log(float(_LARGEST_SIGMA))
+    return inf if excess(most) > 0 else exp(float(brentq(excess, log(1e-6), most, xtol=1e-9)))

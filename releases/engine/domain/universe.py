@@ -1,0 +1,390 @@
+"""The universe: the finite product of declared attribute bins, and the schema that declares it.
+
+Everything here is declared by a person who need not have seen a row. A value outside the declaration is
+clamped, dropped or sent to a declared category, by declared rule, so that the universe never depends on data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.errors import InvalidInput
+
+SCHEMA_VERSION = 1
+#: More bins than this in one column are a mistake in the codebook (and a page nobody can read).
+MOST_BINS = 2_000_000
+MOST_COLUMNS = 10_000
+MOST_DECIMALS = 9
+#: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
+LARGEST_POINT = 2**53
+#: Of a number whose declaration does not say.
+USUAL_DECIMALS = 2
+
+CLAMP = "clamp"
+DROP = "drop"
+
+
+class AttributeKind(StrEnum):
+    """What values of a column mean. CATEGORICAL: exact text. INTEGER and NUMBER: bins between edges."""
+
+    CATEGORICAL = "categorical"
+    INTEGER = "integer"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """One declared column: its name, its bins, and what becomes of a value outside them.
+
+    A categorical attribute has one bin for each category. A numeric one has bins between consecutive edges,
+    lower edge inclusive, upper exclusive, the last bin closed at its upper edge.
+
+    A number is kept to `decimals` places (whole numbers have none): sums and quantiles are taken over these fixed
+    points, exactly, never over floating-point numbers.
+
+    `outside` is CLAMP (numbers: to the nearest bin), DROP (the row does not count), or a declared category.
+    A missing value, or text that is not a number in a numeric column, is outside; as it has no nearest bin,
+    CLAMP drops its row.
+    """
+
+    name: str
+    kind: AttributeKind
+    categories: tuple[str, ...] = ()
+    edges: tuple[Decimal, ...] = ()
+    outside: str = ""
+    decimals: int = -1
+
+    def __post_init__(self) -> None:
+        if not self.name or self.name != self.name.strip() or not self.name.isprintable():
+            raise InvalidInput("name", self.name, "must be printable text without spaces around it")
+        if self.kind is AttributeKind.CATEGORICAL:
+            self._check_categories()
+        else:
+            self._check_edges()
+
+    def _check_categories(self) -> None:
+        if self.edges:
+            raise InvalidInput("edges", len(self.edges), "belong to numbers; a categorical column has categories")
+        if self.decimals not in (-1, 0):
+            raise InvalidInput("decimals", self.decimals, "belong to numbers")
+        object.__setattr__(self, "decimals", 0)
+        if not 1 <= len(self.categories) <= MOST_BINS:
+            raise InvalidInput("categories", len(self.categories), f"must be 1 to {MOST_BINS:,} in number")
+        seen: set[str] = set()
+        for category in self.categories:
+            if not category or category != category.strip() or not category.isprintable():
+                raise InvalidInput("categories", category, "must be printable text without spaces around it")
+            if category in seen:
+                raise InvalidInput("categories", category, "is named twice")
+            seen.add(category)
+        if not self.outside:
+            object.__setattr__(self, "outside", DROP)
+        if self.outside != DROP and self.outside not in seen:
+            raise InvalidInput("outside", self.outside, 'must be "drop" or one of the declared categories')
+
+    def _check_edges(self) -> None:
+        if self.categories:
+            raise InvalidInput("categories", len(self.categories), "belong to a categorical column; a number has edges")
+        if not 2 <= len(self.edges) <= MOST_BINS + 1:
+            raise InvalidInput("edges", len(self.edges), f"must be 2 to {MOST_BINS + 1:,} in number")
+        for lower, upper in zip(self.edges, self.edges[1:], strict=False):
+            if not lower < upper:
+                raise InvalidInput("edges", f"{lower}, {upper}", "must rise: each edge above the one before it")
+        if self.kind is AttributeKind.INTEGER:
+            for edge in self.edges:
+                if edge != edge.to_integral_value():
+                    raise InvalidInput("edges", edge, "must be whole numbers in an integer column")
+        self._check_decimals()
+        if not self.outside:
+            object.__setattr__(self, "outside", CLAMP)
+        if self.outside not in (CLAMP, DROP):
+            raise InvalidInput("outside", self.outside, 'must be "clamp" or "drop" in a numeric column')
+
+    def _check_decimals(self) -> None:
+        least = max(places(edge) for edge in self.edges)
+        if self.decimals == -1:
+            usual = 0 if self.kind is AttributeKind.INTEGER else USUAL_DECIMALS
+            fits = max(abs(edge) for edge in self.edges) * 10**usual <= LARGEST_POINT
+            object.__setattr__(self, "decimals", max(least, usual if fits else 0))
+        if self.kind is AttributeKind.INTEGER and self.decimals != 0:
+            raise InvalidInput("decimals", self.decimals, "must be 0 for whole numbers")
+        if not least <= self.decimals <= MOST_DECIMALS:
+            raise InvalidInput(
+                "decimals", self.decimals, f"must be {least} to {MOST_DECIMALS}: no fewer than the edges have"
+            )
+        if max(abs(point) for point in (self.lowest, self.highest)) > LARGEST_POINT:
+            most = LARGEST_POINT // 10**self.decimals
+            raise InvalidInput(
+                "edges",
+                plain(max(self.edges, key=abs)),
+                f"must be {most:,} or less in size, so that it and {self.decimals} decimal places are kept exactly",
+            )
+
+    @cached_property
+    def lowest(self) -> int:
+        """The lowest value of a number, in units of its last place."""
+        return int(self.edges[0].scaleb(self.decimals))
+
+    @cached_property
+    def highest(self) -> int:
+        return int(self.edges[-1].scaleb(self.decimals))
+
+    @property
+    def size(self) -> int:
+        """How many bins the attribute has."""
+        return len(self.categories) or len(self.edges) - 1
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind is not AttributeKind.CATEGORICAL
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether some value would make its row not count (for numbers always: text is not a number)."""
+        return self.is_numeric or self.outside == DROP
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """How each bin is written: the category, ``18 to 24`` for integers, ``[0, 10.5)`` for numbers."""
+        if self.categories:
+            return self.categories
+        last = self.size - 1
+        if self.kind is AttributeKind.INTEGER:
+            pairs = [
+                (low, high if i == last else high - 1)
+                for i, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False))
+            ]
+            return tuple(plain(low) if low == high else f"{plain(low)} to {plain(high)}" for low, high in pairs)
+        return tuple(
+            f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}"
+            for i, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False))
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
+        if self.categories:
+            described["categories"] = list(self.categories)
+        else:
+            described["edges"] = [int(edge) if edge == edge.to_integral_value() else float(edge) for edge in self.edges]
+        described["outside"] = self.outside
+        if self.kind is AttributeKind.NUMBER:
+            described["decimals"] = self.decimals
+        return described
+
+    @staticmethod
+    def from_json(value: object) -> Attribute:
+        if not isinstance(value, dict):
+            raise InvalidInput("column", value, 'must be an object with "name" and "type"')
+        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals"}
+        if unknown:
+            raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
+        name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
+        if not isinstance(name, str):
+            raise InvalidInput("name", name, "must be text")
+        # In a list, for what JSON holds need not be hashable.
+        if kind not in list(AttributeKind):
+            raise InvalidInput("type", kind, f"must be one of {', '.join(AttributeKind)}")
+        if not isinstance(outside, str):
+            raise InvalidInput("outside", outside, "must be text")
+        decimals = value.get("decimals", -1)
+        if isinstance(decimals, bool) or not isinstance(decimals, int) or ("decimals" in value and decimals < 0):
+            raise InvalidInput("decimals", decimals, "must be a whole number, 0 or more")
+        return Attribute(
+            name=name,
+            kind=AttributeKind(kind),
+            categories=tuple(_category(each) for each in _listed(value, "categories")),
+            edges=tuple(number(each, field="edges") for each in _listed(value, "edges")),
+            outside=outside,
+            decimals=decimals,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Universe:
+    """The finite product of the attributes' bins. A cell is one combination of bins.
+
+    Attributes:
+        attributes: in the order of the schema; cells are numbered with the last attribute fastest.
+    """
+
+    attributes: tuple[Attribute, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.attributes) <= MOST_COLUMNS:
+            raise InvalidInput("columns", len(self.attributes), f"must be 1 to {MOST_COLUMNS:,} in number")
+        seen: set[str] = set()
+        for position, attribute in enumerate(self.attributes):
+            if attribute.name in seen:
+                raise InvalidInput(f"columns[{position}].name", attribute.name, "is declared twice")
+            seen.add(attribute.name)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @cached_property
+    def size(self) -> int:
+        """|X|, the number of cells, exactly (it may exceed any machine integer)."""
+        return prod(self.shape)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.names)}
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.axis(name)]
+
+    def axis(self, name: str) -> int:
+        """The position of an attribute among the axes of a histogram.
+
+        Raises:
+            InvalidInput: no attribute has that name.
+        """
+        try:
+            return self._positions[name]
+        except KeyError:
+            raise InvalidInput("column", name, "is not declared in the schema") from None
+
+    def axes(self, names: Iterable[str]) -> tuple[int, ...]:
+        return tuple(self.axis(name) for name in names)
+
+    def project(self, names: Iterable[str]) -> Universe:
+        """The universe of some of the attributes, in the order given."""
+        return Universe(attributes=tuple(self[name] for name in names))
+
+    @property
+    def may_drop(self) -> bool:
+        return any(attribute.may_drop for attribute in self.attributes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What a curator declares about a table: its universe, whom to protect, and against which neighbours."""
+
+    universe: Universe
+    unit: PrivacyUnit
+    neighbours: NeighbouringRelation
+
+    def __post_init__(self) -> None:
+        if self.unit.id_column in self.universe.names:
+            raise InvalidInput("unit.id", self.unit.id_column, "is also declared as a column; an id has no bins")
+
+    def project(self, names: Iterable[str]) -> Schema:
+        """The schema of some of the columns alone: what other columns hold leaves no row out."""
+        return replace(self, universe=self.universe.project(names))
+
+    @property
+    def rows_may_vanish(self) -> bool:
+        """Whether a unit may have other numbers of counted rows, down to none, when its value is replaced.
+
+        A row that is replaced stays a row unless a declared rule drops it. A person has from none to `max_rows` rows,
+        whatever the columns are.
+        """
+        return self.universe.may_drop or self.unit.kind == "person"
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the number of counted rows is public: neighbours replace a unit, and it has one row in either."""
+        return self.neighbours is NeighbouringRelation.REPLACE and not self.rows_may_vanish
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": SCHEMA_VERSION,
+            "unit": self.unit.to_json(),
+            "neighbours": self.neighbours.value,
+            "columns": [attribute.to_json() for attribute in self.universe.attributes],
+        }
+
+    @staticmethod
+    def from_json(value: object) -> Schema:
+        """Read a schema of format version 1.
+
+        Raises:
+            InvalidInput: naming the field (``columns[2].edges``), the value and the rule.
+        """
+        if not isinstance(value, dict):
+            raise InvalidInput("schema", value, "must be a JSON object")
+        check_version(value, SCHEMA_VERSION, what="schema")
+        unknown = set(value) - {"version", "unit", "neighbours", "columns"}
+        if unknown:
+            raise InvalidInput("schema", ", ".join(sorted(map(str, unknown))), "is not a known field")
+        columns = value.get("columns")
+        if not isinstance(columns, list) or not columns:
+            raise InvalidInput("columns", columns, "must be a list with at least one column")
+        neighbours = value.get("neighbours", NeighbouringRelation.ADD_REMOVE.value)
+        if neighbours not in list(NeighbouringRelation):
+            raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
+        return Schema(
+            universe=Universe(attributes=tuple(_column(i, column) for i, column in enumerate(columns))),
+            unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
+            neighbours=NeighbouringRelation(neighbours),
+        )
+
+
+def check_version(value: dict[str, Any], version: int, *, what: str) -> None:
+    if value.get("version") != version:
+        raise InvalidInput(f"{what}.version", value.get("version"), f"must be {version}")
+
+
+def number(value: object, *, field: str) -> Decimal:
+    """Read a finite number as a person wrote it (a JSON float by its shortest decimal form)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise InvalidInput(field, value, "must be a number")
+    try:
+        read = Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation:
+        raise InvalidInput(field, value, "must be a number") from None
+    # Copied, for arithmetic with a number as large as 1e9999999 fails before it can be refused.
+    size = read.copy_abs()
+    if not read.is_finite() or size > Decimal(10) ** 30 or (read != 0 and size < Decimal(10) ** -30):
+        raise InvalidInput(field, value, "must be a finite number of ordinary size")
+    return read
+
+
+def places(value: Decimal) -> int:
+    """Digits after the point, idle noughts left out."""
+    exponent = value.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def plain(value: Decimal) -> str:
+    """Write a decimal without exponent or trailing zeros."""
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _column(position: int, value: object) -> Attribute:
+    try:
+        return Attribute.from_json(value)
+    except InvalidInput as error:
+        name = value.get("name") if isinstance(value, dict) else None
+        where = f"columns[{position}]" + (f" ({name})" if isinstance(name, str) and name else "")
+        raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
+
+
+def _listed(value: dict[str, Any], field: str) -> list[Any]:
+    listed = value.get(field, [])
+    if not isinstance(listed, list):
+        raise InvalidInput(field, listed, "must be a list")
+    return listed
+
+
+def _category(value: object) -> str:
+    """A category as text; codebooks often write codes as JSON integers."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise InvalidInput("categories", value, "must be text")
+    return value.strip()

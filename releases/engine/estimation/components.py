@@ -1,0 +1,140 @@
+"""The parts of a universe that a workload's questions connect: each small enough to hold whole, or not at all.
+
+Questions about (age, sex) and (region, income) never meet, so a distribution that answers them needs no joint table
+of the four: the universe falls into the connected parts of the graph whose edges are the questions' attribute sets.
+Public declarations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.universe import Universe
+from releases.engine.estimation.marginals import Axes, MarginalTree, marginal_tree
+from releases.engine.estimation.result import Component, Distribution
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Workload
+
+Names = tuple[str, ...]
+
+#: Larger joint tables take longer to sum than their marginals take to count.
+_MOST_COUNTED_CELLS = 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Attributes that questions connect.
+
+    Attributes:
+        universe: of these attributes alone.
+        asked: the attribute sets of the questions in it, in universe order, none twice.
+    """
+
+    universe: Universe
+    asked: tuple[Names, ...]
+
+    @cached_property
+    def sets(self) -> tuple[Axes, ...]:
+        """The asked sets as axes of the part."""
+        return tuple(self.universe.axes(names) for names in self.asked)
+
+    @property
+    def tree(self) -> MarginalTree:
+        """Every asked marginal of a table over the part."""
+        return marginal_tree(self.universe.shape, self.sets)
+
+    @cached_property
+    def largest(self) -> tuple[Axes, ...]:
+        """The asked sets that lie in no other."""
+        return tuple(axes for axes in self.sets if not any(set(axes) < set(other) for other in self.sets))
+
+    def histogram(self, counts: Counts) -> NDArray[np.int64]:
+        """The exact joint table over the part."""
+        return np.ascontiguousarray(counts.marginal(self.universe.names))
+
+
+def connected_parts(workload: Workload) -> tuple[Part, ...]:
+    """The parts that the questions of `workload` fall into, in universe order."""
+    groups: list[set[str]] = []
+    for names in workload.marginals:
+        joined = set(names)
+        apart = []
+        for group in groups:
+            if group & joined:
+                joined |= group
+            else:
+                apart.append(group)
+        groups = [*apart, joined]
+    universe = workload.universe
+    ordered = sorted((tuple(sorted(group, key=universe.axis)) for group in groups), key=lambda g: universe.axis(g[0]))
+    return tuple(
+        Part(
+            universe=universe.project(names),
+            asked=tuple(each for each in workload.marginals if set(each) <= set(names)),
+        )
+        for names in ordered
+    )
+
+
+def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The answers of each family of the workload from one joint table a part."""
+    marginals: dict[Names, NDArray[Any]] = {}
+    for part, table in zip(parts, tables, strict=True):
+        marginals.update(zip(part.asked, part.tree.answer(table), strict=True))
+    return workload.answer(marginals.__getitem__)
+
+
+def tables_counted(workload: Workload) -> int:
+    """How many times `exact_answers` goes through the table; a function of the questions and the declared bins."""
+    return sum(1 if _is_counted_once(part) else len(part.asked) for part in connected_parts(workload))
+
+
+def _is_counted_once(part: Part) -> bool:
+    return len(part.asked) > 1 and part.universe.size <= _MOST_COUNTED_CELLS
+
+
+def exact_answers(workload: Workload, counts: Counts) -> list[NDArray[np.int64]]:
+    """The answers of each family on a table. A part whose joint table is small is counted once, not once a marginal;
+    what is left is counted many marginals at a time."""
+    marginals: dict[Names, NDArray[np.int64]] = {}
+    for part in connected_parts(workload):
+        if _is_counted_once(part):
+            marginals.update(zip(part.asked, part.tree.answer(part.histogram(counts)), strict=True))
+    others = counted(counts, [names for names in workload.marginals if names not in marginals], workload.universe)
+    return workload.answer(lambda names: marginals[names] if names in marginals else next(others))
+
+
+def counted(counts: Counts, sets: Sequence[Names], universe: Universe) -> Iterator[NDArray[np.int64]]:
+    """The exact marginals over `sets`, in order: as many in one reading of the table as memory allows."""
+    block: list[Names] = []
+    cells = 0
+    for names in sets:
+        size = universe.project(names).size
+        if block and cells + size > _MOST_COUNTED_CELLS:
+            yield from _read_once(counts, block)
+            block, cells = [], 0
+        block.append(names)
+        cells += size
+    yield from _read_once(counts, block)
+
+
+def _read_once(counts: Counts, sets: Sequence[Names]) -> Iterator[NDArray[np.int64]]:
+    """A single one is grouped where the table lies; many are counted here."""
+    tables = [counts.marginal(names) for names in sets] if len(sets) < 2 else counts.marginals(sets)
+    while tables:
+        yield tables.pop(0)
+
+
+def distribution(described: Sequence[Universe], tables: Iterable[NDArray[np.float64]]) -> Distribution:
+    """Tables over some attributes each as independent components. Of attributes in none of them it says nothing."""
+    return Distribution(
+        components=tuple(
+            Component(names=each.names, weights=table) for each, table in zip(described, tables, strict=True)
+        )
+    )

@@ -1,0 +1,75 @@
+"""Synthetic records: rows with values of the declared domain, made from a paid-for distribution.
+
+Post-processing only. Nothing here sees data; the randomness merely spreads values within their bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.universe import Attribute, AttributeKind, Universe
+from releases.engine.estimation.mixture_rows import mixture_rows
+from releases.engine.estimation.result import Component, Distribution, MixtureComponent
+from releases.engine.estimation.rounding import controlled_counts
+from releases.engine.noise.randomness import Randomness, uniform_below
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Synthetic rows, a column at a time.
+
+    Attributes:
+        columns: by attribute name, in universe order, those that the release tells of; a categorical column holds
+            positions in the attribute's categories, an integer column whole numbers, a number column decimals within
+            the bins.
+        rows: how many there are.
+    """
+
+    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]]
+    rows: int
+
+
+def synthetic_records(universe: Universe, distribution: Distribution, *, rows: int, rng: Randomness) -> Records:
+    """Make `rows` records whose marginals follow the distribution as closely as whole rows can.
+
+    They have the attributes that the distribution speaks of. Values made up for others would be taken for statistics.
+    """
+    bins: dict[str, NDArray[np.int64]] = {}
+    for component in distribution.components:
+        indices = _bins_of(component, rows, rng)
+        bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
+    told = [each for each in universe.attributes if each.name in bins]
+    return Records(columns={each.name: _values(each, bins[each.name], rng) for each in told}, rows=rows)
+
+
+def _bins_of(component: Component | MixtureComponent, rows: int, rng: Randomness) -> Iterable[NDArray[np.integer[Any]]]:
+    """The bins of each attribute, row by row in random order."""
+    if isinstance(component, MixtureComponent):
+        return mixture_rows(component.mixture, rows, rng).T
+    counts = controlled_counts(component.weights, rows, rng).reshape(-1)
+    held = np.flatnonzero(counts)
+    cells = np.repeat(held, counts[held])
+    return np.unravel_index(cells[_permutation(rows, rng)], component.weights.shape)
+
+
+def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:
+    if not attribute.is_numeric:
+        return bins
+    steps = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
+    steps[-1] += 1  # the last bin is closed at its upper edge
+    values = np.empty(len(bins), dtype=np.int64)
+    order = np.argsort(bins, kind="stable")
+    present, starts = np.unique(bins[order], return_index=True)
+    for index, members in zip(present, np.split(order, starts[1:]), strict=True):
+        low, high = steps[index], steps[index + 1]
+        values[members] = low + uniform_below(high - low, len(members), rng)
+    return values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
+
+
+def _permutation(size: int, rng: Randomness) -> NDArray[np.intp]:
+    return np.argsort(rng.words(size), kind="stable")

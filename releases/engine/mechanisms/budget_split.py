@@ -1,0 +1,70 @@
+"""What a mechanism may spend, in the one currency its parts add up in: epsilon, or rho where delta is above 0.
+
+A mechanism of several steps gives each a share. Shares of epsilon add up by sequential composition (Dwork and Roth
+2014, Theorem 3.14), shares of rho by that of zero-concentrated privacy (Bun and Steinke 2016, Lemma 1.7); either way
+the parts of a budget cost the budget, rounded down, and nothing here depends on data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, isqrt
+
+from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.domain.privacy import PrivacyBudget, PureDP, decimal_text
+from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
+from releases.engine.workload.queries import Sensitivity
+
+#: Amounts are rounded down to so many places, so that receipts can print them.
+_PLACES = 24
+_UNIT = 10**_PLACES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allowance:
+    """An amount to spend.
+
+    Attributes:
+        amount: of epsilon (`is_pure`) or of rho.
+        is_pure: which of the two it is; what is drawn is discrete Laplace noise in the one, Gaussian in the other.
+    """
+
+    amount: Fraction
+    is_pure: bool
+
+    @staticmethod
+    def of(budget: PrivacyBudget) -> Allowance:
+        """The whole budget: its epsilon, or the largest rho that converts to its epsilon and delta."""
+        if isinstance(budget, PureDP):
+            return Allowance(amount=budget.epsilon, is_pure=True)
+        return Allowance(amount=zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho, is_pure=False)
+
+    def share(self, part: Fraction) -> Allowance:
+        """A part of it, rounded down."""
+        return Allowance(amount=Fraction(floor(self.amount * part * _UNIT), _UNIT), is_pure=self.is_pure)
+
+    def shares(self, parts: Sequence[float]) -> list[Allowance]:
+        """Parts given as floating-point numbers that sum to 1, and to no more once they are rounded down."""
+        whole = sum(Fraction(part) for part in parts)
+        return [self.share(Fraction(part) / whole) for part in parts]
+
+    def noise(self, sensitivity: Sensitivity) -> Noise:
+        """Noise on whole numbers that costs all of it."""
+        if self.is_pure:
+            return LaplaceNoise(epsilon=self.amount, l1_sensitivity=sensitivity.l1)
+        return GaussianNoise(rho=self.amount, l2_sensitivity_squared=sensitivity.l2_squared)
+
+    @property
+    def epsilon_of_choice(self) -> Fraction:
+        """Epsilon of an exponential mechanism that costs all of it: its bounded range makes it ε²/8-zCDP.
+
+        Cesar and Rogers 2021, Lemma 3.2; the root of 8 ρ is rounded down.
+        """
+        if self.is_pure:
+            return self.amount
+        return Fraction(isqrt(floor(8 * self.amount * _UNIT * _UNIT)), _UNIT)
+
+    def in_words(self) -> str:
+        return f"{'epsilon' if self.is_pure else 'rho'} {decimal_text(self.amount)}"

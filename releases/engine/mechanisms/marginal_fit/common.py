@@ -1,0 +1,257 @@
+"""What `marginal-fit` and `pmw` share: noisy tables, the distribution fitted to them, and its certified largest error.
+
+The fit sees noisy tables only. Its answers are rounded to whole counts, which is what is released and what is
+measured against the truth (`error_certificate`), so the bound speaks of the very numbers in the answers file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from math import log, prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import Unpriceable
+from releases.engine.estimation.components import Names, Part, answers, connected_parts, distribution
+from releases.engine.estimation.fit import Measurement, fit_marginals, measured_rows
+from releases.engine.estimation.marginals import Axes, marginal_tree
+from releases.engine.estimation.result import Result
+from releases.engine.mechanisms.additive_noise import Noise
+from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.error_certificate import Certificate
+from releases.engine.mechanisms.noisy_histogram import most_bins_summed
+from releases.engine.noise.discrete import LARGEST_SCALE
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Family, Sensitivity, Workload
+
+#: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
+TOO_NOISY = "The budget is so small that the noise would not fit a 64-bit number."
+_LEAST_TO_SPEND = Fraction(1, 10**12)
+#: Share of the budget for the number of rows, where it is private.
+TOTAL_SHARE = Fraction(1, 40)
+#: Bytes a cell of the largest part: its counts, the fitted weights, and one array of the same size at work.
+BYTES_EACH = 24
+#: A fit may take so many passes over the cells, within these bounds: seconds for a million cells, minutes for 10^8.
+_MOST_CELL_PASSES = 4e9
+_FEWEST_PASSES, _MOST_PASSES = 150, 1500
+#: What a fit usually takes of the passes it may take, and seconds a cell and pass.
+_USUAL_SHARE, _SECONDS_EACH = 0.7, 2.5e-9
+#: Where every cell has noise of at most this variance, hardly one in a hundred is off by one: nothing is to be fitted.
+_NEXT_TO_NOTHING = 0.01
+#: No interaction of more attributes than this is fitted.
+_MOST_ORDER = 5
+
+
+def usable_allowance(request: Request) -> Allowance | Plan:
+    """What can be spent, or the refusal where it is next to nothing."""
+    try:
+        allowance = Allowance.of(request.budget)
+    except Unpriceable as error:
+        return infeasible(request, str(error))
+    return allowance if allowance.amount >= _LEAST_TO_SPEND else infeasible(request, TOO_NOISY)
+
+
+def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
+    """The parts of the workload, or the refusal where one has too many cells to hold or there is nothing to spend."""
+    allowance = usable_allowance(request)
+    if isinstance(allowance, Plan):
+        return allowance
+    parts = connected_parts(request.counts_asked)
+    cells = max(part.universe.size for part in parts)
+    return too_many_cells(request, cells=cells, bytes_each=BYTES_EACH) or parts
+
+
+def split_total(allowance: Allowance, schema: Schema) -> tuple[Noise | None, Allowance]:
+    """Noise on the number of rows, None where it is public, and what is left for the rest."""
+    if schema.total_is_public:
+        return None, allowance
+    rows = schema.unit.max_rows
+    noise = allowance.share(TOTAL_SHARE).noise(Sensitivity(l1=rows, l2_squared=rows * rows))
+    return noise, allowance.share(1 - TOTAL_SHARE)
+
+
+def refused_noise(request: Request, noises: Sequence[Noise]) -> Plan | None:
+    """The refusal where noise would not fit 64 bits."""
+    if all(0 < noise.variance < float(LARGEST_SCALE) ** 2 for noise in noises):
+        return None
+    return infeasible(request, TOO_NOISY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedTablesPlan(Plan):
+    """A plan whose result is a distribution fitted to noisy tables.
+
+    Attributes:
+        certificate: how its largest error is measured.
+        total_noise: on the number of rows; None where that is public.
+        parts: that the workload falls into.
+    """
+
+    certificate: Certificate
+    total_noise: Noise | None
+    parts: tuple[Part, ...] = field(repr=False)
+
+    def _histograms(self, counts: Counts) -> list[NDArray[np.int64]]:
+        return [part.histogram(counts) for part in self.parts]
+
+    def _total(self, true_total: int, rng: Randomness) -> int:
+        if self.total_noise is None:
+            return true_total
+        return max(1, true_total + int(self.total_noise.draw(1, rng)[0]))
+
+    def _fitted(
+        self, measured: Sequence[Sequence[Measurement]], total: int, progress: Callable[[float], None]
+    ) -> tuple[list[NDArray[np.float64]], float]:
+        """Every part's expected counts, fitted to its noisy tables, all to one number of rows; and that number."""
+        variance = None if self.total_noise is None else self.total_noise.variance
+        rows = measured_rows([each for tables in measured for each in tables], float(total), variance)
+        return fit_parts(self.parts, measured, rows, progress), rows
+
+    def _certified(
+        self,
+        weights: Sequence[NDArray[np.float64]],
+        rows: float,
+        exact: Sequence[NDArray[np.int64]],
+        rng: Randomness,
+        notes: dict[str, Any],
+    ) -> Result:
+        """Answers and bound of the fitted weights, one table of expected counts a part."""
+        released = [np.rint(each).astype(np.int64) for each in answers(self.counts_asked, self.parts, weights)]
+        return Result(
+            estimates=tuple(each.astype(np.float64) for each in released),
+            bound=self.certificate.bound(released, exact, rng),
+            total=float(round(rows)),
+            distribution=distribution([part.universe for part in self.parts], weights),
+            notes=notes,
+        )
+
+
+def fit_parts(
+    parts: Sequence[Part],
+    measured: Sequence[Sequence[Measurement]],
+    rows: float,
+    progress: Callable[[float], None],
+) -> list[NDArray[np.float64]]:
+    """The expected counts over each part, fitted to its noisy tables and to one number of rows."""
+    whole = sum(part.universe.size for part in parts)
+    weights, done = [], 0.0
+    for part, tables in zip(parts, measured, strict=True):
+        share = part.universe.size / whole
+        weights.append(_fitted(part, tables, rows, _within(progress, done, done + share)))
+        done += share
+    return weights
+
+
+def _fitted(
+    part: Part, tables: Sequence[Measurement], rows: float, progress: Callable[[float], None]
+) -> NDArray[np.float64]:
+    """The expected counts over a part: even ones where nothing was measured, the cells themselves where all of them
+    were and almost none has noise, else fitted ones."""
+    even = np.full(part.universe.shape, rows / part.universe.size)
+    if not tables:
+        return even
+    if len(tables) == 1 and tables[0].table.ndim == even.ndim and tables[0].variance < _NEXT_TO_NOTHING:
+        cells = without_excess(np.maximum(tables[0].table, 0.0), round(rows))
+        return cells if cells.any() else even
+    fit = fit_marginals(
+        part.universe.shape,
+        tables,
+        total=rows,
+        order=min(_MOST_ORDER, max(3, *map(len, part.sets))),
+        passes=most_passes(part.universe.size),
+        progress=progress,
+    )
+    return fit.weights
+
+
+def without_excess(cells: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
+    """Whole counts with next to no noise, brought down to `rows` rows in all.
+
+    Where hardly any cell has noise, what there is of it adds rows: an empty cell can be told too high and never too
+    low. So the excess is made of cells that hold one row; of these the ones are emptied that the tables of every two
+    attributes, without the row itself, make the least likely: by Kirkwood's product of p(x_i, x_j) over pairs and
+    p(x_i)^-(d - 2) over attributes.
+    """
+    excess, singles = int(cells.sum()) - rows, np.flatnonzero(cells == 1)
+    if excess <= 0 or cells.ndim < 2:
+        return cells
+    pairs = list(combinations(range(cells.ndim), 2))
+    tree = marginal_tree(cells.shape, (*((axis,) for axis in range(cells.ndim)), *pairs))
+    places = np.unravel_index(singles, cells.shape)
+    likely = np.zeros(singles.size)
+    for axes, table in zip(tree.sets, tree.answer(cells), strict=True):
+        others = np.log(table[tuple(places[axis] for axis in axes)] - 0.5)
+        likely += others if len(axes) == 2 else (2 - cells.ndim) * others
+    kept = cells.copy()
+    kept.flat[singles[np.argsort(likely, kind="stable")[:excess]]] = 0.0
+    return kept
+
+
+def most_passes(cells: int) -> int:
+    return max(_FEWEST_PASSES, min(_MOST_PASSES, int(_MOST_CELL_PASSES / cells)))
+
+
+def fit_seconds(parts: Sequence[Part]) -> float:
+    """What fitting usually takes; the marginals' own cells are worked on in every pass as well."""
+    cells = [part.universe.size + 4 * part.tree.cells for part in parts]
+    return sum(_USUAL_SHARE * most_passes(each) * (each * _SECONDS_EACH + 1e-4) for each in cells)
+
+
+def expected_bound(
+    request: Request, widths: Sequence[float], certificate: Certificate, *, formula: str, source: str
+) -> Bound:
+    """What the certificate is expected to say where the fit errs no more than `widths`: its noise may add its tail."""
+    return Bound(
+        beta=request.beta,
+        half_widths=tuple(width + 2 * certificate.tail for width in widths),
+        proof=Proof.EXPECTED,
+        formula=formula,
+        source=source,
+    )
+
+
+def deviations_of_families(
+    workload: Workload, parts: Sequence[Part], deviations: Sequence[Mapping[Axes, float]], *, beta: float
+) -> list[float]:
+    """For each family the tail, all at once with 1 - beta, of normal errors with the given deviation in each cell.
+
+    Args:
+        deviations: for each part, of one cell of each of its largest marginals.
+    """
+    quantile = sqrt(2 * log(2 * workload.size / beta))
+    return [quantile * _deviation(family, parts, deviations) for family in workload.families]
+
+
+def _deviation(family: Family, parts: Sequence[Part], deviations: Sequence[Mapping[Axes, float]]) -> float:
+    """Of the family's answer that sums most cells, from the covering marginal that gives the least."""
+    names = set(family.attributes)
+    position = next(i for i, part in enumerate(parts) if names <= set(part.universe.names))
+    shape, axes = parts[position].universe.shape, parts[position].universe.axes(family.attributes)
+    summed = most_bins_summed(family, [shape[axis] for axis in axes])
+    return min(
+        deviation * sqrt(summed * prod(shape[axis] for axis in set(each) - set(axes)))
+        for each, deviation in deviations[position].items()
+        if set(axes) <= set(each)
+    )
+
+
+def names_of(part: Part, axes: Axes) -> Names:
+    return tuple(part.universe.names[axis] for axis in axes)
+
+
+def within(progress: Progress, step: str, first: float, last: float) -> Callable[[float], None]:
+    """Report a share of one step as a share of the whole."""
+    return _within(lambda share: progress(step, share), first, last)
+
+
+def _within(progress: Callable[[float], None], first: float, last: float) -> Callable[[float], None]:
+    return lambda share: progress(first + (last - first) * min(max(share, 0.0), 1.0))

@@ -1,0 +1,227 @@
+"""The distribution over the universe that best explains noisy marginals of the table.
+
+Measure: the workload's marginals, with their lower orders (Gaussian) or joined into a few larger tables (Laplace), each
+with a share of the budget that depends on the declared bins alone (`design`). Where delta allows both kinds
+of noise, the one whose design leaves less of it on the marginals is taken. Fit: a log-linear distribution with a prior
+(`fit`), which is post-processing. Certify: the largest error of the fitted answers is measured with a small share.
+
+Privacy: one table moves by g or 2g in sum of absolute values when a unit of g rows is added or replaced; shares of
+epsilon (Dwork and Roth 2014, Theorem 3.14) or rho (Bun and Steinke 2016, Lemma 1.7) add up to the budget.
+
+Accuracy: nothing useful is proved of a fit before it is made. Expected is that it errs no more than the raw noisy
+tables would in the best unbiased estimate (σ_q below); what is proved comes from the measured largest error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import prod, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.privacy import PureDP
+from releases.engine.estimation.components import Part, answers
+from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.marginals import Axes, marginal_tree
+from releases.engine.estimation.result import Result
+from releases.engine.mechanisms.additive_noise import Noise
+from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Progress, Request, Work, register
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
+from releases.engine.mechanisms.marginal_fit.common import (
+    BYTES_EACH,
+    FittedTablesPlan,
+    deviations_of_families,
+    expected_bound,
+    fit_seconds,
+    refused_noise,
+    split_total,
+    usable_parts,
+    within,
+)
+from releases.engine.mechanisms.marginal_fit.design import (
+    Share,
+    cell_deviations,
+    gaussian_design,
+    gaussian_error,
+    laplace_design,
+    laplace_error,
+)
+from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Sensitivity
+
+#: Measured tables are as large as this at most.
+_MOST_TABLE_CELLS = 10**7
+
+FORMULA = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A marginal to measure.
+
+    Attributes:
+        part: its position among the parts.
+        axes: its attributes within the part.
+        noise: what it is measured with.
+    """
+
+    part: int
+    axes: Axes
+    noise: Noise
+
+
+@register
+class MarginalFit(Mechanism):
+    name = "marginal-fit"
+    title = "Fit to noisy marginals"
+    summary = (
+        "Measures the tables the questions need with noise, and fits one distribution to all of them; "
+        "usually the most accurate synthetic data."
+    )
+    source = (
+        "McKenna, Sheldon and Miklau, ICML 2019 (Private-PGM), for the idea; the fit and the design are this site's"
+    )
+    options = (ROWS, MEASURE)
+    consistency = Consistency.ONE_TABLE
+
+    def _plan(self, request: Request) -> Plan:
+        parts = usable_parts(request)
+        if isinstance(parts, Plan):
+            return parts
+        allowance, designs = _cheapest(request, parts)
+        measured = Fraction(request.options["measure"], 100)
+        certificate = Certificate.of(allowance.share(measured), schema=request.schema, beta=request.beta)
+        total_noise, left = split_total(allowance.share(1 - measured), request.schema)
+        tables = _tables(parts, designs, left, histogram_sensitivity(request.schema))
+        noises = [*([total_noise] if total_noise else []), *(table.noise for table in tables), certificate.noise]
+        if (refusal := refused_noise(request, noises)) is not None:
+            return refusal
+        widths = deviations_of_families(
+            request.counts_asked, parts, _deviations(parts, tables), beta=float(request.beta)
+        )
+        return MarginalFitPlan(
+            **request.inputs(),
+            parts=parts,
+            tables=tables,
+            certificate=certificate,
+            total_noise=total_noise,
+            events=tuple(noise.event for noise in noises),
+            parameters=_parameters(parts, tables, allowance, certificate),
+            expectation=expected_bound(request, widths, certificate, formula=FORMULA, source=self.source),
+            work=_work(parts),
+        )
+
+
+def _cheapest(request: Request, parts: Sequence[Part]) -> tuple[Allowance, list[tuple[Share, ...]]]:
+    """The budget in the currency of the noise that leaves less on the marginals, and each part's design for it."""
+    shapes = [(part.universe.shape, part.largest) for part in parts]
+    moved = histogram_sensitivity(request.schema)
+    pure = Allowance(amount=request.budget.epsilon, is_pure=True)
+    epsilon = float(request.budget.epsilon) / moved.l1
+    laplace = [_laplace_design(*each, epsilon) for each in shapes]
+    if isinstance(request.budget, PureDP):
+        return pure, laplace
+    concentrated = Allowance.of(request.budget)
+    gaussian = [gaussian_design(*each) for each in shapes]
+    by_laplace = sum(
+        laplace_error(*each, design, epsilon=epsilon) for each, design in zip(shapes, laplace, strict=True)
+    )
+    by_gaussian = sum(gaussian_error(*each, design) for each, design in zip(shapes, gaussian, strict=True))
+    if by_laplace < by_gaussian * sqrt(moved.l2_squared / concentrated.amount):
+        return pure, laplace
+    return concentrated, gaussian
+
+
+@lru_cache(maxsize=64)
+def _laplace_design(shape: Axes, wanted: tuple[Axes, ...], epsilon: float) -> tuple[Share, ...]:
+    largest = max(prod(shape[axis] for axis in axes) for axes in wanted)
+    return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MOST_TABLE_CELLS, largest))
+
+
+def _deviations(parts: Sequence[Part], tables: Sequence[Table]) -> list[dict[Axes, float]]:
+    """Of one cell of each wanted marginal, were it estimated without prior from the tables alone."""
+    return [
+        cell_deviations(
+            part.universe.shape,
+            part.largest,
+            [(table.axes, table.noise.variance) for table in tables if table.part == position],
+        )
+        for position, part in enumerate(parts)
+    ]
+
+
+def _tables(
+    parts: Sequence[Part], designs: Sequence[tuple[Share, ...]], allowance: Allowance, sensitivity: Sensitivity
+) -> tuple[Table, ...]:
+    """All tables with their noise; parts share the budget by the roots of their wanted marginals' cells."""
+    roots = [sum(sqrt(prod(part.universe.shape[axis] for axis in axes)) for axes in part.largest) for part in parts]
+    listed = [
+        (position, share.axes, share.share * root / sum(roots))
+        for position, (design, root) in enumerate(zip(designs, roots, strict=True))
+        for share in design
+    ]
+    amounts = allowance.shares([share for _, _, share in listed])
+    return tuple(
+        Table(part=position, axes=axes, noise=amount.noise(sensitivity))
+        for (position, axes, _), amount in zip(listed, amounts, strict=True)
+    )
+
+
+def _parameters(
+    parts: Sequence[Part], tables: Sequence[Table], allowance: Allowance, certificate: Certificate
+) -> dict[str, str]:
+    deviations = sorted(sqrt(table.noise.variance) for table in tables)
+    return {
+        "tables measured": f"{len(tables):,}",
+        "noise": "discrete Laplace" if allowance.is_pure else "discrete Gaussian",
+        "standard deviations": " to ".join(dict.fromkeys(f"{each:,.1f}" for each in (deviations[0], deviations[-1]))),
+        "cells fitted": f"{sum(part.universe.size for part in parts):,}",
+        "budget": allowance.in_words(),
+        "deviation of the measured largest error": f"{sqrt(certificate.noise.variance):,.1f}",
+    }
+
+
+def _work(parts: Sequence[Part]) -> Work:
+    cells = sum(part.universe.size for part in parts)
+    return Work(cells=cells, seconds=0.5 + fit_seconds(parts), bytes=cells * BYTES_EACH + (64 << 20))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalFitPlan(FittedTablesPlan):
+    """See the head of this file.
+
+    Attributes:
+        tables: to measure, in this order.
+    """
+
+    tables: tuple[Table, ...] = field(repr=False)
+
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        progress("Counting the table", 0.0)
+        histograms = self._histograms(counts)
+        exact = answers(self.counts_asked, self.parts, histograms)
+        total = self._total(int(histograms[0].sum()), rng)
+        progress("Measuring", 0.1)
+        measured = [self._measure(position, histogram, rng) for position, histogram in enumerate(histograms)]
+        del histograms
+        weights, rows = self._fitted(measured, total, within(progress, "Fitting", 0.2, 0.95))
+        return self._certified(weights, rows, exact, rng, {})
+
+    def _measure(self, position: int, histogram: NDArray[np.int64], rng: Randomness) -> list[Measurement]:
+        mine = [table for table in self.tables if table.part == position]
+        exact = marginal_tree(histogram.shape, tuple(table.axes for table in mine)).answer(histogram)
+        return [
+            Measurement(
+                axes=table.axes,
+                table=(values + table.noise.draw(values.shape, rng)).astype(np.float64),
+                variance=table.noise.variance,
+            )
+            for table, values in zip(mine, exact, strict=True)
+        ]

@@ -1,0 +1,511 @@
+"""A mixture of products fitted to noisy marginals: synthetic rows and answers where no memory holds the universe.
+
+Measure all one-way marginals of the attributes asked and all their pairs, fit a mixture (`estimation.mixture_fit`),
+find out which triples it misses, measure those, fit again. Every answer is a closed form of the mixture, of any order.
+What is spent on what is decided by public numbers and by noisy ones that were paid for before.
+
+Sensitivity. A unit has at most g rows. Adding or removing it moves a marginal by at most g in sum of absolute values
+and g in Euclidean norm; replacing it by 2 g and sqrt(2) g (`histogram_sensitivity`): g rows leave their cells and g
+enter others.
+
+*   A table: as above.
+*   The distance of a triple, D = sum over cells of |T_c - r_c|, with r whole numbers made from noisy ones only: by the
+    triangle inequality D moves by no more than T does in sum of absolute values, g or 2 g; it is a whole number. All m
+    distances together move by m times that in sum of absolute values, and by sqrt(m) times that in Euclidean norm. Both
+    are reached: a row may leave a cell above r and enter one below it in every triple.
+*   The number of rows, where it is private: g.
+*   The largest error of the answers: `certificate`.
+
+Each step is private for any outcome of the steps before it, and what the steps may spend adds up to a number that is
+fixed beforehand: epsilon for Laplace noise (Dwork and Roth 2014, Theorem 3.14), rho for Gaussian noise (Bun and Steinke
+2016, Lemma 1.7). Both hold where the split depends on earlier outcomes too, as long as no outcome makes the sum exceed
+what is charged (Rogers et al. 2016 for epsilon, Feldman and Zrnic 2021 for Rényi divergences). So tables and distances
+are charged as one event, and how they share it follows from the released number of rows (`_Schedule`). Triples are
+looked at where questions have any, and where the noise on a distance is below a twentieth of all rows.
+
+Accuracy: nothing is proved before the run. Where only pairs are asked about, the fit is expected to err no more than
+the noise on their tables; of larger marginals nothing is expected. The certificate proves what holds afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations
+from math import comb, log, prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accounting.events import Event, WeightedDiscreteGaussianEvent, WeightedDiscreteLaplaceEvent
+from releases.engine.bounds.accuracy import Bound
+from releases.engine.domain.universe import Universe
+from releases.engine.estimation.components import Names, counted
+from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.marginals import Axes
+from releases.engine.estimation.mixture import Mixture
+from releases.engine.estimation.mixture_fit import fit_mixture
+from releases.engine.estimation.result import Distribution, MixtureComponent, Result
+from releases.engine.estimation.triples import triples_to_measure
+from releases.engine.mechanisms.additive_noise import Noise
+from releases.engine.mechanisms.base import (
+    ROWS,
+    Consistency,
+    Mechanism,
+    Plan,
+    Progress,
+    Request,
+    Work,
+    infeasible,
+    register,
+)
+from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE, SOURCE, Certificate
+from releases.engine.mechanisms.marginal_fit.common import expected_bound, refused_noise, usable_allowance, within
+from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity, most_bins_summed, nearest_counts
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.workload.queries import Sensitivity, Workload, attributes_asked
+
+#: Share of the budget for the number of rows, where it is private.
+TOTAL = Fraction(1, 100)
+#: No triples are looked at where the noise on a distance is larger than this, in total variation.
+_MOST_BLUR = 0.05
+#: Weights of tables grow with this power of their cells.
+_POWER_ONE, _POWER_TWO = 0.5, 0.5
+#: Shares of what is spent on tables that one-way marginals get at least and at most, where pairs are measured too.
+LEAST_ONES, MOST_ONES = 0.025, 0.4
+#: Share of what is left for pairs, where triples are measured too, and what they get of all at least.
+PAIRS, LEAST_PAIRS = 0.36, 0.17
+#: One-way marginals get so much that their noise is this far from the truth, in mean total variation.
+_ONES_BLUR = 0.12
+#: A pair that no question asks about matters a twenty-seventh: it gets a ninth of the share of another.
+_UNASKED = 1 / 9
+#: Components: so many times the root of the signal (`_Schedule`), within these bounds.
+_COMPONENTS, _FEWEST, _MOST = 10.0, 16, 800
+#: Rates of the first and the second fit.
+_FIRST_RATE, _SECOND_RATE = 0.1, 0.05
+#: Pairs are one matrix with a row for each bin, and several such are held at once.
+MOST_COLUMNS, MOST_BINS = 300, 5_000
+#: Triples that are looked at, and their cells.
+_MOST_LOOKED_AT, _MOST_CELLS = 50_000, 10**8
+#: Cells of the triples that are measured, times components.
+_MOST_FITTED = 1.2e9
+#: Cells that are counted at once, and kept.
+_KEPT = 2 * 10**7
+_EXPECTED = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
+#: Multiplications a second of a product of matrices.
+_SPEED = 4e10
+
+
+@register
+class MixtureFit(Mechanism):
+    name = "mixture-fit"
+    title = "Mixture fitted to pairs and triples"
+    summary = (
+        "Measures every two columns together with noise, and the sets of three that tell the most; makes synthetic "
+        "data of any number of columns."
+    )
+    source = "this site's; the penalty is in the manner of Bach, JMLR 2008 (consistency of trace norm minimization)"
+    consistency = Consistency.ONE_TABLE
+    options = (ROWS, replace(MEASURE, default=2))
+    joins_all_columns = False
+
+    def _plan(self, request: Request) -> Plan:
+        allowance = usable_allowance(request)
+        if isinstance(allowance, Plan):
+            return allowance
+        names = attributes_asked(request.counts_asked.families, request.schema.universe)
+        if (reason := _too_large(request.counts_asked, names)) is not None:
+            return infeasible(request, reason)
+        split, triples = _Split.of(request, allowance, names), _triples(request.counts_asked, names)
+        ones, pairs = split.at_most(triples)
+        noises = [*([split.total] if split.total else []), *ones, *pairs, split.certificate.noise]
+        if (refusal := refused_noise(request, noises)) is not None:
+            return refusal
+        return MixtureFitPlan(
+            **request.inputs(),
+            names=names,
+            split=split,
+            triples=triples,
+            events=split.events(),
+            parameters=_parameters(split, allowance, triples),
+            expectation=_expectation(request, split, names),
+            formula=FORMULA,
+            source=SOURCE,
+            work=_work(request.counts_asked, names, triples),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Split:
+    """What may be spent on what, from public numbers.
+
+    Attributes:
+        shape: bins of the attributes asked.
+        moved: by one unit in a table.
+        total: noise on the number of rows; None where that is public.
+        tables: for all tables and distances together.
+        asked: for each pair of attributes whether a question holds both.
+        certificate: how the largest error is measured.
+    """
+
+    shape: Axes
+    moved: Sensitivity
+    total: Noise | None
+    tables: Allowance
+    asked: tuple[bool, ...]
+    certificate: Certificate
+
+    @staticmethod
+    def of(request: Request, allowance: Allowance, names: Names) -> _Split:
+        workload, schema = request.counts_asked, request.schema
+        measured = Fraction(request.options["measure"], 100)
+        left = allowance.share(1 - measured)
+        rows, total = schema.unit.max_rows, None
+        if not schema.total_is_public:
+            total = left.share(TOTAL).noise(Sensitivity(l1=rows, l2_squared=rows * rows))
+            left = left.share(1 - TOTAL)
+        together = {pair for each in workload.marginals for pair in combinations(each, 2)}
+        return _Split(
+            shape=workload.universe.project(names).shape,
+            moved=histogram_sensitivity(schema),
+            total=total,
+            tables=left,
+            asked=tuple(pair in together for pair in combinations(names, 2)),
+            certificate=Certificate.of(allowance.share(measured), schema=schema, beta=request.beta),
+        )
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether some question holds two attributes."""
+        return any(self.asked)
+
+    def events(self) -> tuple[Event, ...]:
+        total = [self.total.event] if self.total else []
+        return (*total, _event(self.tables), self.certificate.noise.event)
+
+    def at_most(self, triples: Sequence[Axes]) -> tuple[list[Noise], list[Noise]]:
+        """The noise on one-way marginals and on pairs, at its largest: what is known of it before the run."""
+        if not self.is_joint:
+            return self.on_ones(self.tables), []
+        ones, pairs = (Fraction(share) for share in (LEAST_ONES, LEAST_PAIRS if triples else 1 - MOST_ONES))
+        return self.on_ones(self.tables.share(ones)), self.on_pairs(self.tables.share(pairs))
+
+    def signal(self, rows: float) -> float:
+        """Rows over the standard deviation of the noise, were all spent on as many equal tables as there are pairs."""
+        noise = self.on_tables(self.tables, [1.0] * max(1, len(self.asked)))[0]
+        return max(rows, 1.0) / sqrt(noise.variance)
+
+    def ones_share(self, rows: float) -> float:
+        """What one-way marginals get, where pairs are measured too: as much as brings their noise down to `_ONES_BLUR`.
+
+        An attribute of many bins needs it: where pairs tell little, the one-way marginals are most of what is known.
+        """
+        whole = [sqrt(noise.variance) for noise in self.on_ones(self.tables)]
+        blur = 0.4 * float(np.mean(np.array(whole) * self.shape)) / max(rows, 1.0)
+        needed = (blur / _ONES_BLUR) ** (1 if self.tables.is_pure else 2)
+        return float(np.clip(needed, LEAST_ONES, MOST_ONES))
+
+    def on_ones(self, allowance: Allowance) -> list[Noise]:
+        return self.on_tables(allowance, [length**_POWER_ONE for length in self.shape])
+
+    def on_pairs(self, allowance: Allowance) -> list[Noise]:
+        pairs = combinations(self.shape, 2)
+        weights = [
+            (one * other) ** _POWER_TWO * (1.0 if is_asked else _UNASKED)
+            for (one, other), is_asked in zip(pairs, self.asked, strict=True)
+        ]
+        return self.on_tables(allowance, weights)
+
+    def on_tables(self, allowance: Allowance, weights: Sequence[float]) -> list[Noise]:
+        """Noise on each table, its variance inversely proportional to a power of the weight that is the same for all.
+
+        Shares of rho go with the weights, and shares of epsilon with their roots: of these noise falls faster.
+        """
+        powers = np.array(weights) ** (0.5 if allowance.is_pure else 1.0)
+        return [share.noise(self.moved) for share in allowance.shares((powers / powers.sum()).tolist())]
+
+    def on_distances(self, allowance: Allowance, number: int) -> Noise:
+        """Noise on the distances of so many triples."""
+        return allowance.noise(Sensitivity(l1=number * self.moved.l1, l2_squared=number * self.moved.l1**2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Schedule:
+    """How a run is made, from the signal: the number of rows over the noise on a pair. Found by trial on public tables.
+
+    The noisier tables are, the more is spent on the few large numbers (one-way marginals, distances) and the stronger
+    is the penalty; the clearer they are, the longer a fit goes on finding more in them.
+
+    Attributes:
+        ones, distances: shares of what is spent on tables.
+        strength, steps: of `fit_mixture`.
+        components: of the mixture.
+    """
+
+    ones: float
+    distances: float
+    strength: float
+    steps: int
+    components: int
+
+    @staticmethod
+    def of(split: _Split, rows: float) -> _Schedule:
+        signal = split.signal(rows)
+
+        def power(exponent: float, at: float, lowest: float, highest: float) -> float:
+            return float(np.clip(at * (signal / 100) ** exponent, lowest, highest))
+
+        return _Schedule(
+            ones=split.ones_share(rows),
+            distances=power(-0.4, 0.11, 0.02, 0.12),
+            strength=power(-0.3, 0.35, 0.1, 0.4),
+            steps=round(power(0.3, 110, 200, 400)),
+            components=round(power(0.5, 10 * _COMPONENTS, _FEWEST, _MOST)),
+        )
+
+
+def _event(allowance: Allowance) -> Event:
+    """Tables with noise of different scales, which cost this together."""
+    if allowance.is_pure:
+        return WeightedDiscreteLaplaceEvent(noise_multiplier=1 / allowance.amount)
+    return WeightedDiscreteGaussianEvent(noise_variance=1 / (2 * allowance.amount))
+
+
+def _too_large(workload: Workload, names: Names) -> str | None:
+    """Why these questions cannot be answered; None where they can."""
+    universe = workload.universe
+    bins = sum(universe[name].size for name in names)
+    if len(names) > MOST_COLUMNS or bins > MOST_BINS:
+        return (
+            f"The questions are about {len(names):,} columns that have {bins:,} bins together; the most are "
+            f"{MOST_COLUMNS:,} columns and {MOST_BINS:,} bins. Ask about fewer columns, or declare wider bins."
+        )
+    cells, asked = max((universe.project(each).size, len(each)) for each in workload.marginals)
+    if cells > MOST_DENSE_CELLS:
+        return (
+            f"A question is about {asked:,} columns that have {cells:,} cells together, and the most that can be "
+            f"counted is {MOST_DENSE_CELLS:,}."
+        )
+    return None
+
+
+def _triples(workload: Workload, names: Names) -> tuple[Axes, ...]:
+    """The triples that questions are about, as axes; none where they are too many to look at."""
+    place, shape = {name: axis for axis, name in enumerate(names)}, workload.universe.project(names).shape
+    found: set[Axes] = set()
+    for asked in workload.marginals:
+        if comb(len(asked), 3) > _MOST_LOOKED_AT:
+            return ()
+        found |= set(combinations([place[name] for name in asked], 3))
+    cells = sum(prod(shape[axis] for axis in axes) for axes in found)
+    return tuple(sorted(found)) if len(found) <= _MOST_LOOKED_AT and cells <= _MOST_CELLS else ()
+
+
+def _expectation(request: Request, split: _Split, names: Names) -> Bound | None:
+    """What the certificate is expected to say of one-way and two-way questions; None where there are larger ones."""
+    workload = request.counts_asked
+    if max(len(each) for each in workload.marginals) > 2:
+        return None
+    ones, pairs = split.at_most(())
+    deviations: dict[Axes, float] = {(axis,): sqrt(noise.variance) for axis, noise in enumerate(ones)}
+    for (one, other), noise in zip(combinations(range(len(names)), 2), pairs, strict=split.is_joint):
+        deviations[(one, other)] = sqrt(noise.variance)
+        for axis, summed in ((one, split.shape[other]), (other, split.shape[one])):
+            deviations[(axis,)] = min(deviations[(axis,)], sqrt(noise.variance * summed))
+    quantile = sqrt(2 * log(2 * workload.size / float(request.beta)))
+    widths = []
+    for family in workload.families:
+        axes = tuple(names.index(name) for name in family.attributes)
+        summed = most_bins_summed(family, [split.shape[axis] for axis in axes])
+        widths.append(quantile * sqrt(summed) * deviations[axes])
+    return expected_bound(request, widths, split.certificate, formula=_EXPECTED, source=MixtureFit.source)
+
+
+def _parameters(split: _Split, allowance: Allowance, triples: Sequence[Axes]) -> dict[str, str]:
+    pairs = [sqrt(noise.variance) for noise in split.at_most(triples)[1]]
+    shown = {
+        "columns": f"{len(split.shape):,}",
+        "pairs measured": f"{len(pairs):,}",
+        "triples looked at, where the noise allows": f"{len(triples):,}",
+        "noise": "discrete Laplace" if allowance.is_pure else "discrete Gaussian",
+        "budget": allowance.in_words(),
+        "deviation of the measured largest error": f"{sqrt(split.certificate.noise.variance):,.1f}",
+    }
+    if pairs:
+        ends = dict.fromkeys(f"{each:,.1f}" for each in (min(pairs), max(pairs)))
+        shown["standard deviations on pairs, at most"] = " to ".join(ends)
+    return shown
+
+
+def _work(workload: Workload, names: Names, triples: Sequence[Axes]) -> Work:
+    """With as many components, and as many triples, as a large table gets at an epsilon of about 1."""
+    shape = workload.universe.project(names).shape
+    bins, components = sum(shape), 400
+    cells = sum(prod(shape[axis] for axis in axes) for axes in triples)
+    fitted = min(cells / 16, _MOST_FITTED / components)
+    steps = 300 * (4 * bins**2 * (2 if triples else 1) + 6 * fitted)
+    held = 4 * bins**2 * 6 + 4 * bins * components * 8 + min(cells, _KEPT) * 8 + fitted * 12 + workload.size * 16
+    return Work(
+        cells=bins * components,
+        seconds=2.0 + (steps + 2 * cells) * components / _SPEED + 5e-4 * len(triples),
+        bytes=int(held) + (96 << 20),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureFitPlan(Plan):
+    """See the head of this file.
+
+    Attributes:
+        names: of the attributes asked about, in universe order.
+        split: of the budget.
+        triples: that may be looked at, as axes of these attributes.
+    """
+
+    names: Names = field(repr=False)
+    split: _Split = field(repr=False)
+    triples: tuple[Axes, ...] = field(repr=False)
+
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        progress("Counting the table", 0.0)
+        axes, pairs = ([*combinations(range(len(self.names)), order)] for order in (1, 2))
+        universe = self.schema.universe.project(self.names)
+        exact = _Exact(counts, universe, [*axes, *pairs, *self.triples, *self._asked()])
+        truths = list(exact(axes))
+        total = int(truths[0].sum())
+        if self.split.total is not None:
+            total += int(self.split.total.draw(1, rng)[0])
+        schedule = _Schedule.of(self.split, total)
+        steps = self._steps(schedule, total)
+        measured = _measured(axes, truths, self.split.on_ones(steps[0]), rng)
+        rows = measured_rows(measured, total, None if self.split.total is None else self.split.total.variance)
+        mixture, notes = self._fit(schedule, steps, measured, rows, exact, rng, progress)
+        progress("Measuring the largest error", 0.95)
+        fitted = (np.rint(rows * mixture.marginal(axes)).astype(np.int64) for axes in self._asked())
+        released = self.counts_asked.answer(lambda names: next(fitted))
+        exactly = exact(self._asked())
+        return Result(
+            estimates=tuple(each.astype(np.float64) for each in released),
+            bound=self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng),
+            total=float(round(rows)),
+            distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=mixture),)),
+            notes=notes,
+        )
+
+    def _steps(self, schedule: _Schedule, total: int) -> list[Allowance]:
+        """What one-way marginals, pairs, distances and triples may spend; the first alone, or the first two, where the
+        others are not measured. Together it is what is charged for all tables, or less by rounding down.
+        """
+        tables = self.split.tables
+        if not self.split.is_joint:
+            return [tables]
+        ones, distances = schedule.ones, schedule.distances
+        if self.triples:
+            left = 1 - ones - distances
+            steps = tables.shares([ones, PAIRS * left, distances, (1 - PAIRS) * left])
+            blur = sqrt(self.split.on_distances(steps[2], len(self.triples)).variance) / (2 * max(total, 1))
+            if blur <= _MOST_BLUR:
+                return steps
+        return tables.shares([ones, 1 - ones])
+
+    def _fit(
+        self,
+        schedule: _Schedule,
+        steps: Sequence[Allowance],
+        measured: list[Measurement],
+        rows: float,
+        exact: _Exact,
+        rng: Randomness,
+        progress: Progress,
+    ) -> tuple[Mixture, dict[str, Any]]:
+        """Pairs, a first fit, triples where they are worth it, and a second fit."""
+        if len(steps) == 1:
+            return Mixture.product([nearest_counts(each.table, rows) for each in measured]), {}
+        shape = self.split.shape
+        pairs = [*combinations(range(len(shape)), 2)]
+        progress("Measuring pairs", 0.05)
+        measured += _measured(pairs, exact(pairs), self.split.on_pairs(steps[1]), rng)
+        given: dict[str, Any] = {
+            "rows": rows,
+            "rng": rng,
+            "strength": schedule.strength,
+            "steps": schedule.steps,
+            "components": schedule.components,
+        }
+        report = within(progress, "Fitting", 0.1, 0.4 if len(steps) > 2 else 0.9)
+        mixture = fit_mixture(shape, measured, **given, rate=_FIRST_RATE, progress=report)
+        notes: dict[str, Any] = {"components": schedule.components}
+        if len(steps) > 2:
+            progress("Measuring triples", 0.4)
+            chosen = self._measured_triples(mixture, steps[2], steps[3], rows, exact, rng)
+            notes["triples measured"] = [" × ".join(self.names[axis] for axis in each.axes) for each in chosen]
+            # Where no triple is worth it, what is left is spent on pairs.
+            more = chosen or _measured(pairs, exact(pairs), self.split.on_pairs(steps[3]), rng)
+            report, tables = within(progress, "Fitting", 0.5, 0.9), [*measured, *more]
+            mixture = fit_mixture(shape, tables, **given, rate=_SECOND_RATE, start=mixture, progress=report)
+        return mixture, notes
+
+    def _measured_triples(
+        self, mixture: Mixture, looking: Allowance, left: Allowance, rows: float, exact: _Exact, rng: Randomness
+    ) -> list[Measurement]:
+        """Noisy tables of the triples that the fit misses most, by noisy distances."""
+        split = self.split
+        distances = [
+            int(np.abs(table - np.rint(rows * mixture.marginal(axes)).astype(np.int64)).sum())
+            for axes, table in zip(self.triples, exact(self.triples), strict=True)
+        ]
+        noisy = np.array(distances) + split.on_distances(looking, len(self.triples)).draw(len(distances), rng)
+        chosen = triples_to_measure(
+            noisy / (2 * rows),
+            np.array([prod(split.shape[axis] for axis in axes) for axes in self.triples]),
+            expected=lambda at: rows * mixture.marginal(self.triples[at]),
+            deviations=lambda weights: np.sqrt([noise.variance for noise in split.on_tables(left, weights)]),
+            rows=rows,
+            most_cells=_MOST_FITTED / len(mixture.shares),
+        )
+        sets = [self.triples[at] for at, _ in chosen]
+        noises = split.on_tables(left, [weight for _, weight in chosen]) if chosen else []
+        return _measured(sets, exact(sets), noises, rng)
+
+    def _asked(self) -> list[Axes]:
+        """The marginals that answer the questions, as axes, in order of first use."""
+        place = {name: axis for axis, name in enumerate(self.names)}
+        return [tuple(place[name] for name in names) for names in self.counts_asked.marginals]
+
+
+class _Exact:
+    """The exact marginals of the attributes asked, from sets of their axes, in order.
+
+    All that may be wanted are counted in one reading of the table and kept, where they are small together.
+
+    Args:
+        counts: of the table.
+        universe: of the attributes asked.
+        sets: that may be wanted.
+    """
+
+    def __init__(self, counts: Counts, universe: Universe, sets: Iterable[Axes]) -> None:
+        self._counts, self._universe = counts, universe
+        wanted = sorted(set(sets))
+        cells = sum(prod(universe.shape[axis] for axis in axes) for axes in wanted)
+        self._kept = dict(zip(wanted, self._read(wanted), strict=True)) if cells <= _KEPT else None
+
+    def __call__(self, sets: Sequence[Axes]) -> Iterator[NDArray[np.int64]]:
+        return self._read(sets) if self._kept is None else map(self._kept.__getitem__, sets)
+
+    def _read(self, sets: Sequence[Axes]) -> Iterator[NDArray[np.int64]]:
+        names = [tuple(self._universe.names[axis] for axis in axes) for axes in sets]
+        return counted(self._counts, names, self._universe)
+
+
+def _measured(
+    sets: Sequence[Axes], truths: Iterable[NDArray[np.int64]], noises: Sequence[Noise], rng: Randomness
+) -> list[Measurement]:
+    return [
+        Measurement(axes=axes, table=(table + noise.draw(table.shape, rng)).astype(np.float64), variance=noise.variance)
+        for axes, table, noise in zip(sets, truths, noises, strict=True)
+    ]

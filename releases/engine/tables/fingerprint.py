@@ -1,0 +1,284 @@
+"""What recognises rows that come back in another dress: a digest of what is counted, and a sketch of all rows.
+
+Both are keyed, so that without the installation's key neither tells anything, not even to whoever guesses a row. Both
+take a value as it is counted, without spaces around it and a number as that number, and ignore the names of columns and
+the order of rows and columns.
+
+The digest is the same where the declared columns hold the same rows, and else another.
+
+The sketch lets two tables be compared of which one is gone. For a set S of columns let h_S(row) be the sum of the keyed
+hashes of the row's values in S, modulo 2**48. Kept are, for all columns, all but one, and each two, the `_KEPT` least
+h_S with a mark of how often each occurs: a bottom-k sample (Cohen and Kaplan 2007, Summarizing data using bottom-k
+sketches) of the distinct rows. Tables that differ by columns left out, added or renamed have the sets of those columns
+that stayed in common.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from dataclasses import dataclass
+from itertools import combinations
+from math import exp, lgamma, log, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+#: Least hashes kept of each set of columns: a share is estimated to within a few hundredths.
+_KEPT = 256
+#: Of wider tables, sets without one column, and sets of two, are taken of these many columns alone.
+_LEFT_OUT, _PAIRED = 16, 8
+#: Rows by which the chance of two people's being alike is estimated.
+_SAMPLED = 4096
+_HASH_BITS = 48
+_MASK = (1 << _HASH_BITS) - 1
+_MARK_BITS = 16
+#: Standard deviations by which a share must be surely above what chance explains, and above `FEW`.
+_SURE = 3.0
+#: Shares that are told apart: from a few rows on, from half of them on, from nearly all on.
+FEW, HALF, ALL = 0.1, 0.5, 0.9
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The least hashes of one set of columns, in order.
+
+    Attributes:
+        chance: the share that tables of unrelated people may have in common, rounded up to a hundredth.
+        marked: the hashes in the upper bits, below them a keyed mark of how often each occurs.
+    """
+
+    chance: float
+    marked: NDArray[np.uint64]
+
+
+def counted_digest(path: Path, columns: Sequence[str], *, key: bytes) -> str:
+    """The same for the same rows of the declared columns, whatever else the table holds."""
+    values = ", ".join(f"value({_identifier(name)})" for name in columns)
+    connection = _connect(key)
+    try:
+        # Sorted within the row, so that names and places do not matter.
+        row = connection.execute(
+            "SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM (SELECT concat("
+            f"{_secret(key)}, array_to_string(list_sort([{values}]), chr(31))) AS text FROM read_parquet(?))",
+            [str(path)],
+        ).fetchone()
+    finally:
+        connection.close()
+    assert row is not None
+    return hmac.new(key, repr((len(columns), [int(each or 0) for each in row])).encode(), hashlib.sha256).hexdigest()
+
+
+def sketch(path: Path, *, key: bytes) -> bytes:
+    """A sketch of all columns of a stored table."""
+    connection = _connect(key)
+    try:
+        width, rows = _hash_cells(connection, path)
+        sets = _sets(width)
+        seen = connection.execute(f"SELECT * FROM cells USING SAMPLE reservoir({_SAMPLED} ROWS)").fetchnumpy()
+        alike = {name: np.asarray(column, dtype=np.uint64) for name, column in seen.items()}
+        samples = [_sample(connection, each, rows, key, _coincidence(each, alike)) for each in sets]
+    finally:
+        connection.close()
+    return _pack(samples)
+
+
+def share_in_common(one: bytes, other: bytes) -> float:
+    """The share of rows that two tables have in common beyond chance, of the smaller one's; 0 where it may be chance.
+
+    Of all sets of columns that of the greatest share counts. A share p that would be c for unrelated people is stated
+    as (p - c) / (1 - c) (Cohen's kappa), where the lower end of Wilson's interval is sure that it is above `FEW`.
+    """
+    left, right = unpack(one), unpack(other)
+    met = np.intersect1d(_all(left), _all(right))
+    if not met.size:
+        return 0.0
+    ours = [each for each in left if np.isin(each.marked, met).any()]
+    theirs = [each for each in right if np.isin(each.marked, met).any()]
+    return max((_share(a, b) for a in ours for b in theirs), default=0.0)
+
+
+def unpack(packed: bytes) -> list[Sample]:
+    version, number = struct.unpack_from("<BH", packed)
+    if version != _VERSION:
+        return []
+    heads = [struct.unpack_from("<HB", packed, 3 + 3 * position) for position in range(number)]
+    samples, offset = [], 3 + 3 * number
+    for size, chance in heads:
+        samples.append(Sample(chance / 100, np.frombuffer(packed, dtype="<u8", count=size, offset=offset)))
+        offset += 8 * size
+    return samples
+
+
+def _pack(samples: Sequence[Sample]) -> bytes:
+    heads = b"".join(struct.pack("<HB", each.marked.size, round(100 * each.chance)) for each in samples)
+    return (
+        struct.pack("<BH", _VERSION, len(samples))
+        + heads
+        + b"".join(each.marked.astype("<u8").tobytes() for each in samples)
+    )
+
+
+def _all(samples: Sequence[Sample]) -> NDArray[np.uint64]:
+    return np.concatenate([each.marked for each in samples] or [np.zeros(0, dtype=np.uint64)])
+
+
+def _share(one: Sample, other: Sample) -> float:
+    # Below the lesser of the last hashes kept both samples are complete.
+    last = min((each.marked[-1] for each in (one, other) if each.marked.size == _KEPT), default=None)
+    ours, theirs = (each.marked if last is None else each.marked[each.marked <= last] for each in (one, other))
+    compared = min(ours.size, theirs.size)
+    hits = np.intersect1d(ours, theirs).size
+    chance = max(one.chance, other.chance)
+    if not hits or chance >= 1:
+        return 0.0
+    share = min(hits / compared, 1.0)
+    least = (share + _SURE**2 / (2 * compared)) - _SURE * sqrt(
+        share * (1 - share) / compared + (_SURE / (2 * compared)) ** 2
+    )
+    if least / (1 + _SURE**2 / compared) < chance + FEW * (1 - chance):
+        return 0.0
+    return (share - chance) / (1 - chance)
+
+
+#: A set of columns: by name those that are added to, or taken from, the sum of all.
+_Set = tuple[bool, tuple[str, ...]]
+
+
+def _sets(width: int) -> list[_Set]:
+    """All columns, all but one, and each two; a column alone tells nobody from another."""
+    if width < 2:
+        return []
+    left_out = [f"cell_{i}" for i in range(min(width, _LEFT_OUT))] if width > 3 else []
+    paired = [f"cell_{i}" for i in range(min(width, _PAIRED))] if width > 2 else []
+    return [(True, ()), *((True, (name,)) for name in left_out), *((False, pair) for pair in combinations(paired, 2))]
+
+
+def _hash_cells(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]:
+    """Make table `cells`: of each row the sum of all its cells' hashes, and the hashes of the columns that sets name.
+
+    Columns are taken by the least hash in them, which is the same for the same column whatever stands beside it.
+    Returns the numbers of the table's columns and rows.
+    """
+    source = [str(path)]
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", source).fetchall()
+    names = [_identifier(column[0]) for column in described]
+    hashed = "SELECT cell(COLUMNS(*)) FROM read_parquet(?)"
+    is_narrow = len(names) <= _LEFT_OUT
+    if is_narrow:
+        connection.execute(f"CREATE TEMP TABLE hashed AS {hashed}", source)
+    kept = "hashed" if is_narrow else f"({hashed})"
+    least = connection.execute(f"SELECT min(COLUMNS(*)) FROM {kept}", [] if is_narrow else source).fetchone()
+    assert least is not None
+    chosen = sorted(range(len(names)), key=lambda i: least[i])[:_LEFT_OUT]
+    cells = ", ".join(f"{names[i]} AS cell_{place}" for place, i in enumerate(chosen))
+    # Of thousands of columns DuckDB looks up none by name here.
+    total = " + ".join(names) if is_narrow else "CAST(list_sum(list_value(*COLUMNS(*))) AS UBIGINT)"
+    connection.execute(
+        f"CREATE TEMP {'VIEW' if is_narrow else 'TABLE'} cells AS SELECT {cells}, {total} AS total FROM {kept}",
+        [] if is_narrow else source,
+    )
+    counted = connection.execute("SELECT count(*) FROM cells").fetchone()
+    assert counted is not None
+    return len(names), int(counted[0])
+
+
+def _sample(connection: duckdb.DuckDBPyConnection, columns: _Set, rows: int, key: bytes, coincidence: float) -> Sample:
+    """The least hashes of one set of columns, each with how often it occurs."""
+    is_all, names = columns
+    summed = " - ".join(["total", *names]) if is_all else " + ".join(names)
+    query = (
+        f"SELECT hash, count(*) AS times FROM (SELECT ({summed}) & {_MASK} AS hash FROM cells) WHERE hash <= ? "
+        f"GROUP BY hash ORDER BY hash LIMIT {_KEPT}"
+    )
+    # Where nearly all rows differ, as many as are kept are found among few.
+    likely = min(_MASK, 4 * _KEPT * (_MASK // max(rows, 1)))
+    found = connection.execute(query, [likely]).fetchnumpy()
+    if len(found["hash"]) < _KEPT and likely < _MASK:
+        found = connection.execute(query, [_MASK]).fetchnumpy()
+    hashes, times = (np.asarray(found[name]).astype(np.uint64) for name in ("hash", "times"))
+    marks = np.array([_mark(key, *each) for each in zip(hashes.tolist(), times.tolist(), strict=True)], dtype=np.uint64)
+    marked = (hashes << np.uint64(_MARK_BITS)) | marks
+    chance = max(coincidence, _alike_by_number(times))
+    return Sample(min(1.0, np.ceil(100 * chance) / 100), marked)
+
+
+def _mark(key: bytes, value: int, times: int) -> int:
+    mark = hashlib.blake2b(struct.pack("<QQ", value, times), key=key[:64], digest_size=_MARK_BITS // 8)
+    return int.from_bytes(mark.digest())
+
+
+def _coincidence(columns: _Set, rows: dict[str, NDArray[np.uint64]]) -> float:
+    """How often two rows agree in all columns of a set but one: numbers that count people agree with any others'."""
+    is_all, names = columns
+    if not is_all:
+        return max(_collision(rows[name]) for name in names)
+    rest = rows["total"] - sum((rows[name] for name in names), start=np.uint64(0))
+    others = [name for name in rows if name != "total" and name not in names]
+    return max((_collision(rest - rows[name]) for name in others), default=1.0)
+
+
+def _collision(values: NDArray[np.uint64]) -> float:
+    """The share of pairs of rows with one value."""
+    size = values.size
+    if size < 2:
+        return 1.0
+    times = np.unique(values, return_counts=True)[1].astype(float)
+    return float((times**2).sum() - size) / (size * (size - 1))
+
+
+def _alike_by_number(times: NDArray[np.uint64]) -> float:
+    """The share of distinct rows that other people of the same kind have just as often.
+
+    By Poisson's law with the mean that was seen; of those seen once, with Good and Turing's estimate of the mean.
+    """
+    if not times.size:
+        return 1.0
+    number, rows = np.unique(times, return_counts=True)
+    by_times = dict(zip(number.tolist(), rows.tolist(), strict=True))
+    once = by_times.get(1, 0)
+    alike = 0.0
+    for each, how_many in by_times.items():
+        if each == 1:
+            alike += how_many * min(exp(-1), 2 * by_times.get(2, 0) / once)
+        else:
+            alike += how_many * exp(-each + each * log(each) - lgamma(each + 1))
+    return alike / times.size
+
+
+def _connect(key: bytes) -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
+    # As `query` reads a value: without spaces around it. Numbers are equal as numbers, texts in any capitals.
+    connection.execute(
+        "CREATE TEMP MACRO trimmed(x) AS nullif(trim(CAST(x AS VARCHAR), ' ' || chr(9) || chr(10) || chr(11) || "
+        "chr(12) || chr(13)), '')"
+    )
+    connection.execute(
+        "CREATE TEMP MACRO value(x) AS "
+        "coalesce(CAST(TRY_CAST(trimmed(x) AS DOUBLE) + 0.0 AS VARCHAR), lower(trimmed(x)), chr(30))"
+    )
+    connection.execute(
+        f"CREATE TEMP MACRO cell(x) AS md5_number_lower(concat({_secret(key)}, value(x))) & {_MASK}::UBIGINT"
+    )
+    return connection
+
+
+def _secret(key: bytes) -> str:
+    """The key of the hashes within DuckDB, as a literal; of no use for the digests."""
+    return f"'{hmac.new(key, b'rows', hashlib.sha256).hexdigest()}'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

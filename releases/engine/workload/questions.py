@@ -1,0 +1,60 @@
+"""What a release answers: counts, or one statistic; and the columns that it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.workload.queries import (
+    WORKLOAD_VERSION,
+    Workload,
+    attributes_asked,
+)
+from releases.engine.workload.statistics import Part, Statistic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """One statistic asked of a table, where a `Workload` asks for counts. Pages and files treat both alike."""
+
+    universe: Universe
+    statistic: Statistic
+
+    @cached_property
+    def families(self) -> tuple[Part, ...]:
+        return self.statistic.parts(self.universe)
+
+    @cached_property
+    def size(self) -> int:
+        return sum(part.cells(self.universe) for part in self.families)
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        return self.statistic.tells_rows_apart(self.universe)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": WORKLOAD_VERSION, "queries": [self.statistic.to_json(self.universe)]}
+
+
+#: What a release answers.
+Question: TypeAlias = Workload | Inquiry
+
+
+def universe_asked(question: Question) -> Universe:
+    """The universe of the columns that a question reads."""
+    universe = question.universe
+    if isinstance(question, Workload):
+        return universe.project(attributes_asked(question.families, universe))
+    return universe.project(sorted(question.statistic.attributes, key=universe.axis))
+
+
+def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Question]:
+    """A schema of the columns that a question reads alone, and the question about it.
+
+    A row that the rule of another column would drop is counted then, and every mechanism, also one that holds the whole
+    universe, speaks of the same table: that of the columns asked about.
+    """
+    universe = universe_asked(question)
+    return schema.project(universe.names), replace(question, universe=universe)

@@ -1,0 +1,552 @@
+"""The whole-number sums over rows that sums, means, second moments and votes are read off.
+
+    statistic --measurements--> Measurement     public: which sums, what one row adds to each, what one unit changes
+    Measurement.totals(counts)                  the exact sums: private
+    noisy sums, each within its reach --read--> what is published, with what its bound says
+
+Columns are fixed points in units of their last place, and a sum is a Python integer, so that neither the order of the
+terms nor the size of the table matters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from math import ulp
+from operator import mul
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
+from releases.engine.domain.universe import CLAMP, Attribute, Schema
+from releases.engine.tables.counts import Counts, Tally
+from releases.engine.workload.sensitivity import (
+    ONE,
+    Changes,
+    Span,
+    centred_span,
+    changes,
+    column_span,
+    product_span,
+    vote_changes,
+)
+from releases.engine.workload.statistics import Mean, SecondMoments, Statistic, Sum, Votes
+
+#: Published numbers are doubles: their rounding is far below this share of any half width.
+_ROUNDING = 1e-9
+#: How many numbers a sentence names one by one.
+_NAMED = 4
+#: Distinct values added up at a time.
+_CHUNK = 1 << 16
+
+
+class Sharing(Protocol):
+    """How a law of noise shares its budget out between sums and the number of rows."""
+
+    @property
+    def beside_replaced(self) -> Fraction:
+        """The count's share where rows are replaced: what is left beside half of every sum's change."""
+        ...
+
+    def share_of_count(self, *, sums: int, own: float, shared: float) -> float:
+        """The share in (0, 1) for a count that `sums` sums use, which get equal parts of the rest.
+
+        It minimises the sum of the widths, in which the noise of the sums enters `own` times and the count's `shared`
+        times.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinate:
+    """One sum over rows.
+
+    Attributes:
+        label: what it is, for people.
+        span: what one row adds to it.
+        places: how many of its units are one unit of the columns.
+    """
+
+    label: str
+    span: Span
+    places: int
+
+
+ROWS_COUNTED = Coordinate(label="the number of rows", span=ONE, places=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Noisy sums: with the probability of the bound, each truth is within its reach, all at once.
+
+    Attributes:
+        values: in units of the coordinates.
+        reach: in the same units.
+    """
+
+    values: tuple[Fraction, ...]
+    reach: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is published of noisy sums, in units of the columns.
+
+    Attributes:
+        estimates: one array a part.
+        half_widths: one a part.
+        says: what the bound says, after "With probability 95%, ".
+        total: the noisy number of rows, where it was measured.
+        notes: further paid-for facts.
+    """
+
+    estimates: tuple[NDArray[np.float64], ...]
+    half_widths: tuple[float, ...]
+    says: str
+    total: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(ABC):
+    """Which sums over rows are taken. Public; `totals` alone looks at the table."""
+
+    #: Said in a plan, where a statistic can be measured in several forms.
+    form: ClassVar[str] = ""
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> tuple[Coordinate, ...]: ...
+
+    @property
+    def moved(self) -> Changes:
+        """What one privacy unit can change in the totals."""
+        return changes([each.span for each in self.coordinates], self.schema)
+
+    def shares(self, law: Sharing) -> tuple[Fraction, ...]:
+        """Each sum's share of the budget.
+
+        Equal ones make the widths, each over its own sensitivity, least in their sum and in the largest: Σ 1/share and
+        Σ 1/√share are convex and symmetric.
+        """
+        return (Fraction(1, len(self.coordinates)),) * len(self.coordinates)
+
+    @abstractmethod
+    def totals(self, counts: Counts) -> list[int]:
+        """The exact sums. Private: they leave `Plan.run` with noise only."""
+
+    @abstractmethod
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...] | None:
+        """Half widths of the parts where the noise alone decides them, so that they are known before; else None."""
+
+    @abstractmethod
+    def read(self, measured: Measured) -> Reading: ...
+
+    def formula(self, quantile: str, upper: str) -> str:
+        """The bound in LaTeX.
+
+        Args:
+            quantile: of the noise on one sum, all of them within it at once.
+            upper: its closed upper bound.
+        """
+        return rf"\alpha_j = {quantile} \le {upper}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfColumns(Measurement):
+    """Sums of single columns.
+
+    Attributes:
+        names: the columns, in the order asked.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[Attribute, ...]:
+        return tuple(self.schema.universe[name] for name in self.names)
+
+    @property
+    def sizes(self) -> tuple[Fraction, ...]:
+        """The largest size of each column, in its own units."""
+        return tuple(Fraction(column_span(each).largest, 10**each.decimals) for each in self.columns)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(f"the sum of {name}" for name in self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainSums(OfColumns):
+    """The sum of each column."""
+
+    form: ClassVar[str] = "the sum of each column"
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        return tuple(
+            Coordinate(label=label, span=column_span(each), places=10**each.decimals)
+            for label, each in zip(self.labels, self.columns, strict=True)
+        )
+
+    def totals(self, counts: Counts) -> list[int]:
+        return [_sum_of_products(counts.tally((name,)), (0,)) for name in self.names]
+
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
+        return _over_places(reach, self.coordinates)
+
+    def read(self, measured: Measured) -> Reading:
+        return _read_separately(measured, self.coordinates, clamped=self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AboutMiddle(OfColumns):
+    """The sum of each column about the middle of its range, and the number of rows; in halves of last places."""
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        sums = (
+            Coordinate(label=f"{label} about its middle", span=centred_span(each), places=2 * 10**each.decimals)
+            for label, each in zip(self.labels, self.columns, strict=True)
+        )
+        return (*sums, ROWS_COUNTED)
+
+    @property
+    def middles(self) -> tuple[int, ...]:
+        """The middle of each range, L + U halves of a last place."""
+        return tuple(each.lowest + each.highest for each in self.columns)
+
+    def shares(self, law: Sharing) -> tuple[Fraction, ...]:
+        """The count's share, then equal parts of the rest.
+
+        Where rows are added, the count and the sums change together. Where they are replaced, a row that stays changes
+        no count, and one that vanishes changes each sum by half as much as one replaced: the sums have the whole budget
+        between them, and beside half of it the count gets what is left, at no cost to them.
+        """
+        sums = len(self.names)
+        if self.schema.neighbours is NeighbouringRelation.REPLACE:
+            return (Fraction(1, sums),) * sums + (law.beside_replaced,)
+        own, shared = self._weights()
+        share = law.share_of_count(sums=sums, own=own, shared=shared)
+        # Any share is private; a simple rational next to the best is as good.
+        of_count = Fraction(min(63, max(1, round(64 * share))), 64)
+        return ((1 - of_count) / sums,) * sums + (of_count,)
+
+    @abstractmethod
+    def _weights(self) -> tuple[float, float]:
+        """How often the noise of the sums and of the count enter the answers."""
+
+    def totals(self, counts: Counts) -> list[int]:
+        tallies = [counts.tally((name,)) for name in self.names]
+        rows = sum(tallies[0].counts.tolist())
+        sums = [_sum_of_products(each, (0,)) for each in tallies]
+        return [2 * each - middle * rows for each, middle in zip(sums, self.middles, strict=True)] + [rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentredSums(_AboutMiddle):
+    """Each sum as Σ (v - c) + c n, with c = (L + U) / 2 the middle of the range and n the number of rows.
+
+    A row added moves the first term by (U - L) / 2 at most, and the plain sum by max(|L|, |U|) = (U - L) / 2 + |c|. For
+    one column that gains nothing: with shares 1 - s and s of epsilon the noises have deviations in proportion to
+    a / (1 - s) and b / s, where a = (U - L) / 2 and b = |c|; together at least (a^(2/3) + b^(2/3))^(3/2) >= a + b, what
+    the plain sum has. With Gaussian noise and shares of rho the least is exactly a + b. Several columns share the
+    count, though, and that gains where their ranges lie far from 0 (years of birth). A plan takes the narrower form.
+    """
+
+    form: ClassVar[str] = "the sum of each column about the middle of its range, and the number of rows"
+
+    def _weights(self) -> tuple[float, float]:
+        # Each column's terms over its largest size: (U - L) / 2 for its own noise, |c| for the count's.
+        largest = [2 * column_span(each).largest for each in self.columns]
+        own = sum((each.highest - each.lowest) / most for each, most in zip(self.columns, largest, strict=True))
+        shared = sum(abs(middle) / most for middle, most in zip(self.middles, largest, strict=True))
+        return own, shared
+
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
+        *sums, rows = reach
+        together = [each + abs(middle) * rows for each, middle in zip(sums, self.middles, strict=True)]
+        return _over_places(together, self.coordinates)
+
+    def read(self, measured: Measured) -> Reading:
+        *sums, rows = measured.values
+        values = [each + middle * rows for each, middle in zip(sums, self.middles, strict=True)]
+        widths = self.widths(measured.reach)
+        return Reading(
+            estimates=tuple(np.array([float(value)]) for value in _over_places(values, self.coordinates)),
+            half_widths=tuple(map(_outwards, widths)),
+            says=within(self.labels, widths, clamped=self.columns),
+            total=max(0.0, float(rows)),
+            notes={"noisy number of rows": float(rows)},
+        )
+
+    def formula(self, quantile: str, upper: str) -> str:
+        return rf"\alpha_j = a_j + \left|\tfrac{{L_j + U_j}}{{2}}\right| b,\quad a_j, b = {quantile} \le {upper}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Means(_AboutMiddle):
+    """Each mean as c + Σ (v - c) / n; of no rows it is the middle of the range, c."""
+
+    def _weights(self) -> tuple[float, float]:
+        # At an end of the range, the worst case for a mean, a row too many counts as much as half the range in the sum.
+        return float(len(self.names)), float(len(self.names))
+
+    def widths(self, reach: Sequence[Fraction]) -> None:
+        return None
+
+    def foretold(self, reach: Sequence[Fraction], *, rows: int) -> tuple[Fraction, ...]:
+        """Half widths that hold for every table of at least so many rows.
+
+        |S'/n' - S/n| <= (|S' - S| + |S/n| |n' - n|) / n', with |S/n| at most half the range and n' >= n - b.
+        """
+        *sums, miscount = reach
+        fewest = rows - miscount
+        foretold = []
+        for each, coordinate in zip(sums, self.coordinates, strict=False):
+            trivial = Fraction(coordinate.span.width)
+            width = (each + coordinate.span.largest * miscount) / fewest if fewest > 0 else trivial
+            foretold.append(min(width, trivial))
+        return _over_places(foretold, self.coordinates)
+
+    def read(self, measured: Measured) -> Reading:
+        """Each mean with an interval that holds it whenever every sum is within its reach.
+
+        A sum s from S' - a to S' + a over a number of rows m from max(1, n' - b) to n' + b lies between the ratios at
+        the ends. Where the table is empty, s = 0, and the interval holds 0, which is the middle.
+        """
+        *sums, rows = measured.values
+        *reaches, miscount = measured.reach
+        fewest = max(Fraction(1), rows - miscount)
+        most = max(fewest, rows + miscount)
+        estimates, half_widths, intervals = [], [], {}
+        for position, (each, reach, middle) in enumerate(zip(sums, reaches, self.middles, strict=True)):
+            coordinate = self.coordinates[position]
+            low = _clipped(_least_ratio(each - reach, fewest, most), coordinate.span)
+            high = _clipped(-_least_ratio(-each - reach, fewest, most), coordinate.span)
+            ratio = min(max(each / max(Fraction(1), rows), low), high)
+            estimate = float((ratio + middle) / coordinate.places)
+            estimates.append(np.array([estimate]))
+            half_widths.append(_outwards(max(high - ratio, ratio - low) / coordinate.places) + ulp(estimate))
+            ends = (low + middle) / coordinate.places, (high + middle) / coordinate.places
+            intervals[self.names[position]] = ends
+        centred = _over_places(sums, self.coordinates)
+        return Reading(
+            estimates=tuple(estimates),
+            half_widths=tuple(half_widths),
+            says=between(intervals, clamped=self.columns),
+            total=max(0.0, float(rows)),
+            notes={
+                "noisy number of rows": float(rows),
+                "noisy sums about the middle": dict(zip(self.names, map(float, centred), strict=True)),
+                "intervals": {name: [float(low), float(high)] for name, (low, high) in intervals.items()},
+            },
+        )
+
+    def formula(self, quantile: str, upper: str) -> str:
+        return (
+            r"\alpha_j = \max\left\{\left|\tfrac{s}{m} - \tfrac{\tilde S_j}{\tilde n}\right| :"
+            r" |s - \tilde S_j| \le a_j,\ |m - \tilde n| \le b,\ m \ge 1\right\},"
+            rf"\quad a_j, b = {quantile}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(Measurement):
+    """The sum of the product of every pair of columns, each with itself included: the Gram matrix's upper triangle.
+
+    With rows in the unit ball the whole matrix moves by 1 in Frobenius norm when a row is added (the notes' example).
+    Columns here are bounded one by one, so that entry (i, j) moves by M_i M_j, with M_i the largest size of column i.
+    """
+
+    statistic: SecondMoments
+
+    @property
+    def columns(self) -> tuple[Attribute, ...]:
+        return tuple(self.schema.universe[name] for name in self.statistic.attributes)
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        columns = {each.name: each for each in self.columns}
+        spans = {name: column_span(each) for name, each in columns.items()}
+        return tuple(
+            Coordinate(
+                label=f"the sum of {one} × {other}",
+                span=product_span(spans[one], spans[other], is_square=one == other),
+                places=10 ** (columns[one].decimals + columns[other].decimals),
+            )
+            for one, other in self.statistic.pairs()
+        )
+
+    def totals(self, counts: Counts) -> list[int]:
+        names = self.statistic.attributes
+        tally = counts.tally(names)
+        positions = [(names.index(one), names.index(other)) for one, other in self.statistic.pairs()]
+        return [_sum_of_products(tally, each) for each in positions]
+
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
+        return _over_places(reach, self.coordinates)
+
+    def read(self, measured: Measured) -> Reading:
+        return _read_separately(measured, self.coordinates, clamped=self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballots(Measurement):
+    """How many rows vote for each column, where a row has so many ballots and gives them in the order asked."""
+
+    statistic: Votes
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        return tuple(
+            Coordinate(label=f"votes for {name}", span=Span(lowest=0, highest=1), places=1)
+            for name in self.statistic.attributes
+        )
+
+    @property
+    def moved(self) -> Changes:
+        return vote_changes(self.schema, columns=len(self.statistic.attributes), ballots=self.statistic.ballots)
+
+    def totals(self, counts: Counts) -> list[int]:
+        names, universe = self.statistic.attributes, self.schema.universe
+        tally = counts.tally(names)
+        left = np.full(tally.counts.shape, self.statistic.ballots)
+        totals = []
+        for name, values in zip(names, tally.values, strict=True):
+            voted = (values == universe[name].categories.index(self.statistic.category)) & (left > 0)
+            left -= voted
+            totals.append(sum(tally.counts[voted].tolist()))
+        return totals
+
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
+        # All counts have the same noise and stand in one part.
+        return (max(reach),)
+
+    def read(self, measured: Measured) -> Reading:
+        (width,) = self.widths(measured.reach)
+        many = len(self.coordinates)
+        counts = "the count is" if many == 1 else f"every one of the {many:,} counts is"
+        rows = "1 row" if width == 1 else f"{shown(width, up=True)} rows"
+        return Reading(
+            estimates=(np.array([float(value) for value in measured.values]),),
+            half_widths=(float(width),),
+            says=f"{counts} within {rows} of the truth{'' if many == 1 else ', all at once'}.",
+        )
+
+
+def measurements(statistic: Statistic, schema: Schema) -> tuple[Measurement, ...]:
+    """The forms in which a statistic can be measured; a plan takes the one with the least bound."""
+    if isinstance(statistic, Mean):
+        return (Means(schema=schema, names=statistic.attributes),)
+    if isinstance(statistic, SecondMoments):
+        return (Moments(schema=schema, statistic=statistic),)
+    if isinstance(statistic, Votes):
+        return (Ballots(schema=schema, statistic=statistic),)
+    assert isinstance(statistic, Sum)
+    names = statistic.attributes
+    return PlainSums(schema=schema, names=names), CentredSums(schema=schema, names=names)
+
+
+# Arithmetic
+
+
+def _sum_of_products(tally: Tally, positions: tuple[int, ...]) -> int:
+    """Σ counts · Π values over the combinations, exactly: in Python's integers no sum of any table overflows."""
+    total = 0
+    for start in range(0, tally.counts.size, _CHUNK):
+        terms = tally.counts[start : start + _CHUNK].tolist()
+        for position in positions:
+            terms = list(map(mul, terms, tally.values[position][start : start + _CHUNK].tolist()))
+        total += sum(terms)
+    return total
+
+
+def _over_places(values: Sequence[Fraction], coordinates: Sequence[Coordinate]) -> tuple[Fraction, ...]:
+    """Values of the first coordinates in units of the columns."""
+    return tuple(value / coordinate.places for value, coordinate in zip(values, coordinates, strict=False))
+
+
+def _least_ratio(numerator: Fraction, fewest: Fraction, most: Fraction) -> Fraction:
+    """The least of numerator / m over fewest <= m <= most, both above 0."""
+    return numerator / (fewest if numerator < 0 else most)
+
+
+def _clipped(value: Fraction, span: Span) -> Fraction:
+    return min(max(value, Fraction(span.lowest)), Fraction(span.highest))
+
+
+def _outwards(width: Fraction) -> float:
+    """A half width as a double, with room for the rounding of the estimate beside it."""
+    return float(width) * (1 + _ROUNDING)
+
+
+def _read_separately(
+    measured: Measured, coordinates: tuple[Coordinate, ...], *, clamped: tuple[Attribute, ...]
+) -> Reading:
+    """Each sum is the answer of its own part."""
+    widths = _over_places(measured.reach, coordinates)
+    return Reading(
+        estimates=tuple(np.array([float(value)]) for value in _over_places(measured.values, coordinates)),
+        half_widths=tuple(map(_outwards, widths)),
+        says=within(tuple(each.label for each in coordinates), widths, clamped=clamped),
+    )
+
+
+# Sentences, after "With probability 95%, "
+
+
+def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, clamped: tuple[Attribute, ...]) -> str:
+    """That every number named is within its half width of the truth."""
+    each = [shown(width, up=True) for width in widths]
+    after = _after_clamping(clamped)
+    if len(labels) == 1:
+        return f"{labels[0]} is within {each[0]} of the truth{after}."
+    if len(labels) <= _NAMED:
+        listed = _listed([f"{label} is within {width}" for label, width in zip(labels, each, strict=True)])
+        return f"{listed} of the truth{after}, all at once."
+    widest = max(range(len(widths)), key=widths.__getitem__)
+    return (
+        f"every one of the {len(labels):,} numbers is within its half width of the truth{after}, all at once; "
+        f"the largest half width is {each[widest]}, for {labels[widest]}."
+    )
+
+
+def between(intervals: dict[str, tuple[Fraction, Fraction]], *, clamped: tuple[Attribute, ...]) -> str:
+    """That every mean lies in its interval."""
+    listed = []
+    for name, (low, high) in list(intervals.items())[:_NAMED]:
+        lower, upper = shown(low, up=False, beside=high - low), shown(high, up=True, beside=high - low)
+        listed.append(f"the mean of {name} is between {lower} and {upper}")
+    if len(intervals) > _NAMED:
+        listed.append(f"the other {len(intervals) - _NAMED:,} means are in their intervals")
+    at_once = ", all at once" if len(intervals) > 1 else ""
+    return f"{_listed(listed)}{_after_clamping(clamped)}{at_once}."
+
+
+def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
+    """A number to four digits, of itself or of the width it stands beside, rounded up or down."""
+    measure = float(abs(value) if beside is None else beside)
+    if measure == 0:
+        return decimal_text(value, places=6)
+    places = 3 - Decimal(measure).adjusted()
+    scaled = value * Fraction(10) ** places
+    whole = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
+    text = f"{Decimal(whole).scaleb(-places):,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _after_clamping(columns: tuple[Attribute, ...]) -> str:
+    """Clamping moves a sum or a mean, which no bound on noise can tell."""
+    return " (values outside the declared range taken at its ends)" if any(c.outside == CLAMP for c in columns) else ""
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

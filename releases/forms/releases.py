@@ -1,0 +1,274 @@
+"""Forms of a release: its questions, choice, session, certificate and plan file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from releases.engine.bounds.theory import Numbers
+from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
+from releases.engine.errors import InvalidInput
+from releases.forms.fields import (
+    MOST_TICKED_COLUMNS,
+    DecimalTextField,
+    WholeNumberField,
+    missing,
+    read_json,
+    whole_number,
+)
+from releases.presentation.error_messages import in_words
+
+
+class ChoiceForm(forms.Form):
+    """What the release may spend and how sure its bound should be."""
+
+    epsilon = DecimalTextField(
+        label="Epsilon",
+        help_text="The privacy this release may spend.",
+        error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 1"),
+    )
+    delta = DecimalTextField(label="Delta", required=False, help_text="Above 0 it admits Gaussian noise.")
+    beta = forms.ChoiceField(
+        label="Confidence",
+        help_text="How surely every answer is within its bound.",
+        error_messages=missing("Confidence: nothing was chosen."),
+    )
+    CONFIDENCES = (("0.1", "90%"), ("0.05", "95%"), ("0.01", "99%"), ("0.001", "99.9%"))
+
+    def __init__(self, *args: Any, beta: str = "0.05", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = dict(self.CONFIDENCES)
+        # The command line admits any confidence; a draft made there keeps its own.
+        own = () if beta in known else ((beta, f"1 - {beta}"),)
+        self.fields["beta"].choices = [*self.CONFIDENCES, *own]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if "epsilon" not in given:
+            return given
+        try:
+            privacy_budget(epsilon=given["epsilon"], delta=given.get("delta") or "0")
+        except InvalidInput as error:
+            self.add_error("delta" if error.field == "delta" else "epsilon", in_words(error))
+        return given
+
+
+#: Of every guess at the number of rows.
+NEVER_LOOKED_UP = "A public guess, such as the size of the survey. Never look it up in the table."
+
+
+class CompareForm(ChoiceForm):
+    """What the comparison is made for: a guess at the rows tells which bounds would say nothing of them."""
+
+    population = forms.IntegerField(
+        label="About how many rows",
+        required=False,
+        min_value=1,
+        max_value=1_000_000_000,
+        help_text=f"If you may say so. {NEVER_LOOKED_UP}",
+        widget=forms.TextInput(attrs={"inputmode": "numeric"}),
+        error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
+    )
+
+
+class SessionForm(ChoiceForm):
+    """What a live session may spend, and what it is planned for."""
+
+    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "updates", "columns")
+    title = forms.CharField(
+        label="Title of the session",
+        max_length=200,
+        required=False,
+        help_text="Whoever may ask finds it by this. Empty: Live session.",
+    )
+    questions = WholeNumberField(
+        label="Questions",
+        min_value=1,
+        max_value=10_000_000,
+        initial=1000,
+        help_text="How many different ones can be asked; the bound holds for all at once.",
+        error_messages=whole_number("Questions", least=1, most=10_000_000, example=1000),
+    )
+    population = WholeNumberField(
+        label="About how many rows",
+        min_value=1,
+        max_value=10_000_000_000,
+        initial=10_000,
+        help_text=NEVER_LOOKED_UP,
+        error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
+    )
+    updates = WholeNumberField(
+        label="Paid updates",
+        required=False,
+        min_value=1,
+        max_value=4000,
+        help_text="Left empty: the number with the best bound.",
+        error_messages=whole_number("Paid updates", least=1, most=4000, example=40),
+    )
+    columns = forms.MultipleChoiceField(
+        label="Columns that can be asked about",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None ticked: all of them. Fewer make the free answers closer, and only what a row has in these can "
+        "leave it out.",
+        error_messages={"invalid_choice": "Columns: %(value)s is not declared in this dataset."},
+    )
+
+    def __init__(self, *args: Any, declared: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        columns = self.fields["columns"]
+        assert isinstance(columns, forms.MultipleChoiceField)
+        if len(declared) > MOST_TICKED_COLUMNS:
+            columns.widget = forms.SelectMultiple()
+        columns.choices = [(name, name) for name in declared]
+
+    @property
+    def options(self) -> dict[str, int | None]:
+        """What was typed as the mechanism's options."""
+        return {name: self.cleaned_data[name] for name in ("questions", "population", "updates")}
+
+
+class CertificateForm(ChoiceForm):
+    """What of a release is certified, and what measuring it may spend."""
+
+    field_order = ("what", "epsilon", "delta", "beta")
+    LABELS = {
+        "synthetic rows": "The synthetic rows, asked the questions of the release",
+        "released answers": "The released answers",
+        "both": "Both: the worse of the two",
+    }
+    what = forms.ChoiceField(label="What is measured", widget=forms.RadioSelect)
+
+    def __init__(self, *args: Any, possible: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["what"].choices = [(each, self.LABELS[each]) for each in possible]  # type: ignore[attr-defined]
+        self.fields["epsilon"].help_text = (
+            "Proposed: a twentieth of what the release spent, or more where its noise would add more than half of what "
+            "the release says of its own answers."
+        )
+        self.fields["beta"].help_text = "How surely the true largest error is at most the number published."
+
+    @property
+    def choice(self) -> dict[str, str]:
+        return {name: self.cleaned_data[name] for name in ("epsilon", "delta", "beta", "what")}
+
+
+class AskForm(forms.Form):
+    """A session's question as text."""
+
+    query = forms.CharField(
+        label="The question as JSON",
+        widget=forms.Textarea(attrs={"class": "code short", "rows": 3, "spellcheck": "false"}),
+        error_messages=missing("Question: nothing was typed; must be a JSON object from columns to ranges or lists"),
+    )
+
+    def clean_query(self) -> dict[str, Any]:
+        """The predicate; the workload format's own `{"count": ...}` around it is understood too."""
+        read = read_json(self.cleaned_data["query"], what="question")
+        if set(read) == {"count"} and isinstance(read["count"], dict):
+            return dict(read["count"])
+        return read
+
+
+class TitleForm(forms.Form):
+    """What a release is called."""
+
+    title = forms.CharField(
+        label="Title of the release",
+        max_length=200,
+        help_text="It stands in lists, on the result and in the receipt.",
+        error_messages=missing("Title: nothing was typed. Say what the release holds."),
+    )
+
+
+class WorkloadForm(forms.Form):
+    """The whole workload pasted as JSON."""
+
+    workload = forms.CharField(
+        label="Questions as JSON",
+        widget=forms.Textarea(attrs={"class": "code", "rows": 10, "spellcheck": "false"}),
+        error_messages=missing("workload: nothing was pasted; must be a JSON object with a list of queries"),
+    )
+
+    def clean_workload(self) -> dict[str, Any]:
+        return read_json(self.cleaned_data["workload"], what="workload")
+
+
+class PlanFileForm(forms.Form):
+    """A plan saved before, as a file."""
+
+    MOST_BYTES = 10 * 2**20
+    plan = forms.FileField(
+        label="Plan file",
+        allow_empty_file=True,
+        widget=forms.FileInput(attrs={"accept": ".json,application/json"}),
+        error_messages=missing("Plan file: no file was chosen. Choose a JSON file."),
+    )
+
+    def clean_plan(self) -> dict[str, Any]:
+        file = self.cleaned_data["plan"]
+        if file.size > self.MOST_BYTES:
+            raise ValidationError(f"Plan file: {file.name} must be at most {self.MOST_BYTES // 2**20} MB.")
+        try:
+            text = file.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValidationError(f"Plan file: {file.name} is not text in UTF-8.") from None
+        return read_json(text, what="plan file")
+
+
+class WaysForm(forms.Form):
+    """The public numbers of the comparison of four ways."""
+
+    neighbours = forms.ChoiceField(
+        label="What is protected",
+        help_text="In the first case n is public.",
+        choices=[
+            (NeighbouringRelation.REPLACE.value, "what a row says"),
+            (NeighbouringRelation.ADD_REMOVE.value, "that a row is there"),
+        ],
+    )
+    rows = forms.CharField(max_length=120, label="n, rows in the table", help_text="A guess will do.")
+    cells = forms.CharField(max_length=120, label="|X|, cells of the universe")
+    queries = forms.CharField(max_length=120, label="k, answers asked for")
+    changed = forms.CharField(
+        max_length=120,
+        label="s, answers one row changes",
+        required=False,
+        help_text="At most; empty for k, the worst case.",
+    )
+    epsilon = forms.CharField(max_length=120, label="Epsilon", help_text="Privacy that may be spent.")
+    delta = forms.CharField(max_length=120, label="Delta", required=False, help_text="0 leaves the pure forms alone.")
+    beta = forms.CharField(
+        max_length=120, label="Beta", help_text="How surely a bound may fail: 0.05 for 95% confidence."
+    )
+    numbers: Numbers | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.error_messages |= missing(f"{name}: nothing was typed; must be a number")
+            is_whole = name in ("rows", "cells", "queries", "changed")
+            if name == "neighbours":
+                continue
+            field.widget.attrs = {"inputmode": "numeric" if is_whole else "decimal"}
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if self.errors:
+            return given
+        read: dict[str, Any] = {
+            name: int(given[name]) if given[name].isascii() and given[name].isdecimal() else given[name]
+            for name in ("rows", "cells", "queries", "changed")
+        }
+        read["changed"] = read["changed"] or read["queries"]
+        read["neighbours"] = NeighbouringRelation(given["neighbours"])
+        try:
+            for name in ("epsilon", "delta", "beta"):
+                read[name] = exact(given[name] or "0", field=name)
+            self.numbers = Numbers(**read)
+        except InvalidInput as error:
+            self.add_error(error.field if error.field in self.fields else "epsilon", in_words(error, place=error.field))
+        return given

@@ -1,0 +1,162 @@
+"""Forms of the reviewer's pages: decisions, freezing, filters and the organisation's settings."""
+
+from __future__ import annotations
+
+from datetime import datetime, time
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import Group
+from django.utils import timezone
+
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import LARGEST_EPSILON, exact
+from releases.engine.errors import InvalidInput
+from releases.forms.fields import DecimalTextField, WholeNumberField, check_amounts, missing
+from releases.models import AuditAction, Organisation
+from releases.presentation.error_messages import in_words
+
+
+class DecisionForm(forms.Form):
+    """A reviewer's decision; amounts left empty are those asked for."""
+
+    epsilon = DecimalTextField(label="Epsilon to grant", required=False, help_text="At most what was asked for.")
+    delta = DecimalTextField(label="Delta to grant", required=False)
+    note = forms.CharField(
+        label="Note to the curator",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        required=False,
+        help_text="Needed to deny and to ask back.",
+    )
+
+    def __init__(self, *args: Any, policy: Policy, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.policy = policy
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        check_amounts(self, self.policy)
+        return given
+
+
+class ReleaseDecisionForm(forms.Form):
+    """A reviewer's decision on a release; an epsilon left empty is the one asked for."""
+
+    epsilon = DecimalTextField(
+        label="Epsilon to approve",
+        required=False,
+        help_text="With less than was asked for, it goes back to its curator to be confirmed at that epsilon.",
+    )
+    note = forms.CharField(
+        label="Note to the curator",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        required=False,
+        help_text="Needed to deny and to ask back.",
+    )
+
+    def clean_epsilon(self) -> str:
+        typed = str(self.cleaned_data["epsilon"]).strip()
+        if typed:
+            _check(typed, field="epsilon")
+        return typed
+
+
+class FreezeForm(forms.Form):
+    reason = forms.CharField(
+        label="Reason",
+        max_length=500,
+        help_text="It stands in the audit log; a freeze's is shown to the dataset's people.",
+        error_messages=missing("Reason: nothing was typed. Say why, so that others need not ask."),
+    )
+
+
+class _DatesForm(forms.Form):
+    since = forms.DateField(label="From", required=False, widget=forms.DateInput(attrs={"type": "date"}))
+    until = forms.DateField(label="To", required=False, widget=forms.DateInput(attrs={"type": "date"}))
+    person = forms.CharField(label="Person", required=False, max_length=150)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        since, until = given.get("since"), given.get("until")
+        if since and until and until < since:
+            self.add_error("until", f"To: {until:%Y-%m-%d} must not be before {since:%Y-%m-%d}.")
+        # Whole days, in the site's zone.
+        given["since"] = timezone.make_aware(datetime.combine(since, time.min)) if since else None
+        given["until"] = timezone.make_aware(datetime.combine(until, time.max)) if until else None
+        return given
+
+
+class BoardFilterForm(_DatesForm):
+    dataset = forms.CharField(label="Dataset", required=False, max_length=200)
+
+
+class LogFilterForm(_DatesForm):
+    action = forms.ChoiceField(label="What", required=False, choices=[("", "everything"), *AuditAction.choices])
+    thing = forms.CharField(label="Object", required=False, max_length=200)
+
+
+class OrganisationForm(forms.Form):
+    upload_cap = WholeNumberField(
+        label="Largest upload, in MB",
+        min_value=1,
+        max_value=2**20,
+        error_messages=missing("Largest upload: nothing was typed; must be a whole number of MB, such as 1024.")
+        | {
+            "invalid": "Largest upload: must be a whole number of MB, such as 1024, in digits alone.",
+            "min_value": "Largest upload: must be at least 1 MB.",
+            "max_value": "Largest upload: must be at most 1,048,576 MB.",
+        },
+    )
+    default_epsilon = DecimalTextField(
+        label="Epsilon suggested for a budget",
+        required=False,
+        help_text="Curators may ask for another. Empty for the site's own suggestion.",
+    )
+    review_above = DecimalTextField(
+        label="Review releases above epsilon",
+        required=False,
+        help_text="A release that costs more waits for a reviewer before it is charged, and so does one with which "
+        "what a person has released of one budget without a review comes to more. 0 for all of them, empty for none.",
+    )
+    most_per_person = DecimalTextField(
+        label="Most of one budget that one person may spend, in per cent",
+        required=False,
+        help_text="All charges of what somebody submitted count, but for those given back. Empty for no limit.",
+    )
+    is_two_person = forms.BooleanField(
+        label="Two reviewers must approve, neither of them the person who asked", required=False
+    )
+    reviewers = forms.ModelChoiceField(
+        label="Who may decide",
+        queryset=Group.objects.order_by("name"),
+        required=False,
+        empty_label="all reviewers",
+        help_text="Reviewers who belong to this group decide requests and freeze budgets; other reviewers look on.",
+    )
+    alert_addresses = forms.CharField(
+        label="Who hears of requests, and when 50, 80 or 100% of a budget is spent",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text="E-mail addresses, one a line. Those who may review hear of both in any case, and a budget's "
+        "owner of what is spent.",
+    )
+
+    @staticmethod
+    def initial_of(organisation: Organisation) -> dict[str, Any]:
+        return {
+            "upload_cap": max(1, organisation.upload_cap_bytes // 2**20),
+            "default_epsilon": organisation.default_epsilon,
+            "review_above": organisation.review_above,
+            "most_per_person": organisation.most_per_person,
+            "is_two_person": organisation.is_two_person,
+            "reviewers": organisation.reviewers,
+            "alert_addresses": organisation.alert_addresses,
+        }
+
+
+def _check(text: str, *, field: str) -> None:
+    try:
+        if not 0 < exact(text, field=field) <= LARGEST_EPSILON:
+            raise InvalidInput(field, text, f"must be above 0 and at most {LARGEST_EPSILON}")
+    except InvalidInput as error:
+        raise forms.ValidationError(in_words(error)) from None

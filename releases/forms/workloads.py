@@ -1,0 +1,66 @@
+"""Forms of a workload: its name, what it asks, and the columns that stand for those it needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+from releases.forms.datasets import SharingForm
+from releases.forms.fields import missing
+from releases.forms.releases import WorkloadForm
+from releases.models import Workload, WorkloadVersion
+
+
+class _NamedForm(forms.Form):
+    name = forms.CharField(
+        label="Name",
+        max_length=200,
+        help_text="For example: Yearly health tables.",
+        error_messages=missing("Name: nothing was typed. Say what the workload asks."),
+    )
+    description = forms.CharField(
+        label="Description",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="For whoever uses it: what the questions are for.",
+    )
+
+
+class SaveForm(_NamedForm, SharingForm):
+    """A new workload from a draft's questions."""
+
+
+class NextVersionForm(forms.Form):
+    """An existing workload, of which a draft's questions become the next version."""
+
+    workload = forms.ModelChoiceField(
+        queryset=Workload.objects.none(),
+        label="Workload",
+        empty_label=None,
+        error_messages={
+            "required": "Workload: nothing was chosen.",
+            "invalid_choice": "Workload: must be one that you can edit.",
+        },
+    )
+
+    def __init__(self, *args: Any, workloads: QuerySet[Workload], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["workload"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = workloads
+
+
+class EditForm(_NamedForm, WorkloadForm):
+    since = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
+
+    @staticmethod
+    def initial_of(version: WorkloadVersion) -> dict[str, Any]:
+        return {
+            "name": version.workload.name,
+            "description": version.workload.description,
+            "workload": json.dumps(version.questions, indent=2, ensure_ascii=False),
+            "since": version.number,
+        }

@@ -1,0 +1,84 @@
+"""What is stored. Only `services` and `ledger` write it; pages read through the querysets named after them.
+
+Django looks for models here, so this room imports all of its modules, and code outside imports models from it.
+In: nothing above the engine. Out: models, querysets, and the choices that their columns hold.
+Read ``releases.py`` first, then ``budgets.py`` and ``ledger.py``.
+"""
+
+from releases.models.attempts import LOST, Attempt, Ending
+from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
+from releases.models.codebooks import Codebook, KeptColumns
+from releases.models.datasets import Dataset
+from releases.models.fingerprints import Fingerprint, Relative, Share
+from releases.models.ledger import EntryKind, Installation, LedgerEntry
+from releases.models.notifications import MailChoice, Notice
+from releases.models.releases import HELD_BY_A_WORKER, Release, ReleaseQuerySet, ReleaseState
+from releases.models.reviews import (
+    AuditAction,
+    AuditEvent,
+    BudgetAlert,
+    BudgetRequest,
+    Organisation,
+    ReleaseRequest,
+    Request,
+    RequestState,
+)
+from releases.models.role_rules import NotAllowed
+from releases.models.roles import HeldRole, Person, Role
+from releases.models.search import Searchable
+from releases.models.sessions import Audience, Session, SessionAnswer
+from releases.models.surveys import Survey, SurveyState, SurveyTally
+from releases.models.tokens import ApiToken, TokenScope
+from releases.models.uploads import Upload, UploadState
+from releases.models.workloads import Workload, WorkloadVersion
+
+__all__ = [
+    "HELD_BY_A_WORKER",
+    "LOST",
+    "POLICY_MEANING",
+    "ApiToken",
+    "Attempt",
+    "Audience",
+    "AuditAction",
+    "AuditEvent",
+    "Budget",
+    "BudgetAlert",
+    "BudgetRequest",
+    "Codebook",
+    "Dataset",
+    "Ending",
+    "EntryKind",
+    "Fingerprint",
+    "HeldRole",
+    "Installation",
+    "KeptColumns",
+    "LedgerEntry",
+    "MailChoice",
+    "NotAllowed",
+    "Notice",
+    "Organisation",
+    "Person",
+    "Relative",
+    "Release",
+    "ReleaseQuerySet",
+    "ReleaseRequest",
+    "ReleaseState",
+    "Request",
+    "RequestState",
+    "Role",
+    "Searchable",
+    "Session",
+    "SessionAnswer",
+    "Share",
+    "Survey",
+    "SurveyState",
+    "SurveyTally",
+    "TokenScope",
+    "Upload",
+    "UploadState",
+    "Workload",
+    "WorkloadVersion",
+    "counting_branch",
+    "share_in",
+    "share_of",
+]

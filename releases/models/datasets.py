@@ -1,0 +1,89 @@
+"""Datasets: tables with their declarations, and who may see them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import Case, Q, When
+from django.utils.functional import cached_property
+
+from releases.engine.domain.universe import Schema, Universe
+from releases.models.budgets import Budget
+from releases.models.roles import Person
+
+
+def groups_of(person: Person) -> models.QuerySet[Group, Any]:
+    """As a subquery: a join would need a DISTINCT over whole rows, and releases are large."""
+    return Group.objects.filter(user=person.pk).values("pk")
+
+
+class DatasetQuerySet(models.QuerySet["Dataset"]):
+    def visible_to(self, person: Person) -> DatasetQuerySet:
+        """Those a person owns or shares a group with. Nobody else learns that a dataset exists."""
+        if not person.is_authenticated:
+            return self.none()
+        return self.filter(Q(owner=person.pk) | Q(group__in=groups_of(person)))
+
+    def of_population(self, budget: Budget) -> DatasetQuerySet:
+        """The tables of one population, the one that it is named after first."""
+        named = Case(When(title=budget.name, then=0), default=1)
+        return self.filter(budget=budget).order_by(named, "created_at")
+
+    def for_list(self, person: Person) -> DatasetQuerySet:
+        return (
+            self.visible_to(person)
+            .select_related("budget", "owner", "group")
+            .defer("declared", "columns", "description", "column_notes")
+            .order_by("-created_at")
+        )
+
+
+class Dataset(models.Model):
+    """One stored table with what its curator declared about it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    title = models.CharField(max_length=200)
+    #: What the table is, for readers of its releases.
+    description = models.TextField(blank=True)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="datasets")
+    group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="datasets")
+    #: Keyed fingerprint of the rows (see ``engine/tables/ingest.py``); equal for equal content.
+    digest = models.CharField(max_length=64, db_index=True)
+    columns = models.JSONField(help_text="names in the table's header")
+    location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
+    #: SHA-256 of the stored file; empty of a table elsewhere, and of one that was missing when this was first noted.
+    file_sha256 = models.CharField(max_length=64, blank=True)
+    #: Declared columns as in the schema format, null until declared.
+    declared = models.JSONField(null=True, blank=True)
+    #: By column its description and its unit, where there are any: for readers, and no part of the schema.
+    column_notes = models.JSONField(default=dict, blank=True)
+    budget = models.ForeignKey(Budget, on_delete=models.PROTECT, null=True, blank=True, related_name="datasets")
+    created_at = models.DateTimeField(auto_now_add=True)
+    #: Since when the table's file is gone for good; what was released of it, and its fingerprint, stay.
+    rows_deleted_at = models.DateTimeField(null=True, blank=True)
+
+    objects = DatasetQuerySet.as_manager()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["-created_at"], name="datasets_by_time")]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @cached_property
+    def universe(self) -> Universe | None:
+        if self.declared is None:
+            return None
+        columns = {"version": 1, "columns": self.declared}
+        return Schema.from_json(columns).universe
+
+    @property
+    def schema(self) -> Schema | None:
+        """The full schema, once columns and protection are both declared."""
+        if self.universe is None or self.budget is None:
+            return None
+        return Schema(universe=self.universe, unit=self.budget.privacy_unit, neighbours=self.budget.relation)

@@ -1,0 +1,559 @@
+"""What pages say about plans: the comparison, what each leaves of a budget, the least epsilon for an error. Public
+inputs only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from releases.engine.accounting import accountant, filters
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import EngineError, Unpriceable
+from releases.engine.estimation.components import tables_counted
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
+from releases.engine.workload.queries import Count, Marginal, Prefix, Workload
+from releases.engine.workload.questions import Inquiry, Question, universe_asked
+from releases.engine.workload.statistics import Mean, Quantile, SecondMoments, Sum
+from releases.ledger import ledger
+from releases.ledger.balances import caps_of, left_text, per_cent
+from releases.ledger.capacity import closed_by, usual_delta
+from releases.models import Budget, share_of
+from releases.planning import usefulness
+from releases.presentation.durations import usual_limit
+from releases.presentation.math import typeset
+from releases.publication.files import readable_size
+from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
+
+#: No epsilon above it is proposed for an error.
+MOST_EPSILON = 50
+#: More releases than this that fit are not counted.
+_MOST_COUNTED = 1000
+#: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
+BOUNDS_RANKS = "exponential-quantile"
+
+#: To count a million rows over all declared columns once; to begin, to draw synthetic rows and to write files.
+_SECONDS_A_TABLE = 2.5
+_SECONDS_AROUND = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionField:
+    """A mechanism's option as a form field.
+
+    Attributes:
+        id, name: of the field.
+        value: as typed, or what the draft holds; empty where the mechanism decides.
+        problem: what is wrong with what was typed.
+    """
+
+    option: Option
+    id: str
+    name: str
+    value: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaves:
+    """What is left of a budget after a release, on the scale of all pages.
+
+    Attributes:
+        percent: of what was granted.
+        amount: as epsilon.
+        more: how many more releases like it fit; at most 999.
+        runs_out: what keeps another from fitting.
+        closes: in one sentence, what fits before it and not after it; empty where nothing does.
+    """
+
+    percent: float
+    amount: str
+    more: int
+    runs_out: str
+    closes: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.percent:g}% ({self.amount})"
+
+    @property
+    def more_text(self) -> str:
+        if self.more >= _MOST_COUNTED - 1:
+            return f"a release like this again: {_MOST_COUNTED - 1} times or more"
+        times = "once" if self.more == 1 else f"{self.more:,} times"
+        return f"a release like this again: about {times}" if self.more else "no release like this again"
+
+    @property
+    def why_no_more(self) -> str:
+        """What keeps another from fitting, where none does although something is left."""
+        return self.runs_out if not self.more and self.percent else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedPlan:
+    """One row of the compare page."""
+
+    plan: Plan
+    mechanism: Mechanism
+    price: accountant.Price | None
+    refusal: str
+    options: tuple[OptionField, ...] = ()
+    #: Why to look at it first; empty for most.
+    advice: str = ""
+    #: How many rows somebody guessed for all of the comparison.
+    guess: int | None = None
+    #: What the budget would still hold after it; None where it does not fit.
+    leaves: Leaves | None = None
+
+    @property
+    def can_be_chosen(self) -> bool:
+        return not self.plan.infeasible and not self.refusal
+
+    @property
+    def why_not(self) -> str:
+        return self.plan.infeasible or self.refusal
+
+    @property
+    def bound(self) -> Bound | None:
+        """What is known before the release: a proved bound, or else one labelled as none by its proof."""
+        return self.plan.bound or self.plan.expectation
+
+    @property
+    def unit(self) -> str:
+        return bound_unit(self.plan)
+
+    @property
+    def is_unproved(self) -> bool:
+        return self.bound is not None and not self.bound.proof.is_proved
+
+    @property
+    def proof(self) -> str:
+        """How the bound is known, with the number that was assumed."""
+        if self.bound is None:
+            return ""
+        assumed = usefulness.assumed_rows(self.plan, None)
+        if self.bound.proof is Proof.ASSUMED and assumed:
+            least = "at least" if self.plan.options.get("expected_rows") else "about"
+            return f"proved if {least} {assumed:,} rows are counted"
+        return self.bound.proof.value
+
+    @property
+    def margin(self) -> str:
+        """The bound as short as a table needs it; empty for what is no count."""
+        return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha)}"
+
+    @property
+    def rows(self) -> int | None:
+        """The rows that the bound is held against."""
+        return usefulness.assumed_rows(self.plan, self.guess)
+
+    @property
+    def says_little(self) -> str:
+        """Why the bound is too wide to say anything; empty where it says something, or where that cannot be told."""
+        if self.bound is None or self.mechanism.may_refuse:
+            return ""
+        if self.unit != "rows":
+            return usefulness.says_little_of_range(self.plan, self.bound.alpha)
+        return "" if self.rows is None else usefulness.says_little(self.bound.alpha, self.rows)
+
+    @property
+    def useful_from(self) -> str:
+        """About how many rows there should be, where nobody has guessed; empty where that says nothing."""
+        if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
+            return ""
+        return f"of use from about {usefulness.useful_from(self.bound.alpha):,} rows"
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether a guess at the rows would give a bound before the release, as of a mean."""
+        options = {option.name for option in self.mechanism.options}
+        return (
+            self.bound is None
+            and not self.plan.infeasible
+            and "expected_rows" in options
+            and self.rows is None
+            and bool(usefulness.is_mean(self.plan))
+        )
+
+    @property
+    def margins(self) -> list[tuple[str, str]]:
+        """The bound of each degree of importance, the most important last; empty where importance decides nothing."""
+        widths = {} if self.bound is None else bounds_by_weight(self.plan, self.bound)
+        return [(f"{weight:,}", f"± {rows_text(width)}") for weight, width in widths.items()]
+
+    @property
+    def sentence(self) -> str:
+        if self.wants_rows:
+            return (
+                "How accurate it is depends on how many rows there are. Type about how many, beside epsilon, and it is "
+                "said here; the release proves its own bound."
+            )
+        if self.bound is None:
+            return "How accurate it is becomes known with the release: no bound is proved before."
+        if self.is_unproved:
+            return (
+                f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
+                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
+                f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
+            )
+        return accuracy_sentence(self.plan, self.bound)
+
+    @property
+    def formula(self) -> str:
+        """The bound's formula as MathML."""
+        formula = self.plan.formula if self.bound is None else self.bound.formula
+        return typeset(formula) if formula else ""
+
+    @property
+    def formula_source(self) -> str:
+        return self.plan.source if self.bound is None else self.bound.source
+
+    @property
+    def cost(self) -> str:
+        """What the release spends, as people say it."""
+        return "" if self.price is None else cost_text(self.price)
+
+    @property
+    def cost_in_full(self) -> str:
+        """Every form of the cost, rounded up; `charge` has all digits. Empty where it says no more than `cost`."""
+        said = "" if self.price is None else sensible(self.price.in_words())
+        return "" if said == self.cost else said
+
+    @property
+    def charge(self) -> str:
+        """What is booked, to the last digit. Empty where `cost` is that already."""
+        exactly = "" if self.price is None else self.price.in_words()
+        return "" if exactly == self.cost else exactly
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The numbers of the run with as many digits as help somebody who chooses."""
+        return {name: sensible(value) for name, value in self.plan.parameters.items()}
+
+    @property
+    def memory(self) -> str:
+        return readable_size(self.plan.work.bytes)
+
+    @property
+    def seconds(self) -> str:
+        return usual_limit(run_seconds(self.plan))
+
+
+def run_seconds(plan: Plan) -> float:
+    """What a run takes on one ordinary core: the mechanism's work, counting a table of a million rows, and writing
+    files. How many rows there are is not asked: that may be private, and what a page says would tell it."""
+    workload = plan.workload
+    tables = tables_counted(workload) if isinstance(workload, Workload) else len(workload.families)
+    return plan.work.seconds + tables * _SECONDS_A_TABLE + _SECONDS_AROUND
+
+
+def cost_text(price: accountant.Price, *, places: int = 6) -> str:
+    """What a release spends in its strictest form, rounded up to so many decimals of epsilon."""
+    if price.pure_epsilon is not None:
+        return f"epsilon {_epsilon_up(price.pure_epsilon, places)}"
+    if price.epsilon is not None:
+        delta = decimal_text(Fraction(price.delta, 10**accountant.DELTA_PLACES), places=accountant.DELTA_PLACES)
+        return f"epsilon {_epsilon_up(price.epsilon, places)}, delta {delta}"
+    return price.in_words()
+
+
+def _epsilon_up(units: int, places: int) -> str:
+    return decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES), places=places)
+
+
+def cells_text(cells: int) -> str:
+    """The size of a universe, in full up to twelve digits."""
+    if cells < 10**12:
+        return f"{cells:,}"
+    # Not through a float: a universe may have hundreds of digits.
+    power = len(str(cells)) - 1
+    lead = round(cells / 10 ** (power - 2)) / 100
+    return f"{lead:g} × 10^{power}"
+
+
+def compared(
+    plans: Sequence[Plan],
+    budget: Budget | None,
+    *,
+    typed: dict[str, dict[str, str]] | None = None,
+    problems: dict[str, str] | None = None,
+    guess: int | None = None,
+) -> list[ComparedPlan]:
+    """Each plan with its price and whether the dataset's budget allows it; those that can be run come first, and those
+    for other kinds of question are left out.
+
+    Args:
+        typed: by mechanism and option, what a person has typed, valid or not.
+        problems: by the name of an option's field, what is wrong with it.
+        guess: how many rows there are, as somebody guesses.
+    """
+    rows = []
+    for plan in plans:
+        described = mechanism(plan.mechanism)
+        if not described.can_answer(plan.workload):
+            continue
+        price, refusal, leaves = None, "", None
+        if not plan.infeasible:
+            try:
+                price = _price(plan)
+                refusal = "" if budget is None else _refusal(price, budget)
+                leaves = None if budget is None or refusal else leaves_after(budget, price)
+            except Unpriceable as error:
+                refusal = str(error)
+        fields = _option_fields(plan, described, (typed or {}).get(plan.mechanism), problems or {})
+        rows.append(
+            ComparedPlan(
+                plan=plan,
+                mechanism=described,
+                price=price,
+                refusal=refusal,
+                options=fields,
+                guess=guess,
+                leaves=leaves,
+            )
+        )
+    return sorted(
+        rows,
+        key=lambda row: (
+            bool(row.plan.infeasible),
+            row.mechanism.may_refuse,
+            row.is_unproved,
+            row.unit,
+            _alpha(row.plan),
+        ),
+    )
+
+
+def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
+    """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, and what is expected to
+    do better. Bounds of other statistics are not all about the same thing, so none of them is called the best; nor is
+    one that says next to nothing."""
+    counts = [row for row in rows if row.can_be_chosen and row.margin and not row.says_little]
+    proved = [row for row in counts if not row.is_unproved]
+    best = {}
+    if proved:
+        first = min(proved, key=lambda row: _alpha(row.plan))
+        best[first.mechanism.name] = "smallest bound"
+    expected = [row for row in counts if row.is_unproved]
+    if expected:
+        first = min(expected, key=lambda row: _alpha(row.plan))
+        if not proved or _alpha(first.plan) < min(_alpha(row.plan) for row in proved):
+            best[first.mechanism.name] = "expected to be closer"
+    return best
+
+
+def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
+    """That no bound of the comparison says anything, where that is so: what the closest one comes to."""
+    bounded = [
+        row for row in rows if not row.plan.infeasible and row.bound is not None and not row.mechanism.may_refuse
+    ]
+    if not bounded or not all(row.says_little for row in bounded):
+        return ""
+    closest = min(bounded, key=lambda row: _alpha(row.plan))
+    return f"{closest.margin} {closest.says_little}".strip()
+
+
+def bound_unit(plan: Plan) -> str:
+    """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
+    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
+    if isinstance(statistic, SecondMoments):
+        return "units of the products"
+    if isinstance(statistic, (Sum, Mean)) or (isinstance(statistic, Quantile) and plan.mechanism != BOUNDS_RANKS):
+        return f"units of {', '.join(statistic.attributes)}"
+    return "rows"
+
+
+def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
+    """The mechanisms that answer another kind of question."""
+    described = [(mechanism(plan.mechanism), plan) for plan in plans]
+    return [each for each, plan in described if not each.can_answer(plan.workload)]
+
+
+def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
+    """The least epsilon, to three digits, at which the plan's bound is at most `error`; None if none is.
+
+    Where none is proved before the release it is the least at which as much is expected.
+    """
+    low, high = Decimal("0.0001"), Decimal(MOST_EPSILON)
+    if (found := _alpha_at(plan, high)) is None or found > error:
+        return None
+    while high / low > Decimal("1.002"):
+        middle = (low * high).sqrt()
+        found = _alpha_at(plan, middle)
+        low, high = (low, middle) if found is not None and found <= error else (middle, high)
+    digits = -high.adjusted() + 2
+    return Fraction(high.quantize(Decimal(1).scaleb(-digits), rounding="ROUND_UP"))
+
+
+def at_epsilon(plan: Plan, epsilon: Fraction) -> Plan | None:
+    """The same plan at another epsilon; None where that is no budget or cannot be run."""
+    return plan_at(plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, plan.options, epsilon=epsilon)
+
+
+def plan_at(
+    name: str,
+    schema: Schema,
+    workload: Question,
+    budget: PrivacyBudget,
+    beta: Fraction,
+    options: Mapping[str, Any],
+    *,
+    epsilon: Fraction,
+) -> Plan | None:
+    try:
+        spent: PrivacyBudget = (
+            ApproxDP(epsilon=epsilon, delta=budget.delta) if budget.delta else PureDP(epsilon=epsilon)
+        )
+        plan = mechanism(name).plan(schema, workload, budget=spent, beta=beta, options=options)
+    except EngineError:
+        return None
+    return None if plan.infeasible else plan
+
+
+def first_delta(budget: Budget | None) -> str:
+    """A delta to begin with: a thousandth of the dataset's; none where it has none.
+
+    It is a hundredth of what plain addition may use, so a hundred releases like it fit, if their epsilons do. A
+    thousandth in place of a tenth makes Gaussian noise of epsilon 1 wider by a sixth.
+    """
+    if budget is None or budget.policy == filters.Policy.PURE or budget.delta in ("", "0"):
+        return "0"
+    return decimal_text(usual_delta(exact(budget.delta, field="delta")), places=30)
+
+
+def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:
+    """About how many more releases of this price the budget admits, and why no further one; at most 1,000 are
+    counted, and then nothing has run out."""
+    caps, spent = caps_of(budget), budget.totals
+    left = filters.times_admitted(spent, price, caps, most=_MOST_COUNTED)
+    if left == _MOST_COUNTED:
+        return left, ""
+    after = spent.plus(filters.amounts(price, policy=caps.policy).times(left))
+    return left, _what_runs_out(after, price, caps)
+
+
+def _what_runs_out(spent: filters.Totals, price: accountant.Price, caps: filters.Caps) -> str:
+    broken: dict[str, set[str]] = {}
+    for shortfall in filters.shortfalls(spent, price, caps):
+        broken.setdefault(shortfall.branch, set()).add(shortfall.column)
+    if any(all(column.endswith("delta") for column in columns) for columns in broken.values()):
+        return "The budget’s delta runs out first; releases without a delta still fit."
+    return "The budget’s epsilon runs out first."
+
+
+def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
+    """What a budget would hold after a release of this price; None where it does not fit."""
+    if not budget.is_granted:
+        return None
+    number, runs_out = releases_left(budget, price)
+    if not number:
+        return None
+    caps = caps_of(budget)
+    spent = budget.totals.plus(filters.amounts(price, policy=caps.policy))
+    return Leaves(
+        percent=round(100 - per_cent(share_of(spent, caps)), 1),
+        amount=left_text(spent, caps),
+        # The release itself is one of those that fit.
+        more=number - 1,
+        runs_out=runs_out,
+        closes=closed_by(before=budget.totals, after=spent, caps=caps),
+    )
+
+
+def questions_text(workload: Question) -> str:
+    """What is asked, in one line: ``55 tables of counts over 2 columns; 733 answers``."""
+    if isinstance(workload, Inquiry):
+        return ", ".join(part.title(workload.universe) for part in workload.families)
+    marginals: dict[int, int] = {}
+    for family in workload.families:
+        if isinstance(family, Marginal):
+            order = len(family.attributes)
+            marginals[order] = marginals.get(order, 0) + 1
+    counts = sum(isinstance(family, Count) for family in workload.families)
+    prefixes = sum(isinstance(family, Prefix) for family in workload.families)
+    parts = [
+        f"{_counted(number, 'table')} of counts over {_counted(order, 'column')}"
+        for order, number in sorted(marginals.items())
+    ]
+    parts += [f"running totals of {_counted(prefixes, 'column')}"] if prefixes else []
+    parts += [_counted(counts, "single count")] if counts else []
+    weights = sorted({family.weight for family in workload.families})
+    importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if workload.is_weighted else ""
+    return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}{importance}"
+
+
+def universe_text(workload: Question) -> str:
+    """What the questions are about, in a few words: ``about 2 columns, a universe of 20 cells``."""
+    universe = universe_asked(workload)
+    return (
+        f"about {_counted(len(universe.names), 'column')}, a universe of {cells_text(universe.size)} "
+        f"cell{'' if universe.size == 1 else 's'}"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _option_fields(
+    plan: Plan, described: Mechanism, typed: dict[str, str] | None, problems: dict[str, str]
+) -> tuple[OptionField, ...]:
+    fields = []
+    for option in described.options:
+        planned = plan.options.get(option.name)
+        stored = "" if planned is None else str(planned)
+        name = f"{described.name}.{option.name}"
+        fields.append(
+            OptionField(
+                option=option,
+                id=name.replace(".", "-"),
+                name=name,
+                value=stored if typed is None else typed.get(option.name, ""),
+                problem=problems.get(name, ""),
+            )
+        )
+    return tuple(fields)
+
+
+def _price(plan: Plan) -> accountant.Price:
+    return accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+
+
+def _refusal(price: accountant.Price, budget: Budget) -> str:
+    if not budget.is_granted:
+        return "No budget has been granted yet."
+    if budget.is_frozen:
+        return "A reviewer has frozen this budget."
+    if filters.admits(budget.totals, price, budget.caps):
+        return ""
+    left = ledger.remaining(budget)
+    if price.epsilon is not None and price.epsilon <= left.epsilon and price.delta > left.delta:
+        asked, most = (
+            decimal_text(Fraction(units, 10**accountant.DELTA_PLACES), places=accountant.DELTA_PLACES)
+            for units in (price.delta, left.delta)
+        )
+        return (
+            f"It does not fit: it takes delta {asked} all by itself, and delta {most} is left for releases that do. "
+            f"The rest of the budget's delta belongs to Gaussian noise. Type a delta of {most} or less."
+            if left.delta
+            else f"It does not fit: it takes delta {asked}, and no delta is left. A release without a delta may fit."
+        )
+    units = left.pure_epsilon if price.pure_epsilon is not None else left.epsilon
+    cost = cost_text(price, places=accountant.EPSILON_PLACES)
+    return (
+        f"It does not fit: it costs {cost}, and epsilon {ledger.epsilon_text(units)} is left of the dataset's budget."
+    )
+
+
+def _alpha(plan: Plan) -> float:
+    bound = plan.bound or plan.expectation
+    return bound.alpha if bound else float("inf")
+
+
+def _alpha_at(plan: Plan, epsilon: Decimal) -> float | None:
+    again = at_epsilon(plan, Fraction(epsilon))
+    return None if again is None or (bound := again.bound or again.expectation) is None else bound.alpha

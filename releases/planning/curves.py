@@ -1,0 +1,102 @@
+"""Bounds against epsilon, as the comparison draws them: a curve for every mechanism. Public inputs only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from releases.engine.domain.privacy import PrivacyBudget
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
+from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.statistics import Mean, Quantile
+from releases.planning.comparison import BOUNDS_RANKS, ComparedPlan, plan_at
+from releases.presentation import charts
+from releases.presentation.charts import BoundPoint
+
+#: Where the curves are drawn, as shares of the chosen epsilon.
+_CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+#: The least that is drawn where a statistic has no unit of its own, and of a mean in half its column's last places.
+_LEAST_DRAWN, _MEAN_DRAWN = 1e-3, 1e-3
+
+
+def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
+    """The curves of bound against epsilon around the chosen epsilon, for every plan with a bound."""
+    return [
+        BoundPoint(
+            mechanism=mechanism(plan.mechanism).title,
+            epsilon=float(epsilon),
+            alpha=max(alpha, _least_drawn(plan)),
+        )
+        for plan in plans
+        if not plan.infeasible and (plan.bound or plan.expectation) is not None
+        for epsilon, alpha in _curve(
+            plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, tuple(plan.options.items())
+        )
+    ]
+
+
+def _least_drawn(plan: Plan) -> float:
+    """A bound of nothing has no place on a logarithmic axis, and would draw a cliff down to whatever stood for it.
+
+    Of counts less than half a row is nothing; of a value, less than half the last place that is kept of its column.
+    Sums of very many rows, and means over them, are drawn further down.
+    """
+    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
+    if statistic is None or (isinstance(statistic, Quantile) and plan.mechanism == BOUNDS_RANKS):
+        return 0.5
+    if isinstance(statistic, (Mean, Quantile)):
+        places = max(plan.schema.universe[name].decimals for name in statistic.attributes)
+        return 0.5 * 10.0**-places * (_MEAN_DRAWN if isinstance(statistic, Mean) else 1)
+    return _LEAST_DRAWN
+
+
+def drawn_titles(rows: Sequence[ComparedPlan]) -> list[str]:
+    """Every mechanism that answers this kind of question, in one order: the place in it decides a curve's colour."""
+    if not rows:
+        return []
+    question = rows[0].plan.workload
+    return [each.title for each in mechanisms().values() if each.is_offered and each.can_answer(question)]
+
+
+@lru_cache(maxsize=64)
+def _curve(
+    name: str, schema: Schema, workload: Question, budget: PrivacyBudget, beta: Fraction, options: tuple[Any, ...]
+) -> tuple[tuple[Fraction, float], ...]:
+    """Epsilon and bound along one mechanism's curve. A plan may take a while to optimise, and these are many."""
+    points = []
+    for step in _CURVE_STEPS:
+        epsilon = budget.epsilon * Fraction(step)
+        plan = plan_at(name, schema, workload, budget, beta, dict(options), epsilon=epsilon)
+        if plan is not None and (bound := plan.bound or plan.expectation) is not None:
+            points.append((epsilon, bound.alpha))
+    return tuple(points)
+
+
+def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[dict[str, Any]]:
+    """For each unit of bounds: the curves as a table, and as a chart."""
+    drawn = []
+    for number, unit in enumerate(dict.fromkeys(row.unit for row in rows)):
+        points = bound_points([row.plan for row in rows if row.unit == unit])
+        if points:
+            drawn.append(
+                {
+                    "id": f"bounds-data-{number}" if number else "bounds-data",
+                    "unit": unit,
+                    **bound_table(points),
+                    "chart": charts.bound_curves(points, chosen=float(chosen), unit=unit, titles=drawn_titles(rows)),
+                }
+            )
+    return drawn
+
+
+def bound_table(points: Sequence[BoundPoint]) -> dict[str, Any]:
+    """The curves as a table: a row for every epsilon, a column for every mechanism."""
+    heads = list(dict.fromkeys(point.mechanism for point in points))
+    places = 0 if all(point.alpha >= 10 for point in points) else 1
+    found = {(point.epsilon, point.mechanism): f"{point.alpha:,.{places}f}" for point in points}
+    epsilons = sorted({point.epsilon for point in points})
+    rows = [(f"{epsilon:.3g}", [found.get((epsilon, head), "–") for head in heads]) for epsilon in epsilons]
+    return {"heads": heads, "rows": rows}

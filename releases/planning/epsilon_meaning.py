@@ -1,0 +1,53 @@
+"""What an epsilon means: how far somebody's belief in a fact about one unit can rise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from releases.publication.receipt import percent
+
+#: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
+LARGE_EPSILON = 5
+
+
+def beliefs(epsilon: Fraction) -> dict[str, Any]:
+    """What pages say of an epsilon: its table of beliefs, and whether it is large."""
+    return {"beliefs": _belief_table(epsilon), "is_large": epsilon >= LARGE_EPSILON}
+
+
+def belief_after(prior: Fraction, epsilon: Fraction) -> str:
+    """The most a belief of `prior` can rise to: odds grow by e^epsilon at most.
+
+    That is so of (epsilon, 0)-DP whatever comes out. With a delta, each pair of neighbours has a release that says at
+    least as much as the real one and, with probability delta, gives away which of the two is the table; otherwise odds
+    grow by e^epsilon at most (Kairouz, Oh and Viswanath 2015: the real release is that one, processed further). So the
+    belief of whoever reads the real one, averaged over what comes out, exceeds q = `belief_after` by little:
+
+        E[(belief - q)+] = max over S of  p (1 - q) (P(S) - e^epsilon P'(S))  <=  p (1 - q) delta,
+
+    p the prior, P and P' the laws of the release, S where the belief is above q; e^epsilon = q (1 - p) / (p (1 - q)).
+    It is not so that belief exceeds q with probability at most delta: a small excess may be likelier.
+    """
+    from mpmath import exp, mpf
+
+    odds = (
+        exp(mpf(epsilon.numerator) / epsilon.denominator) * mpf(prior.numerator) / (prior.denominator - prior.numerator)
+    )
+    posterior = float(100 * odds / (1 + odds))
+    # Never rounded to a certainty that epsilon does not give.
+    return f"{posterior:.3g}%" if posterior < 99.9 else "over 99.9%"
+
+
+def _belief_table(epsilon: Fraction) -> list[dict[str, str]]:
+    """How far an adversary's belief in a fact about one unit can rise."""
+    priors = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+    return [{"prior": percent(prior), "posterior": belief_after(prior, epsilon)} for prior in priors]
+
+
+def epsilon_scale() -> list[dict[str, Any]]:
+    """What epsilons mean beside each other, for somebody who chooses one."""
+    return [
+        {"epsilon": epsilon, "posterior": belief_after(Fraction(1, 10), Fraction(epsilon))}
+        for epsilon in ("0.1", "0.5", "1", "3", "5", "10")
+    ]

@@ -1,0 +1,168 @@
+"""Whether a bound says anything: held against the rows there are assumed to be, or the range an answer lies in anyway.
+
+Public inputs only: a number of rows here is somebody's guess, typed for the comparison, and never looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, log10
+from typing import Any
+
+from releases.engine.domain.privacy import PrivacyBudget
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.mechanisms.prepared_baseline import within_if_prepared
+from releases.engine.workload.queries import STATISTIC_WORDS
+from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.statistics import Mean, Quantile
+from releases.publication.receipt import rows_text
+
+#: Mechanisms' options that say how many rows there are, as somebody guesses.
+GUESSES = ("population", "expected_rows")
+#: From so many times on, that a prepared release is closer than a session must not be overlooked.
+_MUCH_BETTER = 3
+
+
+def guessed_rows(options: Mapping[str, Mapping[str, Any]]) -> int | None:
+    """The number of rows that was typed for a draft, by the options it keeps for each mechanism."""
+    found = (given[name] for given in options.values() for name in GUESSES if given.get(name))
+    return next(found, None)
+
+
+def assumed_rows(plan: Plan, guess: int | None) -> int | None:
+    """The rows a plan is held against: what its mechanism assumes, or else the guess typed for the comparison."""
+    own = next((plan.options[name] for name in GUESSES if plan.options.get(name)), None)
+    return own or guess
+
+
+def says_little(alpha: float, rows: int) -> str:
+    """How much answers within `alpha` of the truth say of so many rows, where it is next to nothing; else empty.
+
+    Half the rows, said of every count, is never off by more than half of them.
+    """
+    if alpha < rows / 2:
+        return ""
+    much = "nothing" if alpha >= rows else "almost nothing"
+    return f"of about {rows:,} rows: the answers would say {much}"
+
+
+def says_little_of_range(plan: Plan, alpha: float) -> str:
+    """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
+    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
+    if not isinstance(statistic, (Mean, Quantile)):
+        return ""
+    edges = [plan.schema.universe[name].edges for name in statistic.attributes]
+    widest = float(max(each[-1] - each[0] for each in edges))
+    if alpha < widest / 2:
+        return ""
+    much = "nothing" if alpha >= widest else "almost nothing"
+    return f"the declared range is {widest:,g} wide: the answer would say {much}"
+
+
+def is_mean(plan: Plan) -> bool:
+    """Whether the answer is a mean: how far noise moves it depends on how many rows there are."""
+    return isinstance(plan.workload, Inquiry) and isinstance(plan.workload.statistic, Mean)
+
+
+def says_little_of_released(receipt: Mapping[str, Any]) -> str:
+    """The same of a published release of counts, held against the number of rows that it has itself released; one that
+    describes no table, and so has no synthetic rows, has released none."""
+    bound, rows = receipt["bound"], round(receipt["total"]["estimate"])
+    queries = receipt["workload"]["queries"]
+    if (
+        bound["says"]
+        or not receipt["synthetic_rows"]
+        or bound["alpha"] < rows / 2
+        or any(word in query for query in queries for word in STATISTIC_WORDS)
+    ):
+        return ""
+    much = "nothing" if bound["alpha"] >= rows else "almost nothing"
+    within = rows_text(bound["alpha"])
+    return (
+        f"Its counts are within {within} of the truth, and there are about {max(rows, 0):,} rows: most intervals reach "
+        f"from 0, so the table says {much}."
+    )
+
+
+def useful_from(alpha: float) -> int:
+    """The least number of rows, to two digits, of which answers within `alpha` say something."""
+    least = 2 * alpha
+    unit = 10 ** max(0, int(log10(least)) - 1) if least >= 1 else 1
+    return max(1, ceil(least / unit) * unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A session's questions asked together in one release instead, for the same epsilon.
+
+    Attributes:
+        questions: how many.
+        session: what every answer of the session is within.
+        ways: titles of the mechanisms with what every answer would be within, the best first.
+    """
+
+    questions: int
+    session: float
+    ways: tuple[tuple[str, float], ...]
+
+    @property
+    def best(self) -> float:
+        return self.ways[0][1]
+
+    @property
+    def times(self) -> float:
+        """How many times as wide as that the session's bound is."""
+        return self.session / max(self.best, 0.5)
+
+    @property
+    def times_text(self) -> str:
+        return f"{self.times:,.1f}" if self.times < 10 else f"{self.times:,.0f}"
+
+    @property
+    def is_better(self) -> bool:
+        return self.best < self.session
+
+    @property
+    def is_much_better(self) -> bool:
+        return self.times >= _MUCH_BETTER
+
+    @property
+    def session_margin(self) -> str:
+        return rows_text(self.session)
+
+    @property
+    def margins(self) -> list[tuple[str, str]]:
+        return [(title, rows_text(alpha)) for title, alpha in self.ways]
+
+    @property
+    def sentence(self) -> str:
+        asked = "the one question" if self.questions == 1 else f"the same {self.questions:,} questions"
+        best, session = rows_text(self.best), rows_text(self.session)
+        if not self.is_better:
+            return (
+                f"Asked together in one release, {asked} would have an error of at most {best}, whatever they are; "
+                f"the session's bound is {session}."
+            )
+        return (
+            f"Asked together in one release, {asked} would have an error of at most {best} instead of {session}, "
+            "whatever they are. Open a session only if the questions cannot be known beforehand."
+        )
+
+
+def prepared(plan: OnlinePlan) -> Prepared | None:
+    """The yardstick of a session's plan; None where nothing is known of its bound."""
+    if plan.expectation is None:
+        return None
+    bounds = _within_if_prepared(plan.schema, plan.rules.questions, plan.budget, plan.beta)
+    ways = sorted(((mechanism(name).title, alpha) for name, alpha in bounds.items()), key=lambda way: way[1])
+    return Prepared(questions=plan.rules.questions, session=plan.expectation.alpha, ways=tuple(ways))
+
+
+@lru_cache(maxsize=64)
+def _within_if_prepared(schema: Schema, questions: int, budget: PrivacyBudget, beta: Fraction) -> dict[str, float]:
+    return within_if_prepared(schema, questions=questions, budget=budget, beta=beta)

@@ -1,0 +1,356 @@
+"""Vega-Lite specifications of the site's charts. Data come from plans or from published results only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+_ROW_HEIGHT = 22
+_COUNT_AXIS = {"format": ",.0f", "tickCount": 6, "labelOverlap": True}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundPoint:
+    """One point of the comparison: what a mechanism promises at an epsilon."""
+
+    mechanism: str
+    epsilon: float
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepPoint:
+    """How much of a budget was used, in per cent, from a time on.
+
+    Attributes:
+        of: the epsilon that was granted then.
+        is_start: no charge, but where its line begins.
+    """
+
+    budget: str
+    at: datetime
+    used: float
+    of: str = ""
+    is_start: bool = False
+
+
+#: Colours of the charts' palette, and dashes for the budgets beyond it.
+_COLOURS = 10
+_DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
+#: Over more days than this a time of day says nothing.
+_DAYS_WITH_HOURS = 4
+
+
+def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict[str, int]) -> dict[str, Any]:
+    """Share of each budget used over time, a step for every charge; each holds until the end.
+
+    Args:
+        until: the end; its zone is the one that times are told in.
+        places: of each budget, the number that its colour and dash follow from.
+    """
+
+    def row(budget: str, at: datetime, used: float) -> dict[str, Any]:
+        here = at.astimezone(until.tzinfo)
+        # The clock of the site's zone, told to the chart as if it were UTC: browsers know no other zone but their own.
+        clock = f"{here.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+        return {"budget": budget, "at": clock, "used": used, "from": f"{here:%-d %B %Y, %H:%M} {zone}"}
+
+    zone = until.tzname() or ""
+    values = [row(each.budget, each.at, each.used) for each in points]
+    charges = [value for value, each in zip(values, points, strict=True) if not each.is_start]
+    last = {each.budget: each.used for each in points}
+    ends = [row(budget, until, used) for budget, used in last.items()]
+    # Charges of one minute need no axis of milliseconds.
+    since = min(min(each.at for each in points), until - timedelta(minutes=10))
+    day = "utcFormat(datum.value, '%-d %b %Y')"
+    hours = f"[utcFormat(datum.value, '%H:%M'), {day}]"
+    slots = _slots({name: places.get(name, 0) % _COLOURS for name in last})
+    dashes = [_DASHES[places.get(name, 0) // _COLOURS % len(_DASHES)] for name in slots]
+    shown = {"field": "budget", "type": "nominal", "title": None, "legend": {"values": list(last)}}
+    # Names that nobody has hold the places of the palette's other colours.
+    colour = {**shown, "scale": {"domain": slots}}
+    dash = {**shown, "scale": {"domain": slots, "range": dashes}}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 260,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "encoding": {
+            "x": {
+                "field": "at",
+                "type": "temporal",
+                "title": f"Time ({zone})",
+                "scale": {"type": "utc", "domain": [row("", since, 0)["at"], row("", until, 0)["at"]]},
+                "axis": {
+                    "grid": False,
+                    "labelOverlap": True,
+                    "tickCount": 5,
+                    "labelExpr": hours if until - since < timedelta(days=_DAYS_WITH_HOURS) else day,
+                },
+            },
+            "y": {
+                "field": "used",
+                "type": "quantitative",
+                "title": "% of the budget used",
+                "scale": {"domain": [0, 100]},
+                "axis": {"values": [0, 25, 50, 75, 100]},
+            },
+            "color": colour,
+        },
+        "layer": [
+            {
+                "data": {"values": values + ends},
+                "mark": {"type": "line", "interpolate": "step-after"},
+                "encoding": {"color": colour, "strokeDash": dash},
+            },
+            {
+                "data": {"values": charges},
+                "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
+                "encoding": {
+                    "color": colour,
+                    "tooltip": [
+                        {"field": "budget", "type": "nominal"},
+                        {"field": "from", "type": "nominal"},
+                        {"field": "used", "type": "quantitative", "title": "% used", "format": ".1f"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def _slots(wanted: dict[str, int]) -> list[str]:
+    """Names in an order in which each falls on its colour of a palette that begins anew at its end."""
+    slots: list[str] = []
+    for name, slot in sorted(wanted.items(), key=lambda item: item[1]):
+        while len(slots) % _COLOURS != slot:
+            slots.append(f" {len(slots)}")
+        slots.append(name)
+    return slots
+
+
+def bound_curves(
+    points: Sequence[BoundPoint], *, chosen: float, unit: str = "rows", titles: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Bound against epsilon, one curve a mechanism, logarithmic axes, the chosen epsilon marked.
+
+    Args:
+        titles: of all mechanisms there are, drawn or not, so that each keeps its colour in every comparison.
+    """
+    drawn = list(dict.fromkeys(each.mechanism for each in points))
+    # By colour and by the form of its points, for those who tell colours apart badly.
+    told_apart = {
+        "field": "mechanism",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(titles) or drawn},
+        "legend": {"values": drawn},
+    }
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 300,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": [
+            {
+                "data": {
+                    "values": [
+                        {"mechanism": each.mechanism, "epsilon": each.epsilon, "alpha": each.alpha} for each in points
+                    ]
+                },
+                "mark": {"type": "line", "point": {"size": 50}},
+                "encoding": {
+                    "x": {
+                        "field": "epsilon",
+                        "type": "quantitative",
+                        "scale": {"type": "log", "nice": False, "padding": 16},
+                        "title": "epsilon spent",
+                        "axis": {"grid": False, "values": _ticks([each.epsilon for each in points]), "format": "~g"},
+                    },
+                    "y": {
+                        "field": "alpha",
+                        "type": "quantitative",
+                        "scale": {"type": "log"},
+                        "title": f"{unit} that any answer can be off by",
+                        # Twelve digits: with fewer, "~g" writes a million as 1e+6.
+                        "axis": {"format": ",.12~g", "values": _few_ticks([each.alpha for each in points])},
+                    },
+                    "color": told_apart,
+                    "shape": told_apart,
+                    "tooltip": [
+                        {"field": "mechanism", "type": "nominal"},
+                        {"field": "epsilon", "type": "quantitative", "format": ".3~g"},
+                        {"field": "alpha", "type": "quantitative", "format": ",.4~r", "title": "bound"},
+                    ],
+                },
+            },
+            {
+                "data": {"values": [{"epsilon": chosen}]},
+                "mark": {"type": "rule", "strokeDash": [4, 3]},
+                "encoding": {"x": {"field": "epsilon", "type": "quantitative"}},
+            },
+        ],
+    }
+
+
+def marginal_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows", axis: str = "") -> dict[str, Any]:
+    """One question: released counts as bars, the band that holds every true count at once, synthetic counts as dots.
+
+    Args:
+        rows: each with `label`, `estimate`, `lower`, `upper`, and `synthetic` (None where there is none).
+        title: of the question.
+        unit: what is counted.
+        axis: what the labels are of and measured in, where there is something to say.
+    """
+    tooltip = [{"field": "label", "type": "nominal", "title": title}] + [
+        {"field": name, "type": "quantitative", "format": ",.0f", "title": said}
+        for name, said in (
+            ("estimate", "released count"),
+            ("lower", "at least"),
+            ("upper", "at most"),
+            ("synthetic", "synthetic"),
+        )
+        if rows and rows[0].get(name) is not None
+    ]
+    layer: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "bar"},
+            "encoding": {
+                "x": {"field": "estimate", "type": "quantitative", "title": unit, "axis": _COUNT_AXIS},
+                "tooltip": tooltip,
+            },
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {"x": {"field": "lower", "type": "quantitative"}, "x2": {"field": "upper"}},
+        },
+    ]
+    layer += [
+        {
+            "mark": {"type": "tick", "thickness": 1.5, "size": 9},
+            "encoding": {"x": {"field": end, "type": "quantitative"}},
+        }
+        for end in ("lower", "upper")
+    ]
+    if rows and rows[0].get("synthetic") is not None:
+        layer.append(
+            {
+                "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
+                "encoding": {"x": {"field": "synthetic", "type": "quantitative"}, "tooltip": tooltip},
+            }
+        )
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": _ROW_HEIGHT * max(1, len(rows)),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": list(rows)},
+        "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None, **_above(axis)}},
+        "layer": layer,
+    }
+
+
+def belief_bars(rows: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """How far a belief of 50% can rise at each epsilon: from there to the most it can become.
+
+    Args:
+        rows: epsilon as text, and the most in per cent.
+    """
+    values = [{"epsilon": f"epsilon {epsilon}", "from": 50, "to": most, "said": f"{most}%"} for epsilon, most in rows]
+    scale = {"domain": [0, 100]}
+    ends = {"field": "to", "type": "quantitative", "title": "how sure somebody can become, in %", "scale": scale}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 30 * len(values),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": values},
+        "encoding": {"y": {"field": "epsilon", "type": "nominal", "sort": None, "title": None}},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 14},
+                "encoding": {"x": {**ends, "axis": {"values": [0, 25, 50, 75, 100]}}, "x2": {"field": "from"}},
+            },
+            {
+                "mark": {"type": "text", "align": "right", "dx": -6},
+                "encoding": {"x": {"datum": 50, "type": "quantitative"}, "text": {"field": "said", "type": "nominal"}},
+            },
+        ],
+    }
+
+
+def _above(title: str) -> dict[str, Any]:
+    """An axis's title above it, level: beside it, upright, it would take the room of the bars on a telephone."""
+    if not title:
+        return {}
+    level = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "start", "titleX": 0, "titleY": -8}
+    return {"title": title, "axis": level}
+
+
+def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[str, Any]:
+    """A table of two columns: a square for every cell, the darker the larger the released count.
+
+    Args:
+        rows: each with `labels` (of both columns), `estimate`, `lower`, `upper`, in declared order.
+        heads: the two columns.
+    """
+    values = [
+        {"down": row["labels"][0], "across": row["labels"][1]}
+        | {name: row[name] for name in ("estimate", "lower", "upper")}
+        for row in rows
+    ]
+    down, across = heads
+    said = (("estimate", "released count"), ("lower", "at least"), ("upper", "at most"))
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": max(120, _ROW_HEIGHT * len({row["down"] for row in values})),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": values},
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {
+                "field": "across",
+                "type": "nominal",
+                "sort": None,
+                "title": across,
+                "axis": {"labelAngle": -40, "labelOverlap": True, "labelLimit": 110},
+            },
+            "y": {"field": "down", "type": "nominal", "sort": None, "title": down},
+            "color": {
+                "field": "estimate",
+                "type": "quantitative",
+                "title": "rows",
+                # Straight from one colour to the other: a path through other hues would show steps that are not there.
+                "scale": {"interpolate": "rgb", "zero": True},
+                "legend": {"orient": "bottom", "direction": "horizontal", "format": ",.0f", "gradientLength": 180},
+            },
+            "tooltip": [
+                {"field": "down", "type": "nominal", "title": down},
+                {"field": "across", "type": "nominal", "title": across},
+                *({"field": name, "type": "quantitative", "format": ",.0f", "title": says} for name, says in said),
+            ],
+        },
+    }
+
+
+def _few_ticks(values: Sequence[float]) -> list[float]:
+    """Powers of ten around the values; of values that lie close together, 2 and 5 times them as well."""
+    if not values:
+        return []
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    tens = [float(f"1e{power}") for power in range(low, high + 1)]
+    return tens if high - low > 2 else _ticks([tens[0], tens[-1]])
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """The numbers 1, 2, 5, 10, ... of every power of ten that lie among the values."""
+    if not values:
+        return []
+    powers = range(math.floor(math.log10(min(values))) - 1, math.ceil(math.log10(max(values))) + 1)
+    ticks = [float(f"{lead}e{power}") for power in powers for lead in (1, 2, 5)]
+    return [tick for tick in ticks if min(values) * 0.999 <= tick <= max(values) * 1.001]

@@ -1,0 +1,90 @@
+"""Everything of a release as one archive, written a piece at a time: its files as they were published, byte for byte,
+the dictionary, and a text with the sentence on accuracy, the cost, the protection and how to cite it.
+
+The same release at the same address gives the same archive: nothing in it knows when it was asked for.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import pyarrow.parquet
+
+from releases.publication import files
+from releases.publication.dictionary import DICTIONARY, dictionary_csv
+from releases.publication.readme import README, name_of, readme_text
+from releases.schema.descriptions import notes_of, table_of
+
+ARCHIVE = "release.zip"
+_PIECE = 2**20
+#: A plain file that everybody may read, as archives of Unix write it.
+_UNIX, _MODE = 3, 0o100644 << 16
+
+
+def download_names(result: Mapping[str, Any]) -> list[str]:
+    """What can be downloaded of a release: what was written when it was published, and what is made of that."""
+    return [ARCHIVE, *sorted([*result["files"], DICTIONARY])]
+
+
+def dictionary_of(folder: Path, result: Mapping[str, Any]) -> str:
+    """The dictionary of a release whose files lie in a folder."""
+    answers = pyarrow.parquet.read_schema(folder / f"{files.ANSWERS}.parquet").names
+    return dictionary_csv(result["receipt"], answers=answers, notes=notes_of(result))
+
+
+def readme_of(folder: Path, result: Mapping[str, Any], names: Iterable[str], *, address: str) -> str:
+    """The text that goes with some files of a release, which all lie in a folder."""
+    digest = files.sha256_of(folder / files.RECEIPT)
+    named = sorted([*names, DICTIONARY])
+    return readme_text(result["receipt"], named, digest=digest, address=address, table=table_of(result))
+
+
+def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iterator[bytes]:
+    """The archive, piece by piece; a release may have many more rows than memory holds."""
+    receipt = result["receipt"]
+    day, top = date.fromisoformat(receipt["date"]), name_of(receipt["title"], receipt["release"])
+    pieces = _Pieces()
+    texts = {
+        README: readme_of(folder, result, result["files"], address=address),
+        DICTIONARY: dictionary_of(folder, result),
+    }
+    with ZipFile(pieces, "w") as archive:
+
+        def entry(name: str) -> ZipInfo:
+            info = ZipInfo(f"{top}/{name}", date_time=(day.year, day.month, day.day, 0, 0, 0))
+            info.compress_type, info.create_system, info.external_attr = ZIP_DEFLATED, _UNIX, _MODE
+            return info
+
+        for name, text in texts.items():
+            archive.writestr(entry(name), text)
+            yield pieces.taken()
+        for name in sorted(result["files"]):
+            with (folder / name).open("rb") as source, archive.open(entry(name), "w", force_zip64=True) as target:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+                    yield pieces.taken()
+    yield pieces.taken()
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is written only, and forgotten as it is taken."""
+
+    def __init__(self) -> None:
+        self.held = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.held += data
+        return len(data)
+
+    def taken(self) -> bytes:
+        taken = bytes(self.held)
+        self.held.clear()
+        return taken

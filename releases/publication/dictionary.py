@@ -1,0 +1,200 @@
+"""The data dictionary of a release: what every column, bin and category of its files means, as a table.
+
+It follows from the declaration alone, and says of each column what became of other values and how a synthetic value
+is drawn.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
+from releases.publication.files import apart, guarded
+from releases.publication.readme import confidence_of
+from releases.schema.bin_edges import bins_in_words, ends_in_words
+from releases.schema.descriptions import Notes
+
+DICTIONARY = "dictionary.csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of the file: a bin or a category of a column, or a column that answers.csv has of its own.
+
+    Attributes:
+        column: its name as declared.
+        type: categorical, integer or number; text or number of columns of our own.
+        bin: its position, from 1.
+        label: as it is written in the files.
+        meaning: which values it holds.
+        also_holds: values from outside the declaration that are counted in it.
+        other_values: what becomes of all values outside, the same for the whole column.
+        synthetic_value: how a synthetic row gets its value within the bin.
+        in_answers: what the column is called in answers.csv; empty where it is not there.
+        in_synthetic: the same of synthetic.csv.
+        description, unit: of the column, as the curator had put them when the release was made.
+    """
+
+    column: str
+    type: str
+    bin: str = ""
+    label: str = ""
+    meaning: str
+    also_holds: str = ""
+    other_values: str = ""
+    synthetic_value: str = ""
+    in_answers: str = ""
+    in_synthetic: str = ""
+    description: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column as the result page says it."""
+
+    name: str
+    type: str
+    bins: str
+    other_values: str
+    fuller: str
+    synthetic_value: str
+    description: str = ""
+    unit: str = ""
+
+
+def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], notes: Notes) -> str:
+    """The whole dictionary.
+
+    Args:
+        receipt: of a published release.
+        answers: the columns of its answers.csv.
+        notes: what was said of the columns when it was made.
+    """
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow([each.name for each in fields(Line)])
+    for line in _lines(receipt, answers, notes):
+        writer.writerow(map(guarded, asdict(line).values()))
+    return written.getvalue()
+
+
+def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
+    """Every declared column, a line each."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    synthetic = _synthetic_columns(receipt)
+    return [
+        Column(
+            name=each.name,
+            type=each.kind.value,
+            bins=bins_in_words(each) if each.is_numeric else _categories_in_words(each),
+            other_values=_other_values(each),
+            fuller=ends_in_words(each),
+            synthetic_value=_synthetic_value(each) if each.name in synthetic else "",
+            **notes.get(each.name, {}),
+        )
+        for each in universe.attributes
+    ]
+
+
+def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -> Iterator[Line]:
+    synthetic = _synthetic_columns(receipt)
+    for attribute in Schema.from_json(receipt["schema"]).universe.attributes:
+        is_synthetic = attribute.name in synthetic
+        answered = apart(attribute.name)
+        of_all = {
+            "column": attribute.name,
+            "type": attribute.kind.value,
+            "other_values": _other_values(attribute),
+            "synthetic_value": _synthetic_value(attribute) if is_synthetic else "",
+            "in_answers": answered if answered in answers else "",
+            "in_synthetic": attribute.name if is_synthetic else "",
+            **notes.get(attribute.name, {}),
+        }
+        for index, label in enumerate(attribute.labels):
+            yield Line(
+                bin=str(index + 1),
+                label=label,
+                meaning=_meaning(attribute, index),
+                also_holds=_also_holds(attribute, index),
+                **of_all,
+            )
+    for name, (kind, meaning) in _own_columns(receipt).items():
+        if name in answers:
+            yield Line(column=name, type=kind, meaning=meaning, in_answers=name)
+
+
+def _synthetic_columns(receipt: Mapping[str, Any]) -> Collection[str]:
+    if not receipt["synthetic_rows"]:
+        return ()
+    # Rows made before they had the columns asked about alone had all of them.
+    every = [each["name"] for each in receipt["schema"]["columns"]]
+    told: list[str] = receipt.get("synthetic_columns", every)
+    return told
+
+
+def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    truth = "the truth is" if Proof(receipt["bound"]["proof"]).is_proved else "the truth is expected to be"
+    at_once = f"for all rows of the file at once, with probability {confidence_of(receipt)}"
+    return {
+        "query": ("text", "the question that the row answers"),
+        "of": ("text", "what the row is of"),
+        "estimate": ("number", "the released number"),
+        "lower": ("number", f"{truth} at least this, {at_once}"),
+        "upper": ("number", f"{truth} at most this, {at_once}"),
+        "answer": ("text", "what was chosen"),
+        "value": ("number", "the released number of rows, where it was paid for"),
+    }
+
+
+def _meaning(attribute: Attribute, index: int) -> str:
+    if not attribute.is_numeric:
+        return f"rows whose {attribute.name} is “{attribute.categories[index]}”"
+    low, high = (plain(edge) for edge in attribute.edges[index : index + 2])
+    if attribute.kind is AttributeKind.INTEGER:
+        label = attribute.labels[index]
+        return f"the whole numbers {label}" if " to " in label else f"the whole number {label}"
+    if index == attribute.size - 1:
+        return f"numbers from {low} to {high}, both included"
+    return f"numbers from {low} to below {high}"
+
+
+def _also_holds(attribute: Attribute, index: int) -> str:
+    if not attribute.is_numeric:
+        is_catching = attribute.outside == attribute.categories[index] and attribute.outside != DROP
+        return "every other value, and rows without one" if is_catching else ""
+    if attribute.outside != CLAMP:
+        return ""
+    ends = [f"values below {plain(attribute.edges[0])}"] if index == 0 else []
+    ends += [f"values above {plain(attribute.edges[-1])}"] if index == attribute.size - 1 else []
+    return " and ".join(ends)
+
+
+def _other_values(attribute: Attribute) -> str:
+    if not attribute.is_numeric:
+        if attribute.outside != DROP:
+            return f"any other value, or none, counts as {attribute.outside}"
+        return "a row with any other value, or none, is left out of every count"
+    if attribute.outside == CLAMP:
+        return "a number beyond counts in the nearest bin; a row without a number is left out of every count"
+    return "a row with a number beyond, or without one, is left out of every count"
+
+
+def _synthetic_value(attribute: Attribute) -> str:
+    if not attribute.is_numeric:
+        return "the category itself"
+    if attribute.kind is AttributeKind.INTEGER:
+        return "a whole number within the bin, each equally likely"
+    places = "1 decimal" if attribute.decimals == 1 else f"{attribute.decimals} decimals"
+    return f"a number of {places} within the bin, each equally likely"
+
+
+def _categories_in_words(attribute: Attribute) -> str:
+    said = bins_in_words(attribute)
+    counted, _, rest = said.partition(": ")
+    return f"{counted.replace('bins', 'categories').replace('bin', 'category')}: {rest}"

@@ -1,0 +1,117 @@
+"""What the downloads of a release say of themselves: accuracy, cost, protection, and how to cite it.
+
+All of it is read off the receipt, so it is the same whenever it is asked for, and there for every release of old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from textwrap import fill
+from typing import Any
+
+from django.urls import reverse
+from django.utils.text import slugify
+
+from releases.publication.receipt import percent, protects_text, sensible, spent, spent_text, synthetic_beside
+
+README = "README.txt"
+#: What each file holds, by the beginning of its name.
+FILES = {
+    "answers": "Every answer with its error band",
+    "synthetic": "Synthetic rows",
+    "dictionary": "What every column, bin and category means",
+    "receipt": "The receipt: all that is needed to judge the release without the data",
+    "README": "This text: accuracy, cost, protection, and how to cite it",
+    "release": "Everything below in one, with a text on accuracy, cost, protection and how to cite it",
+}
+#: Digits of a version: of two releases' receipts, none will ever share so many by accident.
+_VERSION_LENGTH = 16
+#: Of a title and of an identifier in the name of a file.
+_SLUG_LENGTH, _SHORT_LENGTH = 40, 8
+_WIDTH = 100
+
+
+def description_of(receipt: Mapping[str, Any]) -> dict[str, str]:
+    """What stands beside the numbers wherever a file has room for it."""
+    return {
+        "release": receipt["release"],
+        "path": path_of(receipt),
+        "title": receipt["title"],
+        "dataset": receipt["dataset"],
+        "date": receipt["date"],
+        "sentence": receipt["bound"]["sentence"],
+        "confidence": confidence_of(receipt),
+        "bound": receipt["bound"]["proof"],
+        **spent(receipt),
+        "protects": protects_text(receipt),
+        "mechanism": receipt["mechanism"]["name"],
+    }
+
+
+def path_of(receipt: Mapping[str, Any]) -> str:
+    """Of the release's page, on whichever site it is."""
+    return reverse("release_detail", args=[receipt["release"]])
+
+
+def confidence_of(receipt: Mapping[str, Any]) -> str:
+    return percent(1 - Fraction(receipt["bound"]["beta"]))
+
+
+def name_of(title: str, number: str) -> str:
+    """What the files of a release are told apart by, among those of others: its title and its short identifier."""
+    return f"{slugify(title)[:_SLUG_LENGTH].strip('-') or 'release'}-{number[:_SHORT_LENGTH]}"
+
+
+def citation_text(receipt: Mapping[str, Any], *, digest: str, address: str) -> str:
+    """What a person writes below a number taken from a release."""
+    spent_on = f"{sensible(spent_text(receipt))}; {receipt['mechanism']['title']}"
+    return (
+        f"{receipt['title']}. {receipt['dataset']}, released under differential privacy ({spent_on}), "
+        f"{receipt['date']}. Version {version_of(digest)}. {address}"
+    )
+
+
+def version_of(digest: str) -> str:
+    return digest[:_VERSION_LENGTH]
+
+
+def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str, address: str, table: str = "") -> str:
+    """The text that goes with the files.
+
+    Args:
+        names: of the files it goes with.
+        digest: SHA-256 of receipt.json.
+        address: of the release's page.
+        table: what the table is, as the curator had put it when the release was made.
+    """
+    bound = receipt["bound"]
+    of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
+    parts = {
+        **({"The table": [table]} if table else {}),
+        "Accuracy": [
+            bound["sentence"],
+            f"This bound is {bound['proof']}. {of_answers}It speaks of the rows that were counted: rows that "
+            f"the rules below leave out are not in the true counts that it means, however many they are.",
+            f"Its page names every certificate of its measured quality, also those made later: {address}",
+        ],
+        **({"Synthetic rows": [said]} if (said := synthetic_beside(receipt)) else {}),
+        "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
+        "Protection": [f"Protects {protects_text(receipt)}."],
+        # Receipts of old do not say it themselves; the dictionary does for all.
+        "Values that were not declared": list(receipt.get("rules_in_words", ())) or ["See dictionary.csv."],
+        "Files": [f"{name}: {FILES[name.split('.')[0]]}" for name in names],
+        "How to cite": [
+            citation_text(receipt, digest=digest, address=address),
+            f"The version is the beginning of the SHA-256 of receipt.json: {digest}",
+        ],
+    }
+    heads = [receipt["title"], f"{receipt['dataset']}, {receipt['date']}", f"Release {receipt['release']}"]
+    said = "\n\n".join(f"{title}\n\n" + "\n".join(map(_wrapped, lines)) for title, lines in parts.items())
+    return "\n".join(heads) + f"\n\n\n{said}\n"
+
+
+def _wrapped(line: str) -> str:
+    return fill(
+        line, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )

@@ -1,0 +1,281 @@
+"""The receipt of a release: everything needed to judge and re-price it without the data.
+
+No running time, no true count and no plain hash of the data is in it: each would say something about the rows that
+nobody paid for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from django.conf import settings
+
+from releases.engine.accounting import accountant
+from releases.engine.bounds.accuracy import Bound
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, Universe
+from releases.engine.estimation.result import Result
+from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
+from releases.engine.run import Release as MadeRelease
+from releases.engine.workload.queries import Workload
+from releases.engine.workload.questions import Inquiry
+from releases.models import Release
+from releases.publication.build_info import SOFTWARE
+from releases.schema.bin_edges import ends_in_words
+from releases.schema.learned import origins
+
+#: 2: the content's digest differs for each release; before, it was the same for the same rows.
+RECEIPT_VERSION = 2
+#: Under which name a receipt lists what was learned.
+LEARNED = {"range": "learned_ranges", "categories": "learned_categories"}
+#: Digits that a page shows of a number with many.
+_DIGITS = 6
+#: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
+_MOST_TOLD = 3
+
+
+def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
+    plan, result = made.plan, made.result
+    described = mechanism(plan.mechanism)
+    # The schema is what was declared; of what was learned it is said what that cost, in its own release.
+    learned: dict[str, list[dict[str, str]]] = {}
+    for each in origins(release.dataset, plan.schema.universe):
+        learned.setdefault(LEARNED[each.what], []).append(each.to_json())
+    about = {} if release.certifies_id is None else {"certifies": str(release.certifies_id)}
+    return {
+        "version": RECEIPT_VERSION,
+        "release": str(release.pk),
+        **about,
+        "title": release.title,
+        "dataset": release.dataset.title,
+        "content_digest": content_digest(release),
+        "unit": plan.schema.unit.to_json(),
+        "neighbours": plan.schema.neighbours.value,
+        "universe_size": plan.schema.universe.size,
+        "schema": plan.schema.to_json(),
+        "rules_in_words": [
+            *rules_in_words(plan.schema.universe),
+            *fuller_bins(plan.schema.universe.attributes),
+        ],
+        **learned,
+        "workload": plan.workload.to_json(),
+        "answers": answers_of(plan, result),
+        "mechanism": {
+            "name": plan.mechanism,
+            "title": described.title,
+            "source": described.source,
+            "options": dict(plan.options),
+            "parameters": dict(plan.parameters),
+        },
+        "budget": budget_to_json(plan.budget),
+        "events": [event.to_json() for event in plan.events],
+        "events_in_words": [event.in_words() for event in plan.events],
+        "cost": cost_of(plan),
+        "bound": {
+            **result.bound.to_json(),
+            "sentence": accuracy_sentence(plan, result.bound),
+        },
+        "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
+        "synthetic_rows": made.records.rows if made.records is not None else 0,
+        "synthetic_columns": list(made.records.columns) if made.records is not None else [],
+        "notes": dict(result.notes),
+        "software": dict(SOFTWARE),
+        "date": at.date().isoformat(),
+    }
+
+
+def content_digest(release: Release) -> str:
+    """Which table it was, for this installation alone. To others not even whether two receipts are of the same rows."""
+    said = f"receipt {release.pk} {release.dataset.digest}"
+    return hmac.new(settings.DIGEST_KEY.encode(), said.encode(), hashlib.sha256).hexdigest()
+
+
+def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What of the declaration a receipt says was learned from the data: of what, and by which release."""
+    return [{"what": what, **each} for what, name in LEARNED.items() for each in receipt.get(name, ())]
+
+
+def rows_of_one(receipt: Mapping[str, Any]) -> float:
+    """How many rows of the table one synthetic row stands for: where a number of them was wished for, its share of the
+    released total; otherwise there are as many as the table is said to have."""
+    rows = receipt["synthetic_rows"]
+    return float(receipt["total"]["estimate"] / rows) if rows and receipt["mechanism"]["options"].get("rows") else 1.0
+
+
+def synthetic_beside(receipt: Mapping[str, Any]) -> str:
+    """How far a release's synthetic rows are from its own answers; empty where that was not worked out."""
+    beside = receipt.get("synthetic_beside")
+    if beside is None:
+        return ""
+    most, number, outside = rows_text(beside["largest_difference"]), receipt["answers"], beside["outside"]
+    if not outside:
+        return (
+            f"Asked the same questions, the synthetic rows differ from the released counts by at most {most}, and none "
+            f"of their counts is outside its interval."
+        )
+    return (
+        f"Asked the same questions, the synthetic rows are outside the interval for {outside:,} of {number:,} counts, "
+        f"and differ from a released count by up to {most}. Take the released counts for numbers."
+    )
+
+
+def answers_of(plan: Plan, result: Result) -> int:
+    """How many answers there are: where that is not known beforehand, as many as were chosen."""
+    is_open = isinstance(plan.workload, Inquiry) and plan.workload.statistic.is_open
+    return len(result.chosen) if is_open else plan.workload.size
+
+
+def cost_of(plan: Plan) -> dict[str, Any]:
+    """The price in each form the accountant can state, as decimals."""
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
+    stated: dict[str, Any] = {}
+    if price.pure_epsilon is not None:
+        stated["pure"] = {"epsilon": _units(price.pure_epsilon, accountant.EPSILON_PLACES)}
+    if price.epsilon is not None:
+        stated["approximate"] = {
+            "epsilon": _units(price.epsilon, accountant.EPSILON_PLACES),
+            "delta": _units(price.delta, accountant.DELTA_PLACES),
+        }
+    if price.rho is not None:
+        stated["concentrated"] = {
+            "rho": _units(price.rho, accountant.EPSILON_PLACES),
+            "delta": _units(price.rho_delta, accountant.DELTA_PLACES),
+        }
+    return stated
+
+
+def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
+    """Price a receipt again, from its events alone."""
+    from releases.engine.accounting.events import event_from_json
+
+    return accountant.price(
+        [event_from_json(event) for event in receipt["events"]],
+        delta=Fraction(receipt["budget"].get("delta", "0")),
+        neighbours=NeighbouringRelation(receipt["neighbours"]),
+    )
+
+
+def spent_text(receipt: Mapping[str, Any]) -> str:
+    """The price in the one form in which it is said first."""
+    said = spent(receipt)
+    # In an order of ours: a database may keep objects in another than they were written in.
+    named = [(name, said[name]) for name in ("epsilon", "rho", "delta") if name in said]
+    return ", ".join(f"{name} {amount}" for name, amount in named if (name, amount) != ("delta", "0"))
+
+
+def spent(receipt: Mapping[str, Any]) -> dict[str, str]:
+    """The amounts of that form by their names."""
+    cost = receipt["cost"]
+    if "pure" in cost:
+        return {"epsilon": cost["pure"]["epsilon"], "delta": "0"}
+    return dict(cost["approximate"] if "approximate" in cost else cost["concentrated"])
+
+
+def protects_text(receipt: Mapping[str, Any]) -> str:
+    """Whom the price protects, and what is kept private."""
+    unit = PrivacyUnit.from_json(receipt["unit"])
+    return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
+
+
+def neighbours_text(relation: NeighbouringRelation) -> str:
+    if relation is NeighbouringRelation.ADD_REMOVE:
+        return "whether somebody is in the table is private: add/remove neighbours"
+    return "how many people there are is public: replace neighbours"
+
+
+def accuracy_sentence(plan: Plan, bound: Bound) -> str:
+    """The one sentence on accuracy, as it stands on every page and in every download."""
+    confidence, answers = percent(1 - bound.beta), plan.workload.size
+    if bound.says:
+        return f"With probability {confidence}, {bound.says}"
+    if answers == 1:
+        return f"With probability {confidence}, the count is within {rows_text(bound.alpha)} of the truth."
+    more_important = sorted(bounds_by_weight(plan, bound).items())[1:]
+    told = more_important if len(more_important) <= _MOST_TOLD else more_important[-1:]
+    closer = "".join(f", those of importance {weight:,} within {rows_text(width)}" for weight, width in told)
+    return (
+        f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(bound.alpha)} "
+        f"of the truth{closer}, all at once."
+    )
+
+
+def rules_in_words(universe: Universe) -> list[str]:
+    """What becomes of values that were not declared, in sentences. The declaration's doing alone, whatever the rows."""
+    dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
+    strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
+    clamping = [each.name for each in universe.attributes if each.is_numeric and each.outside == CLAMP]
+    catching = [each for each in universe.attributes if not each.is_numeric and each.outside != DROP]
+    rules = []
+    if dropping:
+        rules.append(
+            f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
+            f"every count. Spaces around it do not matter; capitals and spelling do."
+        )
+    if strict:
+        rules.append(
+            f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
+        )
+    if clamping:
+        rules.append(
+            f"A number of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
+            f"without a number there is left out of every count."
+        )
+    rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
+    if universe.may_drop:
+        rules.append(
+            "These rules hold for every count here, also for one of a single column; no other column leaves a row out. "
+            "So a release about other columns may count other rows."
+        )
+    return rules
+
+
+def fuller_bins(attributes: Iterable[Attribute]) -> list[str]:
+    """Which bins count more than their labels say, a sentence for each column that clamps."""
+    return [f"{each.name}: {said}." for each in attributes if (said := ends_in_words(each))]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def bounds_by_weight(plan: Plan, bound: Bound) -> dict[int, float]:
+    """The half width of each degree of importance; empty where importance decides nothing."""
+    workload = plan.workload
+    if not isinstance(workload, Workload) or not workload.is_weighted or not mechanism(plan.mechanism).uses_weights:
+        return {}
+    return dict(sorted(zip(workload.weights, bound.half_widths, strict=True)))
+
+
+def sensible(text: str) -> str:
+    """A text in which decimals of more than six digits after the leading zeros are rounded up to six."""
+
+    def shorter(found: re.Match[str]) -> str:
+        exactly = Decimal(found[0])
+        places = max(0, _DIGITS - 1 - exactly.adjusted())
+        return (
+            found[0] if -int(exactly.as_tuple().exponent) <= places else decimal_text(Fraction(exactly), places=places)
+        )
+
+    return re.sub(r"(?<![\d.,])\d+\.\d+(?![\d.,]*\d)", shorter, text)
+
+
+def rows_text(alpha: float) -> str:
+    """A bound as so many rows, rounded up: a smaller number would not be true."""
+    shown = ceil(alpha) if alpha >= 10 else ceil(alpha * 10 - 1e-9) / 10
+    return "1 row" if shown == 1 else f"{shown:,g} rows" if shown < 10 else f"{shown:,} rows"
+
+
+def percent(share: Fraction) -> str:
+    return f"{decimal_text(share * 100, places=4)}%"
+
+
+def _units(units: int, places: int) -> str:
+    return decimal_text(Fraction(units, 10**places), places=places)

@@ -1,0 +1,228 @@
+"""The edges of a column's bins, in the ways people write them. Read exactly, or refused with what to type instead.
+
+    18, 25, 35, 65           edges: a bin holds its lower edge and stops short of its upper one; the last holds both
+    18-24, 25-34, 35-65      bins of whole numbers by the lowest and the highest in each: the same edges
+    18-65, 18 to 65          one bin, which holds both ends
+    0-10, 10-20              bins of other numbers: each begins where the one before it ends
+    [0, 10.5), [10.5, 20]    bins as the pages write them
+    0 to 100 by 10           bins of equal width; or 0 to 100 in 20 bins
+
+Commas, semicolons, bars, spaces or line ends stand between them. A hyphen means "to" where it follows a number at once
+or has a space on both sides; else it is the sign of the number behind it: -5-5 is -5 to 5, and -10 -5 are two edges. A
+dash always means "to". What separates thousands, or stands for the point, could be meant otherwise and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+from releases.engine.domain.universe import CLAMP, Attribute, AttributeKind, number, plain
+from releases.engine.errors import InvalidInput
+
+#: More bins than this are a slip of the pen.
+_MOST_BINS = 1_000_000
+#: Bins written out where a person is told how a text was read.
+_MOST_TOLD = 12
+
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_TO = r"(?:[ \t]+[tT][oO][ \t]+|[ \t]*-[ \t]+|-)"
+_ITEM = re.compile(rf"({_NUMBER})(?:{_TO}({_NUMBER}))?")
+_BETWEEN = re.compile(r"[\s,;|]+")
+_INTERVAL = re.compile(rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])[\s,;|]*")
+_EQUAL = re.compile(rf"({_NUMBER}){_TO}({_NUMBER})\s+(by|in)\s+({_NUMBER})(?:\s+bins?)?", re.IGNORECASE)
+_EQUAL_IN_WORDS = re.compile(r"(\S+)\s+to\s+(\S+)\s+(by|in)\s+(\S+?)(?:\s+bins?)?", re.IGNORECASE)
+#: A thousand with a point, as some countries write it; elsewhere it is 1.
+_GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{3})+(?![0-9.])")
+_OPEN_END = re.compile(r"[<>≤≥]|[0-9]\s*\+|\b(over|under|above|below|more|less|older|younger|up)\b", re.IGNORECASE)
+
+_HOW = "write edges as 18, 25, 65, bins as 18-24, 25-65, or bins of equal width as 0 to 100 by 10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Item:
+    """A number, or two of them with "to" between."""
+
+    low: Decimal
+    high: Decimal | None
+    text: str
+
+
+def edges_from_text(text: str, *, kind: AttributeKind = AttributeKind.NUMBER) -> list[Decimal]:
+    """The edges that a text says for a column of a kind, which decides where bins meet.
+
+    Raises:
+        InvalidInput: it could be meant in another way, or in none.
+    """
+    text = _with_plain_dashes(text)
+    if not text:
+        raise InvalidInput("edges", None, f"must be at least two numbers; {_HOW}")
+    if kind is AttributeKind.INTEGER and (match := _GROUPED.search(text)):
+        raise InvalidInput("edges", match[0], "must be a whole number; a point does not separate thousands")
+    if match := _EQUAL.fullmatch(text) or _EQUAL_IN_WORDS.fullmatch(text):
+        low, high, last = (number(match[group], field="edges") for group in (1, 2, 4))
+        by_width = match[3].lower() == "by"
+        return _by_width(text, low, high, last) if by_width else _by_number(text, low, high, last)
+    if text.startswith("["):
+        return _of_intervals(text)
+    items = _items(text)
+    if any(item.high is not None for item in items):
+        return _of_whole_bins(items) if kind is AttributeKind.INTEGER else _of_bins(items)
+    if len(items) == 1:
+        raise InvalidInput("edges", text, f"must be at least two numbers; {_HOW}")
+    return [item.low for item in items]
+
+
+def names_bins(text: str) -> bool:
+    """Whether a text that can be read names bins rather than their edges; a person should see how it was read."""
+    text = _with_plain_dashes(text)
+    if not text or _EQUAL.fullmatch(text) or _EQUAL_IN_WORDS.fullmatch(text):
+        return False
+    return text.startswith("[") or any(item.high is not None for item in _items(text))
+
+
+def bins_in_words(attribute: Attribute) -> str:
+    """The bins of a column: how many, and which."""
+    told = ", ".join(attribute.labels[:_MOST_TOLD])
+    more = f", … {attribute.labels[-1]}" if attribute.size > _MOST_TOLD else ""
+    return f"{attribute.size:,} bin{'' if attribute.size == 1 else 's'}: {told}{more}"
+
+
+def ends_in_words(attribute: Attribute) -> str:
+    """Which bins hold more than their labels say, because values from outside are moved into them; else empty."""
+    if not attribute.is_numeric or attribute.outside != CLAMP:
+        return ""
+    lowest, highest = plain(attribute.edges[0]), plain(attribute.edges[-1])
+    if attribute.size == 1:
+        return f"values below {lowest} and values above {highest} are counted in it too"
+    first, last = attribute.labels[0], attribute.labels[-1]
+    return f"values below {lowest} are counted in the first bin ({first}), values above {highest} in the last ({last})"
+
+
+def _with_plain_dashes(text: str) -> str:
+    return re.sub(r"[ \t]*[–—][ \t]*", " to ", text.replace("\N{MINUS SIGN}", "-")).strip()
+
+
+def _items(text: str) -> list[_Item]:
+    items, between, position = [], [], 0
+    while position < len(text):
+        match = _ITEM.match(text, position)
+        gap = _BETWEEN.match(text, match.end()) if match else None
+        if match is None or (gap is None and match.end() < len(text)):
+            raise _unreadable(re.split(r"[,;|\n]", text[position:], maxsplit=1)[0].strip() or text)
+        items.append(_Item(low=_read(match[1]), high=_read(match[2]) if match[2] else None, text=match[0]))
+        position = match.end()
+        if gap is not None:
+            position = gap.end()
+            between.append(gap[0] + text[position : position + 4])
+    _check_separators(between, text)
+    return items
+
+
+def _read(token: str) -> Decimal:
+    if re.match(r"[+-]?0[0-9]", token):
+        raise InvalidInput("edges", token, "must be a number without leading zeros or separators of thousands")
+    return number(token, field="edges")
+
+
+def _unreadable(part: str) -> InvalidInput:
+    if _OPEN_END.search(part):
+        rule = "must have two ends, such as 65-120; what lies beyond the ends follows the rule for values outside"
+        return InvalidInput("edges", part, rule)
+    try:
+        number(part, field="edges")
+    except InvalidInput as error:
+        if error.rule != "must be a number":
+            return error
+    return InvalidInput("edges", part, f"must be a number; {_HOW}")
+
+
+def _check_separators(between: list[str], text: str) -> None:
+    """Refuse a comma that may separate thousands or stand for a point, and a space that may separate thousands.
+
+    Args:
+        between: what separates the items, each with the characters behind it.
+    """
+    tight = [each for each in between if re.match(r",[^\s,;|]", each)]
+    loose = [each for each in between if re.match(r"\s*,", each) and each not in tight]
+    spaces = [each for each in between if re.match(r"[ \t]+[^\s,;|]", each)]
+    others = len(between) - len(tight) - len(loose) - len(spaces)
+    grouped = [each for each in tight if re.fullmatch(r",[0-9]{3}(?:[^0-9].*)?", each, flags=re.DOTALL)]
+    if (spaces and len(spaces) < len(between)) or (tight and others) or (grouped and loose):
+        rule = "must have one separator: a comma and a space, such as 0, 0.5, 1000, with no other comma in a number"
+        raise InvalidInput("edges", text, rule)
+
+
+def _of_whole_bins(items: list[_Item]) -> list[Decimal]:
+    """Bins by their lowest and highest whole number: each begins right after the one before."""
+    bins = [(item.low, item.low if item.high is None else item.high) for item in items]
+    for low, high in bins:
+        for end in (low, high):
+            if end != end.to_integral_value():
+                raise InvalidInput("edges", plain(end), "must be whole numbers in an integer column")
+    _check_rising(items)
+    for (low, high), (following, upper) in pairwise(bins):
+        if following != high + 1:
+            said = f"{plain(low)}-{plain(high)}, {plain(following)}-{plain(upper)}"
+            rule = f"must meet: behind a bin of whole numbers up to {plain(high)} comes one from {plain(high + 1)}"
+            raise InvalidInput("edges", said, rule)
+    low, high = bins[-1]
+    if low == high:
+        raise InvalidInput("edges", items[-1].text, "must hold at least two whole numbers where it is the last bin")
+    return [*(low for low, _ in bins), high]
+
+
+def _of_bins(items: list[_Item]) -> list[Decimal]:
+    """Bins of numbers: each begins where the one before it ends."""
+    for item in items:
+        if item.high is None:
+            raise InvalidInput("edges", item.text, f"must be a bin, as the others are; {_HOW}")
+    _check_rising(items)
+    for before, after in pairwise(items):
+        if before.high != after.low:
+            assert before.high is not None
+            end = plain(before.high)
+            rule = f"must meet: behind a bin of numbers up to {end} comes one from {end}, which holds {end} itself"
+            raise InvalidInput("edges", f"{before.text}, {after.text}", rule)
+    return [*(item.low for item in items), *(item.high for item in items[-1:] if item.high is not None)]
+
+
+def _check_rising(items: list[_Item]) -> None:
+    for item in items:
+        if item.high is not None and item.high < item.low:
+            raise InvalidInput("edges", item.text, "must go up from the first number to the second")
+
+
+def _of_intervals(text: str) -> list[Decimal]:
+    found, position = [], 0
+    while match := _INTERVAL.match(text, position):
+        found.append((_read(match[1]), _read(match[2]), match[3]))
+        position = match.end()
+    meet = all(before[1] == after[0] for before, after in pairwise(found))
+    closed = [end for _, _, end in found] == [")"] * (len(found) - 1) + ["]"]
+    if position < len(text) or not meet or not closed:
+        raise InvalidInput("edges", text, f"must be bins such as [0, 10), [10, 20] without gaps between; or {_HOW}")
+    return [*(low for low, _, _ in found), found[-1][1]]
+
+
+def _by_width(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
+    if step <= 0 or high <= low or (high - low) / step > _MOST_BINS:
+        raise InvalidInput("edges", text, "must go up from the first number to the second, in steps")
+    edges = [low + step * index for index in range(int((high - low) / step) + 1)]
+    return edges if edges[-1] == high else [*edges, high]
+
+
+def _by_number(text: str, low: Decimal, high: Decimal, bins: Decimal) -> list[Decimal]:
+    """Edges of bins of exactly equal width; a width that no decimal can write is refused."""
+    if high <= low or bins != bins.to_integral_value() or not 1 <= bins <= _MOST_BINS:
+        rule = f"must go up from the first number to the second, in 1 to {_MOST_BINS:,} bins"
+        raise InvalidInput("edges", text, rule)
+    width = (high - low) / bins
+    # The quotient is rounded where no decimal can write it; rational numbers see that, decimals may not.
+    if Fraction(width) * int(bins) != Fraction(high) - Fraction(low):
+        rule = "cannot be cut into so many bins of exactly equal width; choose another number"
+        raise InvalidInput("edges", text, rule)
+    return [low + width * index for index in range(int(bins))] + [high]

@@ -1,0 +1,265 @@
+"""A codebook as a table: one declared column a line, in CSV, read into the columns of the schema format.
+
+    name,type,categories or edges,outside
+    sex,categorical,female|male,drop
+    age,integer,"18, 25, 35, 65",clamp
+    income,number,0 to 100000 in 20 bins,
+
+The header names the columns, in any order: `name` and `type`; `values`; `outside`, `decimals`, `description` and `unit`
+where wanted; each by any of its names below. Categories and edges stand in one cell: one a line, or between bars, or
+between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them. Types
+have several names too; what is stored has one.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from releases.engine.domain.universe import (
+    DROP,
+    LARGEST_POINT,
+    MOST_DECIMALS,
+    Attribute,
+    AttributeKind,
+    Universe,
+    places,
+)
+from releases.engine.errors import InvalidInput
+from releases.schema.bin_edges import bins_in_words, edges_from_text, names_bins
+from releases.schema.descriptions import DESCRIPTION, LONGEST, UNIT, read_note
+
+#: The heads understood, by the field of the schema format that they fill; the first is its name.
+_NAMES_OF_HEADS = {
+    "name": ("name", "column", "variable"),
+    "type": ("type", "kind"),
+    "values": ("values", "categories", "levels", "edges", "bins", "range", "categories or edges"),
+    "outside": ("outside",),
+    "decimals": ("decimals",),
+    DESCRIPTION: ("description", "label", "meaning"),
+    UNIT: ("unit", "units"),
+}
+_HEADS = {head: field for field, heads in _NAMES_OF_HEADS.items() for head in heads}
+#: The words understood for a type, by the word that is stored.
+_NAMES_OF_TYPES = {
+    AttributeKind.CATEGORICAL: ("categorical", "categories", "category", "text", "string"),
+    AttributeKind.INTEGER: ("integer", "int", "whole number", "whole numbers"),
+    AttributeKind.NUMBER: ("number", "numbers", "float", "numeric", "decimal", "real"),
+}
+_TYPES = {word: kind for kind, words in _NAMES_OF_TYPES.items() for word in words}
+_DELIMITERS = (",", ";", "\t")
+
+
+def is_csv_codebook(text: str) -> bool:
+    """Whether a pasted text begins with the heads of a codebook in CSV, rather than being JSON."""
+    return _delimiter(text) is not None
+
+
+def codebook_from_csv(text: str) -> dict[str, Any]:
+    """The codebook in the schema format, without unit and neighbours; with descriptions and units where it has them.
+
+    Raises:
+        InvalidInput: naming the line, the column and the field (``line 3 (age).edges``), the value and the rule.
+    """
+    columns: list[dict[str, Any]] = []
+    found_at: dict[str, int] = {}
+    for line, cells, attribute in _columns(text):
+        if attribute.name in found_at:
+            before = found_at[attribute.name]
+            raise InvalidInput(f"line {line}.name", attribute.name, f"is declared twice, first in line {before}")
+        found_at[attribute.name] = line
+        columns.append({**attribute.to_json(), **_notes(line, cells)})
+    return {"version": 1, "columns": columns}
+
+
+def readings(text: str) -> list[str]:
+    """How a codebook in CSV was read where it names bins rather than their edges, in sentences."""
+    return [
+        reading(cells["values"], attribute)
+        for _, cells, attribute in _columns(text)
+        if attribute.is_numeric and names_bins(cells["values"])
+    ]
+
+
+def reading(text: str, attribute: Attribute) -> str:
+    """How the bins of a column were read, as a sentence."""
+    return f"{attribute.name}: “{' '.join(text.split())}” is read as {bins_in_words(attribute)}."
+
+
+def kind_from_word(word: str) -> AttributeKind:
+    """A type by any of its names.
+
+    Raises:
+        InvalidInput: it has none such; the rule lists them, and the one that may be meant.
+    """
+    found = _TYPES.get(_head(word))
+    if found is None:
+        raise InvalidInput("type", word, f"must be one of {_named(_NAMES_OF_TYPES)}{_meant(word, _TYPES)}")
+    return found
+
+
+def with_known_types(codebook: dict[str, Any]) -> dict[str, Any]:
+    """A codebook in which each type has the name that is stored.
+
+    Raises:
+        InvalidInput: a type has no such name, naming the column.
+    """
+    columns = codebook.get("columns")
+    if not isinstance(columns, list):
+        return codebook
+    known = []
+    for position, column in enumerate(columns):
+        if isinstance(column, dict) and isinstance(column.get("type"), str):
+            try:
+                column = {**column, "type": kind_from_word(column["type"]).value}
+            except InvalidInput as error:
+                name = f" ({column['name']})" if isinstance(column.get("name"), str) and column["name"] else ""
+                raise InvalidInput(f"columns[{position}]{name}.type", error.value, error.rule) from None
+        known.append(column)
+    return {**codebook, "columns": known}
+
+
+def categories_from_text(text: str) -> list[str]:
+    """One category a line; or, on a single line, between bars or between commas."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for separator in ("|", ","):
+        if len(lines) == 1 and separator in lines[0]:
+            return [part.strip() for part in lines[0].split(separator) if part.strip()]
+    return lines
+
+
+def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
+    """The places declared before, or more where new edges have more; left to the default where they no longer fit."""
+    kept = max([decimals, *map(places, edges)])
+    fits = kept <= MOST_DECIMALS and max(map(abs, edges), default=Decimal(0)) * 10**kept <= LARGEST_POINT
+    return {"decimals": kept} if fits else {}
+
+
+def _columns(text: str) -> Iterator[tuple[int, dict[str, str], Attribute]]:
+    """Each column: the line it is declared on, its cells, and what they declare."""
+    delimiter = _delimiter(text)
+    if delimiter is None:
+        first = text.strip().split("\n", 1)[0][:100]
+        raise InvalidInput("line 1", first, "must name the columns, such as: name,type,values,outside")
+    lines = _lines(text, delimiter)
+    _, head = next(lines)
+    fields = _fields(head)
+    for line, cells in lines:
+        if len(cells) > len(fields):
+            raise InvalidInput(f"line {line}", f"{len(cells)} cells", f"must have {len(fields)}, as the first line has")
+        named = dict.fromkeys(fields, "") | dict(zip(fields, cells, strict=False))
+        yield line, named, _attribute(line, named)
+
+
+def _delimiter(text: str) -> str | None:
+    """What separates the heads, if the first line holds heads."""
+    first = text.lstrip("\ufeff \n\r").split("\n", 1)[0]
+    for delimiter in _DELIMITERS:
+        fields = [_HEADS.get(_head(cell)) for cell in first.split(delimiter)]
+        if "name" in fields and "type" in fields:
+            return delimiter
+    return None
+
+
+def _head(cell: str) -> str:
+    return " ".join(cell.strip().strip('"').lower().split())
+
+
+def _lines(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Each line that is not empty, with the number of the line it begins on."""
+    plain = text.lstrip("\ufeff")
+    reader = csv.reader(io.StringIO(plain, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InvalidInput(
+                f"line {begins}", str(error), "is not CSV; put cells with quotes or commas in quotes"
+            ) from None
+        if any(cell.strip() for cell in cells):
+            yield begins, cells
+
+
+def _fields(head: list[str]) -> list[str]:
+    named: dict[str, str] = {}
+    for cell in head:
+        field = _HEADS.get(_head(cell))
+        if field is None:
+            rule = f"is not a known head; they are {_named(_NAMES_OF_HEADS)}{_meant(cell, _HEADS)}"
+            raise InvalidInput("line 1", cell, rule)
+        if field in named:
+            raise InvalidInput("line 1", f"{named[field]}, {cell}", "say the same; one of them can stand there, once")
+        named[field] = cell
+    fields = list(named)
+    if "values" not in fields:
+        raise InvalidInput("line 1", ", ".join(head), "must have a column for categories or edges, named values")
+    return fields
+
+
+def _attribute(line: int, cells: dict[str, str]) -> Attribute:
+    name, values = cells["name"].strip(), cells["values"]
+    try:
+        kind = kind_from_word(cells["type"].strip())
+        described: dict[str, Any] = {"name": name, "type": kind.value}
+        if kind is AttributeKind.CATEGORICAL:
+            described["categories"] = categories_from_text(values)
+        else:
+            described["edges"] = edges_from_text(values, kind=kind)
+        if outside := cells.get("outside", "").strip():
+            described["outside"] = outside
+        if decimals := cells.get("decimals", "").strip():
+            described["decimals"] = _whole(decimals)
+        return Attribute.from_json(described)
+    except InvalidInput as error:
+        where = f"line {line} ({name})" if name else f"line {line}"
+        raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
+
+
+def _notes(line: int, cells: dict[str, str]) -> dict[str, str]:
+    """What a line says of its column, where there are cells for that."""
+    try:
+        return {field: read_note(field, cells[field]) for field in LONGEST if field in cells}
+    except InvalidInput as error:
+        raise InvalidInput(f"line {line} ({cells['name'].strip()}).{error.field}", error.value, error.rule) from None
+
+
+def _named(names: Mapping[Any, Sequence[str]]) -> str:
+    """Words, each with the others that mean the same."""
+    return ", ".join(f"{first} (or {', '.join(others)})" if others else str(first) for first, *others in names.values())
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The known word that may be meant, as the end of a rule."""
+    close = difflib.get_close_matches(_head(word), list(known), n=1, cutoff=0.55)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text):
+        raise InvalidInput("decimals", text, "must be a whole number, 0 or more")
+    return int(text)
+
+
+def doubts(universe: Universe) -> list[str]:
+    """What in a declaration is allowed and seldom meant, in sentences: public, whatever the rows hold."""
+    found = []
+    for attribute in universe.attributes:
+        joined = [each for each in attribute.categories if any(mark in each for mark in ";|")]
+        if joined:
+            found.append(
+                f"{attribute.name}: “{joined[0]}” is one category. Several stand one a line, or between commas."
+            )
+        elif len(attribute.categories) == 1 and attribute.outside == DROP:
+            only = attribute.categories[0]
+            found.append(
+                f"{attribute.name} has one category, “{only}”: a row with any other value is left out of every count."
+            )
+    return found

@@ -1,0 +1,129 @@
+"""Fingerprints: by which rows that come back in another dress are recognised. For reviewers' eyes alone.
+
+A worker takes those that are missing, apart from the reading of an upload, whose time and outcome they cannot change.
+Approving a budget takes the digests that it needs if the worker has not come to them.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from releases.models import Budget, Dataset, Fingerprint, Relative, Share
+from releases.worker import leases
+from releases.worker.failures import log_failure
+
+logger = logging.getLogger(__name__)
+
+#: A message that went out so lately is still on its way, or is worked on.
+_HINT_SECONDS = 60
+
+
+def enqueue_fingerprints() -> None:
+    """Let a worker take what is missing; a lost message is followed by another."""
+    if (_without_digest() | _without_sketch()).exists() and cache.add("fingerprints-enqueued", 1, _HINT_SECONDS):
+        leases.hint("releases.take_fingerprints")
+
+
+def take_fingerprints() -> None:
+    """Take every digest and sketch that is missing, and compare each new sketch with all others."""
+    take_digests()
+    for dataset in _without_sketch().only("location"):
+        _take_sketch(dataset)
+
+
+def take_digests() -> None:
+    """Take the digests of declared columns that are missing. A table that cannot be read has none."""
+    from releases.engine.tables.fingerprint import counted_digest
+
+    for dataset in _without_digest().only("location", "declared"):
+        names = _declared(dataset)
+        if (path := _file(dataset)) is None:
+            continue
+        try:
+            digest = counted_digest(path, names, key=settings.DIGEST_KEY.encode())
+        except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
+            log_failure(logger, f"fingerprint of {dataset.pk}", error)
+            continue
+        with transaction.atomic():
+            # What was declared anew in the meantime has another.
+            locked = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
+            if locked is not None and _declared(locked) == names:
+                Fingerprint.objects.update_or_create(dataset=locked, defaults={"digest": digest})
+
+
+def counted_alike(budget: Budget) -> QuerySet[Dataset]:
+    """The tables whose rows are those of one of this population, in the file or as they are counted."""
+    own = budget.datasets.all()
+    digests = Fingerprint.objects.filter(dataset__in=own, digest__isnull=False).values("digest")
+    return Dataset.objects.filter(Q(digest__in=own.values("digest")) | Q(fingerprint__digest__in=digests))
+
+
+def relatives_of(budget: Budget) -> list[Relative]:
+    """Tables that spend from another budget and have rows in common with those of this one, the nearest first."""
+    found = Relative.objects.filter(one__budget=budget, other__budget__isnull=False).exclude(other__budget=budget)
+    nearest: dict[object, Relative] = {}
+    order = [Share.FEW, Share.HALF, Share.ALL]
+    for each in found.select_related("other__owner").order_by("other__created_at"):
+        before = nearest.get(each.other_id)
+        if before is None or order.index(Share(each.share)) > order.index(Share(before.share)):
+            nearest[each.other_id] = each
+    return sorted(nearest.values(), key=lambda each: -order.index(Share(each.share)))
+
+
+def is_compared(budget: Budget) -> bool:
+    """Whether every table of this population that can be read was compared with all others."""
+    return not _without_sketch().filter(budget=budget).exists()
+
+
+def _take_sketch(dataset: Dataset) -> None:
+    from releases.engine.tables.fingerprint import ALL, HALF, share_in_common, sketch
+
+    if (path := _file(dataset)) is None:
+        return
+    try:
+        made = sketch(path, key=settings.DIGEST_KEY.encode())
+    except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
+        log_failure(logger, f"fingerprint of {dataset.pk}", error)
+        return
+    with transaction.atomic():
+        if not Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
+            return
+        Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
+    # After the commit, so that of two that are taken at once one finds the other.
+    others = Fingerprint.objects.exclude(dataset=dataset).filter(sketch__isnull=False)
+    for other, standing in others.values_list("dataset", "sketch").iterator(chunk_size=50):
+        share = share_in_common(made, bytes(standing or b""))
+        if not share:
+            continue
+        band = Share.ALL if share >= ALL else Share.HALF if share >= HALF else Share.FEW
+        with transaction.atomic():
+            if Dataset.objects.filter(pk__in=[dataset.pk, other]).count() == 2:
+                for one, two in ((dataset.pk, other), (other, dataset.pk)):
+                    Relative.objects.update_or_create(one_id=one, other_id=two, defaults={"share": band})
+
+
+def _readable() -> QuerySet[Dataset]:
+    return Dataset.objects.filter(rows_deleted_at__isnull=True).exclude(location__contains="://").exclude(location="")
+
+
+def _without_digest() -> QuerySet[Dataset]:
+    return _readable().filter(declared__isnull=False, fingerprint__digest__isnull=True)
+
+
+def _without_sketch() -> QuerySet[Dataset]:
+    return _readable().filter(fingerprint__sketch__isnull=True)
+
+
+def _declared(dataset: Dataset) -> list[str]:
+    return [each["name"] for each in dataset.declared or []]
+
+
+def _file(dataset: Dataset) -> Path | None:
+    path = Path(settings.TABLES_DIR) / dataset.location
+    return path if path.is_file() else None

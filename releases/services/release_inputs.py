@@ -1,0 +1,164 @@
+"""What a draft is planned from: its schema, its question, its budget and options; refuses what cannot be planned.
+
+A certificate's draft counts under the schema of the release that it speaks of, whose published files it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
+from releases.engine.workload.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.queries import Workload
+from releases.engine.workload.questions import Question, of_columns_asked
+from releases.models import (
+    Dataset,
+    Release,
+    ReleaseState,
+)
+
+#: Said wherever something new is asked of a table whose rows are gone.
+NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
+
+
+class Refusal(Exception):
+    """What was asked cannot be done to a release in its state. The text says why."""
+
+
+def read_beta(beta: str) -> Fraction:
+    value = exact(beta, field="beta")
+    if not 0 < value < 1:
+        raise InvalidInput("beta", beta, "must be above 0 and below 1 (0.05 for 95% confidence)")
+    return value
+
+
+def inputs_of(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fraction]:
+    if not release.workload:
+        raise Refusal("Say first what the release should answer.")
+    if not release.epsilon:
+        raise Refusal("Say first how much privacy budget the release may spend.")
+    if release.certifies_id is not None:
+        schema = certified_schema(release)
+        question = read_question(release.workload, schema.universe)
+    else:
+        declared = declared_schema(release.dataset)
+        schema, question = of_columns_asked(declared, read_question(release.workload, declared.universe))
+    return (
+        schema,
+        question,
+        privacy_budget(epsilon=release.epsilon, delta=release.delta or "0"),
+        read_beta(release.beta),
+    )
+
+
+def options_of(release: Release, name: str) -> dict[str, Any]:
+    return dict((release.options or {}).get(name, {}))
+
+
+def declared_schema(dataset: Dataset) -> Schema:
+    schema = dataset.schema
+    if schema is None:
+        raise Refusal("Declare the dataset's columns and its protection first.")
+    return schema
+
+
+#: What can be certified, by the word a form or a program sends for it: one thing, or the worse of two.
+CERTIFIABLE = {
+    SYNTHETIC_ROWS: (SYNTHETIC_ROWS,),
+    RELEASED_ANSWERS: (RELEASED_ANSWERS,),
+    "both": (SYNTHETIC_ROWS, RELEASED_ANSWERS),
+}
+#: The files that are read, and named by their SHA-256.
+FILES = {SYNTHETIC_ROWS: "synthetic.parquet", RELEASED_ANSWERS: "answers.parquet"}
+
+
+def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
+    """What of a release can be certified, by the word for it, the usual choice first.
+
+    Raises:
+        Refusal: nothing can, with the reason.
+    """
+    receipt = counting_receipt(of)
+    if of.dataset.rows_deleted_at is not None:
+        raise Refusal(NO_ROWS)
+    planned, declared = counted_schema(of), of.dataset.schema
+    names = planned.universe.names
+    if declared is None or not set(names) <= set(declared.universe.names) or declared.project(names) != planned:
+        raise Refusal("The columns were declared anew since this release, so its counts mean something else now.")
+    if _rows_answer_everything(receipt):
+        return CERTIFIABLE
+    return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
+
+
+def certified_schema(release: Release) -> Schema:
+    """The schema that a draft of a certificate counts under: that of the release it speaks of.
+
+    Raises:
+        Refusal: the release, or its files, are no longer what it speaks of.
+    """
+    of = release.certifies
+    assert of is not None
+    certifiable(of)
+    assert release.workload is not None
+    for what, named in release.workload["queries"][0]["largest_error"]["released"].items():
+        if digest_of_published(of, what) != named["sha256"]:
+            raise Refusal("A published file of the release was changed since. Plan the certificate anew.")
+    return counted_schema(of)
+
+
+def counting_receipt(of: Release) -> dict[str, Any]:
+    """The receipt of a published release of counts."""
+    if of.is_session:
+        raise Refusal(
+            "A live session cannot be certified: it has no workload of its own, and every answer came with its bound."
+        )
+    if of.certifies_id is not None:
+        raise Refusal("It is a certificate itself: its own sentence says how much its noise can have added.")
+    if of.status is not ReleaseState.PUBLISHED or of.result is None:
+        raise Refusal(f"Only a finished release can be certified; this one is {of.status.label}.")
+    receipt: dict[str, Any] = of.result["receipt"]
+    asked: Question = read_question(receipt["workload"], counted_schema(of).universe)
+    if not isinstance(asked, Workload):
+        raise Refusal("Only a release of counts can be certified: the error of a statistic is no number of rows.")
+    return receipt
+
+
+def counted_schema(of: Release) -> Schema:
+    """The schema that a published release was counted under."""
+    assert of.result is not None
+    return Schema.from_json(of.result["receipt"]["schema"])
+
+
+def _rows_answer_everything(receipt: Mapping[str, Any]) -> bool:
+    """Whether there are synthetic rows, with every column that was asked about."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    asked = read_question(receipt["workload"], universe)
+    # Rows made before they had the columns asked about alone had all of them.
+    columns = set(receipt.get("synthetic_columns", universe.names))
+    return bool(receipt["synthetic_rows"]) and all(set(each.attributes) <= columns for each in asked.families)
+
+
+def digest_of_published(of: Release, what: str) -> str:
+    from releases.publication import files
+
+    path = files.folder_of(of) / FILES[what]
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        raise Refusal(f"{FILES[what]} of the release is no longer there.") from None
+    return _digest_of(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest_of(path: Path, size: int, changed_at: int) -> str:  # noqa: ARG001  a changed file is another key
+    """Pages ask for the same file again and again; a run reads it anew (`with_published`)."""
+    from releases.publication import files
+
+    return files.sha256_of(path)

@@ -1,0 +1,219 @@
+"""After a restored backup, or a loss of marks: a reviewer sees what is missing, and says that it goes on from there.
+
+Nothing is given back, and nothing that may have been seen is made anew. Of a budget, in one transaction:
+
+    the ledger   what its mark knows is granted and booked as spent
+    a release    of which more is remembered than the database knows
+                   published, its files as they were   published with these files
+                   a session with answers              closed: a worker publishes the answers that are known
+                   any other                           failed, and its charge stays; that of a draft is booked with
+                                                       the ledger
+    a mark       that is missing or broken is written anew as the ledger stands
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.models import (
+    AuditAction,
+    Budget,
+    Installation,
+    Release,
+    ReleaseState,
+    RequestState,
+    Searchable,
+    Session,
+)
+from releases.notifications import messages
+from releases.publication.search_index import searchable
+from releases.services import session_closing
+from releases.services.releases import enqueue
+from releases.worker import leases
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+    from django.db.models import QuerySet
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Further:
+    """A release of which more is remembered than the database knows, and what a reviewer's word makes of it."""
+
+    release: Release
+    what: str
+    becomes: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Missing:
+    """What of one budget is missing."""
+
+    budget: Budget
+    mark: str
+    releases: tuple[Further, ...]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the mark says nothing any more."""
+        return bool(self.mark) and not _has_a_mark(self.budget)
+
+
+def missing_of(budget: Budget) -> Missing | None:
+    """What of a budget is missing; None where nothing is."""
+    mark, found = stale_ledger.budget(budget), tuple(_further(Release.objects.filter(dataset__budget=budget)))
+    return Missing(budget=budget, mark=mark, releases=found) if mark or found else None
+
+
+def all_missing() -> list[Missing]:
+    """What is missing of every budget."""
+    found: dict[uuid.UUID, list[Further]] = {}
+    for each in _further(Release.objects.filter(dataset__budget__isnull=False)):
+        assert each.release.dataset.budget_id is not None
+        found.setdefault(each.release.dataset.budget_id, []).append(each)
+    budgets = [
+        Missing(budget=budget, mark=stale_ledger.budget(budget), releases=tuple(found.get(budget.pk, ())))
+        for budget in Budget.objects.select_related("owner").order_by("created_at")
+    ]
+    return [each for each in budgets if each.mark or each.releases]
+
+
+def _further(releases: QuerySet[Release]) -> Iterator[Further]:
+    told = set(high_water_marks.told())
+    unsettled = releases.filter(state__in=stale_ledger.UNSETTLED).order_by("created_at").values_list("pk", flat=True)
+    further = {pk: what for pk in unsettled if pk in told and (what := stale_ledger.release(pk))}
+    known = releases.select_related("dataset").defer("plan", "result", "workload").in_bulk(list(further))
+    for pk, what in further.items():
+        if (release := known.get(pk)) is not None:
+            yield Further(release=release, what=what, becomes=_becomes(release)[0])
+
+
+def _becomes(release: Release) -> tuple[str, dict[str, Any] | None]:
+    """What becomes of a release, in words, and the outcome with which it is published, if it is."""
+    if release.status in (ReleaseState.DRAFT, ReleaseState.REVIEW):
+        return "failed; plan another like it", None
+    try:
+        told = high_water_marks.story(release.pk)
+    except high_water_marks.Unreadable:
+        told = high_water_marks.Story()
+    has_session = Session.objects.filter(release=release.pk).exists()
+    if told.published is not None and not told.is_cancelled and has_session == release.is_session:
+        try:
+            return "published again with the very files that it had", session_closing.published_before(
+                release, told.published
+            )
+        except session_closing.NotTheFiles:
+            return "failed, for its files are gone or changed; its charge stays", None
+    if release.status is ReleaseState.OPEN and told.published is None and release.session.answers.exists():
+        return "closed: the answers that are known are published", None
+    if release.status is ReleaseState.CLOSING and told.published is None:
+        return "closed: the answers that are known are published", None
+    return "failed; its charge stays", None
+
+
+@transaction.atomic
+def restore_ledger(*, budget: Budget, by: User) -> None:
+    """After a restored backup: book what is missing of a budget, settle the releases that had gone further, and let
+    the rest go on.
+
+    Raises:
+        LedgerRefusal: nothing is missing; or what was spent does not fit under what is granted; or it is the reviewer's
+            own budget, or one that they asked for, so that somebody else has to look.
+    """
+    locked = Budget.objects.select_for_update().get(pk=budget.pk)
+    is_own = locked.owner_id == by.pk or locked.requests.filter(requested_by=by).exists()
+    if settings.SEPARATION_OF_DUTIES and is_own:
+        raise ledger.LedgerRefusal(
+            "This budget is yours, or you asked for it. Somebody else has to book what is missing."
+        )
+    missing = missing_of(locked)
+    if missing is None:
+        raise ledger.LedgerRefusal("The database is not behind of this budget. There is nothing to restore.")
+    for each in missing.releases:
+        _settle(each.release, by=by)
+    if _has_a_mark(locked) and missing.mark:
+        ledger.restore(budget=locked, actor=by)
+    elif missing.mark:
+        ledger.acknowledge(locked)
+    said = [missing.mark, *(f"{each.release.title}: {each.what}; {each.becomes}" for each in missing.releases)]
+    audit_log.record(AuditAction.RESTORE, actor=by, on=budget, detail=". ".join(filter(None, said)))
+
+
+@transaction.atomic
+def acknowledge_marks(*, by: User) -> None:
+    """Go on where the folder of the marks is lost, or knows budgets that this database does not.
+
+    Marks of all budgets that lack one are written as the ledger stands: what was spent, run or answered after a backup
+    from before the loss is then remembered nowhere.
+
+    Raises:
+        LedgerRefusal: there is nothing of the kind.
+    """
+    found = list(stale_ledger.installation())
+    if not found:
+        raise ledger.LedgerRefusal("The marks are those of this database. There is nothing to acknowledge.")
+    own, _ = Installation.objects.select_for_update().get_or_create(id=1)
+    own.acknowledged = sorted({*own.acknowledged, *map(str, stale_ledger.orphans())})
+    own.save(update_fields=["acknowledged"])
+    if stale_ledger.is_folder_lost():
+        for budget in Budget.objects.filter(sequence__gt=0):
+            if not _has_a_mark(budget):
+                ledger.acknowledge(budget)
+    # Last: until then nothing of the installation goes on.
+    transaction.on_commit(lambda: high_water_marks.belong_to(own.key))
+    audit_log.record(AuditAction.RESTORE, actor=by, on=own, detail=". ".join(found))
+
+
+def _has_a_mark(budget: Budget) -> bool:
+    try:
+        return high_water_marks.read(budget.pk) is not None
+    except high_water_marks.Unreadable:
+        return False
+
+
+def _settle(release: Release, *, by: User) -> None:
+    """The row of a release as far as it is known to have come. Its session is locked first, as by an answer."""
+    session = Session.objects.select_for_update().filter(release=release.pk).first()
+    release = Release.objects.select_for_update().select_related("dataset").get(pk=release.pk)
+    if not stale_ledger.release(release.pk):
+        # What was remembered of it was not committed yet when it was looked at.
+        return
+    becomes, outcome = _becomes(release)
+    try:
+        told = high_water_marks.story(release.pk)
+    except high_water_marks.Unreadable:
+        told = high_water_marks.Story()
+        transaction.on_commit(lambda: high_water_marks.set_aside(release.pk))
+    # No worker that ran before the backup was restored has it from here on.
+    values: dict[str, Any] = {"attempts": max(release.attempts, told.claims), "run_token": None, "lease_until": None}
+    values |= {"step": "", "share_done": 1.0}
+    now = timezone.now()
+    if outcome is not None and told.published is not None:
+        values |= {"state": ReleaseState.PUBLISHED, "result": outcome, "folder": told.published.folder}
+        Release.objects.filter(pk=release.pk).update(published_at=now, **values)
+        Searchable.objects.get_or_create(release_id=release.pk, defaults={"text": searchable(outcome)})
+        Session.objects.filter(pk=release.pk).update(closed_at=now)
+        action = AuditAction.PUBLISH
+    elif becomes.startswith("closed"):
+        assert session is not None
+        if release.status is ReleaseState.OPEN:
+            session_closing.begin_closing(session, by=by)
+        values |= {"lease_until": leases.next_hint(), "share_done": 0.0}
+        Release.objects.filter(pk=release.pk).update(**values)
+        enqueue(release.pk)
+        return
+    else:
+        release.reviews.filter(state=RequestState.WAITING).update(state=RequestState.TAKEN_BACK)
+        Release.objects.filter(pk=release.pk).update(state=ReleaseState.FAILED, **values)
+        action = AuditAction.FAIL
+    release.refresh_from_db()
+    audit_log.record(action, actor=by, on=release, detail="after a restored backup")
+    messages.release_ended(release)

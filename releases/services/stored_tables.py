@@ -1,0 +1,116 @@
+"""Stored tables as they are read: only where the file is, byte for byte, the one that was stored.
+
+    checked            a table's file against the SHA-256 noted when it was stored; before it is opened
+    refuse_if_changed  after it was read and before anything of it is stored or shown
+    faults             what the audit finds: tables that are missing or changed
+
+A run hashes the file anew. A question of a session would read gigabytes for one count, so there a file that this
+process has hashed is known by its number, size and times of change: whoever replaces it or writes to it changes these,
+and the time of the last change of its entry cannot be set. A file that was changed less than a few seconds before it
+was hashed is hashed anew, since two changes can share one reading of the clock.
+
+A table in a database of its own is not checked: its rows are meant to change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from releases.engine.errors import EngineError
+from releases.models import Dataset
+from releases.publication import files
+from releases.services.datasets import table_path
+from releases.storage.scratch import limits
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+#: A change this near to the moment of hashing could be followed by another that no time of change shows.
+_SETTLED_NS = 3 * 10**9
+#: Device, file number, size, and times of the last change of content and of entry, in nanoseconds.
+_Signature: TypeAlias = tuple[int, int, int, int, int]
+#: Files that this process has hashed: what they looked like, and their SHA-256.
+_hashed: dict[Path, tuple[_Signature, str]] = {}
+
+
+class TableChanged(EngineError):
+    """The file of a stored table is not the one that was stored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredTable:
+    """A table that was seen to be as it was stored.
+
+    Attributes:
+        location: as `open_table` takes it.
+        signature: of its file; None of a table in a database of its own.
+    """
+
+    location: str
+    signature: _Signature | None
+
+    def open(self) -> ir.Table:
+        from releases.engine.tables.query import open_table
+
+        return open_table(self.location, limits=limits())
+
+    def refuse_if_changed(self) -> None:
+        """Between the check and the reading, or while it was read.
+
+        Raises:
+            TableChanged: it is another file, or was written to.
+        """
+        if self.signature is not None and _signature(Path(self.location)) != self.signature:
+            raise TableChanged("The table's file was changed while it was read.")
+
+
+def checked(dataset: Dataset, *, anew: bool = True) -> StoredTable:
+    """The table of a dataset, once its file is seen to be the one that was stored. Opens nothing.
+
+    Args:
+        anew: False where a file that this process has hashed before, and that looks the same, is not hashed again.
+
+    Raises:
+        TableChanged: it is another file, or none is on record.
+        OSError: it cannot be read.
+    """
+    location = table_path(dataset)
+    if "://" in location:
+        return StoredTable(location=location, signature=None)
+    if not dataset.file_sha256:
+        raise TableChanged("Which file was stored is not on record.")
+    path, now = Path(location), time.time_ns()
+    signature = _signature(path)
+    if anew or _hashed.get(path) != (signature, dataset.file_sha256):
+        if files.sha256_of(path) != dataset.file_sha256:
+            raise TableChanged("The table's file is not the one that was stored.")
+        if now - max(signature[3:]) > _SETTLED_NS:
+            _hashed[path] = (signature, dataset.file_sha256)
+    table = StoredTable(location=location, signature=signature)
+    table.refuse_if_changed()
+    return table
+
+
+def faults() -> Iterator[str]:
+    """Every stored table that could not be released from, and why, in words for an operator."""
+    stored = Dataset.objects.filter(rows_deleted_at=None).exclude(location__contains="://").order_by("created_at")
+    for dataset in stored.only("title", "location", "file_sha256"):
+        try:
+            checked(dataset)
+        except FileNotFoundError:
+            # It may have been discarded meanwhile.
+            if stored.filter(pk=dataset.pk).exists():
+                yield f"{dataset.title} ({dataset.pk}): the table's file is missing"
+        except OSError as error:
+            yield f"{dataset.title} ({dataset.pk}): the table's file cannot be read ({type(error).__name__})"
+        except TableChanged as error:
+            yield f"{dataset.title} ({dataset.pk}): {error}"
+
+
+def _signature(path: Path) -> _Signature:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,41 @@
+"""A person's notices, and whether they come by e-mail too."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.models import MailChoice, Notice
+from releases.permissions import signed_in
+
+PAGE_LENGTH = 50
+
+
+def notices(request: HttpRequest) -> HttpResponse:
+    person = signed_in(request)
+    page = Paginator(Notice.objects.for_page(person), PAGE_LENGTH).get_page(request.GET.get("page"))
+    wants_mail = not MailChoice.objects.filter(user=person, wants_mail=False).exists()
+    return render(request, "releases/notices.html", {"page": page, "wants_mail": wants_mail})
+
+
+@require_POST
+def read_notices(request: HttpRequest) -> HttpResponse:
+    services.read_notices(person=signed_in(request))
+    messages.success(request, "Read. They stay on the page of your notices.")
+    return redirect("home")
+
+
+@require_POST
+def choose_mail(request: HttpRequest) -> HttpResponse:
+    chosen = request.POST.get("wants_mail", "")
+    if chosen not in ("yes", "no"):
+        messages.error(request, "E-mail: nothing was chosen.")
+        return redirect("notices")
+    services.choose_mail(person=signed_in(request), wants_mail=chosen == "yes")
+    said = "From now on your notices come by e-mail too." if chosen == "yes" else "No more notices come by e-mail."
+    messages.success(request, said)
+    return redirect("notices")

@@ -1,0 +1,120 @@
+"""The wizard's frame: where a person is, which steps can be reached, and the earlier choices in one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from releases.engine.errors import InvalidInput
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import Question
+from releases.ledger import reports
+from releases.models import Budget, Dataset, Release, ReleaseState
+from releases.planning import comparison
+from releases.publication.receipt import neighbours_text
+
+STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of the wizard. `url` is empty where it cannot be gone to."""
+
+    name: str
+    url: str
+    is_done: bool
+    is_present: bool
+
+
+def frame(step: str, dataset: Dataset | None = None, release: Release | None = None) -> dict[str, Any]:
+    """What every page of the wizard shows around its own form."""
+    return {
+        "step": step,
+        "dataset": dataset,
+        "release": release,
+        "steps": list(_steps(step, dataset, release)),
+        "summary": list(_summary(step, dataset, release)) if dataset is not None else [],
+    }
+
+
+def protection_text(budget: Budget) -> str:
+    """Whom epsilon protects, and what is kept private."""
+    return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
+
+
+def budget_text(budget: Budget) -> str:
+    """What was granted, what is spent and reserved of it, and what is left."""
+    if not budget.is_granted:
+        return "waits for a reviewer" if budget.requests.filter(state="waiting").exists() else "not asked for yet"
+    delta = f", delta {budget.delta}" if budget.delta not in ("", "0") else ""
+    frozen = "; frozen by a reviewer" if budget.is_frozen else ""
+    frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
+    return f"epsilon {budget.epsilon}{delta} in all; {reports.standings([budget])[0].in_words}{frozen}"
+
+
+def workload_of(release: Release) -> Question | None:
+    """The draft's questions; None before there are any.
+
+    Raises:
+        InvalidInput: the columns were declared anew since, and the questions no longer fit them.
+    """
+    universe = release.dataset.universe
+    if not release.workload or universe is None:
+        return None
+    return read_question(release.workload, universe)
+
+
+def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[Step]:
+    is_draft = release is not None and release.status is ReleaseState.DRAFT
+    submitted = release is not None and not is_draft
+    asked = is_draft and bool(release and release.workload)
+    chosen = asked and bool(release and release.mechanism)
+    declared = dataset is not None and dataset.declared is not None
+    protected = declared and dataset is not None and dataset.budget is not None
+    granted = protected and dataset is not None and dataset.budget is not None and dataset.budget.is_granted
+    reached = {
+        "data": (dataset is not None, declared),
+        "protection": (declared, protected),
+        "budget": (protected, granted),
+        "questions": (is_draft, asked or submitted),
+        "compare": (asked, chosen or submitted),
+        "confirm": (chosen, submitted),
+        "result": (submitted, False),
+    }
+    steps = []
+    for name in STEPS:
+        can_be_reached, is_done = reached[name]
+        owner = release if name in STEPS[3:] else dataset
+        url = ""
+        if can_be_reached and owner is not None and name != step:
+            url = reverse({"data": "columns", "result": "release_detail"}.get(name, name), args=[owner.pk])
+        steps.append(Step(name=name.capitalize(), url=url, is_done=is_done, is_present=name == step))
+    return steps
+
+
+def _summary(step: str, dataset: Dataset, release: Release | None) -> list[tuple[str, str]]:
+    """The choices made before this step."""
+    lines = []
+    position = STEPS.index(step)
+    universe = dataset.universe
+    columns = ""
+    if universe is not None:
+        declared = len(universe.names)
+        columns = f": {declared:,} column{'' if declared == 1 else 's'} declared"
+        # A release has the universe of the columns it asks about.
+        columns += "" if position > 3 else f", universe of {comparison.cells_text(universe.size)} cells"
+    lines.append(("Data", f"{dataset.title}{columns}"))
+    if dataset.budget is not None and position > 1:
+        lines.append(("Protection", protection_text(dataset.budget)))
+    if dataset.budget is not None and position > 2:
+        lines.append(("Budget", budget_text(dataset.budget)))
+    if release is not None and position > 3:
+        try:
+            workload = workload_of(release)
+        except InvalidInput:
+            workload = None
+        if workload is not None:
+            lines.append(("Questions", f"{comparison.questions_text(workload)}; {comparison.universe_text(workload)}"))
+    return lines

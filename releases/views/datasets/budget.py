@@ -1,0 +1,111 @@
+"""Budget: what may be spent on a population in all."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.errors import InvalidInput, Unpriceable
+from releases.forms.datasets import BudgetForm
+from releases.forms.fields import POLICY_TITLES
+from releases.ledger import ledger, reports
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
+from releases.permissions import get_dataset_for, signed_in
+from releases.planning.epsilon_meaning import epsilon_scale
+from releases.presentation.error_messages import in_words
+from releases.views.common.live_validation import checked, is_check, undone_if_check
+from releases.views.common.wizard import frame
+
+
+def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.budget is None:
+        messages.info(request, "Say first whom to protect.")
+        return redirect("protection", dataset_id=dataset.pk)
+    held = dataset.budget
+    policy = Policy(held.policy)
+    organisation = Organisation.current()
+    suggested = held.epsilon or organisation.default_epsilon or "3"
+    form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": suggested})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            with undone_if_check(request):
+                services.request_budget(
+                    dataset=dataset,
+                    epsilon=given["epsilon"],
+                    delta=given["delta"] or "0",
+                    policy=Policy(given["policy"]),
+                    reason=given["reason"],
+                    by=signed_in(request),
+                )
+        except (InvalidInput, Unpriceable) as error:
+            field = getattr(error, "field", None)
+            form.add_error(field if field in form.fields else None, in_words(error))
+        if not form.errors and not is_check(request):
+            until = (
+                f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
+            )
+            messages.success(request, f"The request waits for a reviewer. {until}")
+            return redirect("dataset_detail", dataset_id=dataset.pk)
+    if is_check(request):
+        return checked(request, form)
+    context = {
+        "budget": held,
+        "row": reports.standings([held])[0] if held.is_granted else None,
+        "limit": _limit(held, organisation, signed_in(request)),
+        "form": form,
+        "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
+        # Amounts that were asked for under one rule do not add up with those of another.
+        "policy_is_fixed": held.is_settled,
+        "waiting": _shown(request, held).filter(state=RequestState.WAITING).first(),
+        "said_back": _said_back(_shown(request, held)),
+        "scale": epsilon_scale(),
+        **frame("budget", dataset),
+    }
+    return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Ask no longer for what waits for a reviewer."""
+    dataset = get_dataset_for(request, dataset_id)
+    shown = _shown(request, dataset.budget) if dataset.budget is not None else BudgetRequest.objects.none()
+    waiting = shown.filter(state=RequestState.WAITING).first()
+    try:
+        if waiting is not None:
+            services.take_back_request(request=waiting, by=signed_in(request))
+            messages.success(request, "The request was taken back. Ask anew whenever you like.")
+        else:
+            messages.info(request, "No request waits for a reviewer any more.")
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+    return redirect("budget", dataset_id=dataset.pk)
+
+
+def _limit(budget: Budget, organisation: Organisation, person: User) -> str:
+    """How much one person may spend, and how much this one has; empty where there is no limit."""
+    most = organisation.most_share_per_person
+    if most is None or not budget.is_granted:
+        return ""
+    own = ledger.share_text(ledger.share_of_person(budget, person))
+    return f"One person may spend at most {ledger.limit_text(most)} of it; you have spent {own}."
+
+
+def _shown(request: HttpRequest, budget: Budget) -> QuerySet[BudgetRequest]:
+    """What was asked for tables that a person may see: others may spend from the same budget unseen."""
+    return budget.requests.of_tables(budget.datasets.visible_to(request.user))
+
+
+def _said_back(requests: QuerySet[BudgetRequest]) -> BudgetRequest | None:
+    """The last request, where a reviewer has asked back or denied it and nothing was asked for since."""
+    last = requests.order_by("-requested_at").first()
+    return last if last is not None and last.state in (RequestState.ASKED_BACK, RequestState.DENIED) else None

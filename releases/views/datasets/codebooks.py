@@ -1,0 +1,152 @@
+"""Codebooks: saved under a name, taken over from another dataset, or downloaded."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+
+from releases import services
+from releases.engine.domain.universe import Universe
+from releases.engine.errors import InvalidInput
+from releases.forms.datasets import codebook_of
+from releases.models import Codebook, Dataset
+from releases.permissions import get_dataset_for, signed_in
+from releases.presentation.error_messages import in_words
+from releases.schema.descriptions import Notes
+
+#: Offered in a menu, out of so many that are looked at; of datasets the newest first.
+MOST_OFFERED, _MOST_SEEN = 50, 500
+#: Columns that a message names; of more, how many there are.
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilledIn:
+    """What the fields of the columns hold before anything is typed.
+
+    Attributes:
+        universe: the columns as they are declared or, where they come from elsewhere, as they would be.
+        notes: what is said of them.
+        names: those that come from elsewhere.
+    """
+
+    universe: Universe | None
+    notes: Notes
+    names: frozenset[str] = frozenset()
+
+
+def codebook_file(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """What is declared of a dataset, to paste or send elsewhere; nothing of its rows."""
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.universe is None:
+        raise Http404
+    written = codebook_of(dataset, dataset.universe, dataset.column_notes)
+    response = HttpResponse(written + "\n", content_type="application/json")
+    response["Content-Disposition"] = 'attachment; filename="codebook.json"'
+    return response
+
+
+def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
+    """What the page offers: saved codebooks and other datasets that have a column of this table, with how many; and
+    the person's own codebooks, to be deleted."""
+    names, person = set(dataset.columns), signed_in(request)
+    others = Dataset.objects.visible_to(person).exclude(pk=dataset.pk).exclude(declared=None)
+    listed = others.order_by("-created_at").values_list("pk", "title", "declared")[:_MOST_SEEN]
+    datasets = [_offered(pk, title, "", declared or (), names) for pk, title, declared in listed]
+    saved = list(Codebook.objects.for_menu(person)[:_MOST_SEEN])
+    codebooks = [
+        _offered(each.pk, each.name, "" if each.owner_id == person.pk else str(each.owner), each.columns, names)
+        for each in saved
+    ]
+    return {
+        "saved_codebooks": [each for each in codebooks if each["columns"]][:MOST_OFFERED],
+        "declaring_datasets": [each for each in datasets if each["columns"]][:MOST_OFFERED],
+        "own_codebooks": [each for each in saved if each.owner_id == person.pk],
+    }
+
+
+def _offered(pk: uuid.UUID, title: str, by: str, columns: Sequence[Any], names: set[str]) -> dict[str, Any]:
+    return {"pk": pk, "title": title, "by": by, "columns": len(names & {each["name"] for each in columns})}
+
+
+def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
+    """The columns as the codebook or the dataset named in the address declares them, where this table has them; the
+    others as they are. Says which are named there and not here, and the other way round."""
+    declared = FilledIn(universe=dataset.universe, notes=dataset.column_notes)
+    title, universe, notes = _named(request)
+    attributes = universe.attributes if universe is not None else ()
+    taken = {each.name: each for each in attributes if each.name in dataset.columns}
+    if not taken:
+        messages.error(request, f"“{title}” declares no column that this table has.")
+        return declared
+    number = len(taken)
+    said = [
+        f"{number:,} column{' is' if number == 1 else 's are'} filled in as “{title}” declares "
+        f"{'it' if number == 1 else 'them'}. Nothing is stored until you declare."
+    ]
+    if missing := [each.name for each in attributes if each.name not in taken]:
+        said.append(f"It declares {_listed(missing)} too, which this table does not have.")
+    if rest := [name for name in dataset.columns if name not in taken]:
+        said.append(f"It says nothing of {_listed(rest)}.")
+    messages.info(request, " ".join(said))
+    kept = [each for each in (dataset.universe.attributes if dataset.universe else ()) if each.name not in taken]
+    place = {name: position for position, name in enumerate(dataset.columns)}
+    ordered = sorted([*kept, *taken.values()], key=lambda each: place.get(each.name, 0))
+    told = {name: each for name, each in notes.items() if name in taken}
+    return FilledIn(universe=Universe(attributes=tuple(ordered)), notes=declared.notes | told, names=frozenset(taken))
+
+
+def _named(request: HttpRequest) -> tuple[str, Universe | None, Notes]:
+    """The title, the columns and what is said of them, of the codebook or the dataset that the address names."""
+    try:
+        named = uuid.UUID(request.GET["codebook"])
+    except ValueError:
+        raise Http404 from None
+    if (saved := Codebook.objects.visible_to(request.user).filter(pk=named).first()) is not None:
+        return (saved.name, *services.columns_of_codebook(saved))
+    other = get_dataset_for(request, named)
+    return other.title, other.universe, other.column_notes
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED:,} more columns"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def save_codebook(request: HttpRequest, dataset: Dataset) -> str:
+    """Save what is declared under the typed name; what is wrong with that, or nothing."""
+    if dataset.universe is None:
+        return "Nothing is declared yet, so there is nothing to save."
+    group = dataset.group if request.POST.get("share") else None
+    try:
+        saved = services.save_codebook(
+            name=request.POST.get("name", ""),
+            universe=dataset.universe,
+            notes=dataset.column_notes,
+            by=signed_in(request),
+            group=group,
+        )
+    except InvalidInput as error:
+        return in_words(error, place="Name of the codebook")
+    whose = f"{group.name} can fill it in too" if group is not None else "Only you can see it"
+    messages.success(request, f"What is declared is saved as the codebook “{saved.name}”. {whose}.")
+    return ""
+
+
+def delete_codebook(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+    """Delete a codebook of one's own."""
+    try:
+        named = uuid.UUID(request.POST["delete_codebook"])
+    except ValueError:
+        raise Http404 from None
+    codebook = get_object_or_404(Codebook, pk=named, owner=signed_in(request))
+    services.discard_codebook(codebook=codebook, by=signed_in(request))
+    messages.success(request, f"The codebook “{codebook.name}” was deleted. What was declared with it stays.")
+    return redirect("columns", dataset_id=dataset.pk)

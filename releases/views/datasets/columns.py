@@ -1,0 +1,333 @@
+"""Data, second half: what the columns of a table can hold, typed in or pasted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+
+from releases import services
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.errors import InvalidInput
+from releases.forms.datasets import (
+    CodebookForm,
+    ColumnFormSet,
+    DescriptionForm,
+    codebook_of,
+    column_initials,
+    schema_from_codebook,
+    typed_fields,
+)
+from releases.forms.fields import MOST_FORM_COLUMNS
+from releases.models import Dataset, KeptColumns, ReleaseState
+from releases.permissions import get_dataset_for, get_own_release_for, signed_in
+from releases.planning import comparison, universe_size
+from releases.presentation.error_messages import in_words
+from releases.schema import learned
+from releases.schema.bin_edges import bins_in_words, ends_in_words
+from releases.schema.codebook_csv import doubts
+from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes
+from releases.views.common.wizard import frame
+from releases.views.datasets.codebooks import (
+    FilledIn,
+    codebook_choices,
+    delete_codebook,
+    save_codebook,
+    with_codebook_of,
+)
+
+
+def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """What the columns can hold, typed in or pasted; never looked up in the rows.
+
+    `check` in the form asks only what is wrong and how large the universe would be; nothing is stored then. `keep`
+    stores what is typed as it is, and declares nothing. With `learned` in the address, the fields of one column hold
+    what a published release learned of it, and with `codebook` those of several what a saved codebook or another
+    dataset declares, to be confirmed.
+    """
+    dataset = get_dataset_for(request, dataset_id)
+    if request.method != "POST":
+        return _as_stored(request, dataset)
+    if "keep" in request.POST:
+        return _keep(request, dataset)
+    if "forget" in request.POST:
+        services.forget_columns(dataset=dataset, by=signed_in(request))
+        messages.info(request, "What you had typed was discarded. This is what is declared.")
+        return redirect("columns", dataset_id=dataset.pk)
+    if "delete_codebook" in request.POST:
+        return delete_codebook(request, dataset)
+    if "save_codebook" in request.POST:
+        if problem := save_codebook(request, dataset):
+            return _as_stored(request, dataset, save_problem=problem)
+        return redirect("columns", dataset_id=dataset.pk)
+    return _pasted(request, dataset) if "codebook" in request.POST else _typed(request, dataset)
+
+
+def _keep(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+    """Store what is typed, or pasted, as it is: there is no rule that it could break."""
+    if "codebook" in request.POST:
+        said: dict[str, Any] = {"codebook": request.POST["codebook"].replace("\0", "")}
+    else:
+        fields = typed_fields(ColumnFormSet(request.POST), dataset.columns)
+        about = request.POST.get(DESCRIPTION, "").replace("\0", "")
+        said = {"typed": {DESCRIPTION: about, "columns": fields}}
+    kept = services.keep_columns(dataset=dataset, by=signed_in(request), **said)
+    at = date_format(localtime(kept.kept_at), "j F Y, H:i e")
+    messages.success(
+        request,
+        f"What you typed about the columns is kept since {at}, for you alone, and nothing is declared by it. It stands "
+        "on the page of the columns when you come back, in any browser.",
+    )
+    return redirect("dataset_detail", dataset_id=dataset.pk)
+
+
+def _as_stored(request: HttpRequest, dataset: Dataset, *, save_problem: str = "") -> HttpResponse:
+    """The page before anything is typed: as declared, as it was kept, or as it comes from elsewhere."""
+    filled, taken = _filled_in(request, dataset)
+    kept = KeptColumns.objects.filter(dataset=dataset, person=signed_in(request)).first()
+    initials, about = column_initials(dataset, filled.universe, filled.notes), dataset.description
+    if kept is not None and kept.typed is not None:
+        typed, about = kept.typed["columns"], kept.typed[DESCRIPTION]
+        initials = [
+            each if each["name"] in filled.names else {**each, **typed.get(each["name"], {})} for each in initials
+        ]
+    pasted = kept.codebook if kept is not None and not filled.names else ""
+    written = pasted or codebook_of(dataset, filled.universe, filled.notes)
+    return _page(
+        request,
+        dataset,
+        codebook=CodebookForm(initial={"codebook": written}),
+        formset=ColumnFormSet(initial=initials),
+        about=DescriptionForm(initial={DESCRIPTION: about}),
+        universe=filled.universe,
+        kept=kept,
+        pasted=bool(pasted),
+        learned=taken,
+        # As declared or kept, and nothing from elsewhere: what was typed before a reload may come back.
+        is_fresh=request.method == "GET" and not filled.names,
+        save_problem=save_problem,
+        is_wrong=bool(save_problem),
+    )
+
+
+def _pasted(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+    """Declare what a pasted codebook says, or say what is wrong with it."""
+    codebook = CodebookForm(request.POST)
+    if codebook.is_valid() and _is_meant(request, codebook.readings):
+        if _declare_codebook(dataset, codebook, request):
+            return redirect("protection", dataset_id=dataset.pk)
+        codebook.readings = []
+    return _page(
+        request,
+        dataset,
+        codebook=codebook,
+        formset=ColumnFormSet(initial=column_initials(dataset, dataset.universe, dataset.column_notes)),
+        about=DescriptionForm(initial={DESCRIPTION: dataset.description}),
+        universe=dataset.universe,
+        pasted=True,
+        is_wrong=bool(codebook.errors),
+    )
+
+
+def _typed(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+    """Declare what is typed, or say what is wrong with it, or what is seldom meant."""
+    formset, about = ColumnFormSet(request.POST), DescriptionForm(request.POST)
+    universe = _typed_universe(formset)
+    seldom_meant: list[str] = []
+    if universe is not None and about.is_valid():
+        seldom_meant = [*_readings(formset), *doubts(universe)]
+        is_meant = "check" not in request.POST and _is_meant(request, seldom_meant)
+        if is_meant and _declare(dataset, formset, about, universe, request):
+            return redirect("protection", dataset_id=dataset.pk)
+    problems = _problems(formset, about)
+    return _page(
+        request,
+        dataset,
+        codebook=CodebookForm(initial={"codebook": codebook_of(dataset, dataset.universe, dataset.column_notes)}),
+        formset=formset,
+        about=about,
+        universe=universe,
+        problems=problems,
+        doubts=seldom_meant,
+        is_wrong=bool(problems),
+    )
+
+
+def _page(
+    request: HttpRequest,
+    dataset: Dataset,
+    *,
+    formset: Any,
+    universe: Universe | None,
+    is_wrong: bool = False,
+    **shown: Any,
+) -> HttpResponse:
+    context = {
+        "formset": formset,
+        "rows": _rows(formset, dataset),
+        "universe": universe,
+        "bins": [
+            {"name": each.name, "are": bins_in_words(each), "ends": ends_in_words(each)}
+            for each in (universe.attributes if universe is not None else ())
+            if each.is_numeric
+        ],
+        "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
+        "cells": comparison.cells_text(universe.size) if universe is not None else "",
+        "fits": (fits := _fits(universe)),
+        "fitting": sum(not each.why_not for each in fits),
+        "too_many": len(dataset.columns) > MOST_FORM_COLUMNS,
+        **shown,
+        **frame("data", dataset),
+    }
+    if request.headers.get("HX-Request"):
+        return render(request, "releases/_column_check.html", context)
+    context |= codebook_choices(request, dataset)
+    others = dataset.kept_columns.exclude(person=signed_in(request).pk).select_related("person")
+    context["kept_by_others"] = others.defer("typed", "codebook", "declared").order_by("-kept_at")
+    return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+
+
+def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:
+    """What the size means for each mechanism; nothing of one that cannot be declared anyway."""
+    if universe is None or universe.size >= services.MOST_CELLS_SAID:
+        return ()
+    return universe_size.fits(universe)
+
+
+def _is_meant(request: HttpRequest, asked: list[str]) -> bool:
+    """Whether what is asked about was asked before, and the form sent again all the same."""
+    return request.POST.getlist("doubts") == asked
+
+
+def _readings(formset: Any) -> list[str]:
+    return [each for form in formset for each in form.cleaned_data.get("readings", [])]
+
+
+def _filled_in(request: HttpRequest, dataset: Dataset) -> tuple[FilledIn, learned.Learned | None]:
+    """The columns as they are declared or, where the address names a codebook or a release that learned of one, as they
+    would be."""
+    declared = FilledIn(universe=dataset.universe, notes=dataset.column_notes)
+    if request.method == "POST":
+        return declared, None
+    if request.GET.get("codebook"):
+        return with_codebook_of(request, dataset), None
+    named = request.GET.get("learned", "")
+    if not named:
+        return declared, None
+    try:
+        release = get_own_release_for(request, uuid.UUID(named))
+    except ValueError:
+        raise Http404 from None
+    said = learned.learned_by(release) if release.status is ReleaseState.PUBLISHED else None
+    if said is None or not said.is_something or release.dataset_id != dataset.pk:
+        raise Http404
+    try:
+        universe = learned.with_learned(dataset.universe, said, release)
+    except InvalidInput as error:
+        messages.error(request, in_words(error))
+        return declared, None
+    return FilledIn(universe=universe, notes=declared.notes, names=frozenset({said.column})), said
+
+
+def _rows(formset: Any, dataset: Dataset) -> list[dict[str, Any]]:
+    """Each column's fields, what of its declaration can be learned, and by which releases it was."""
+    universe, found = dataset.universe, learned.origins(dataset, dataset.universe)
+    declared = {each.name: each for each in universe.attributes} if universe is not None else {}
+    id_column = dataset.budget.privacy_unit.id_column if dataset.budget is not None else None
+    rows = []
+    for form in formset:
+        name = form["name"].value()
+        what = "range" if name in declared and declared[name].is_numeric else "categories"
+        rows.append(
+            {
+                "form": form,
+                "learnable": what if universe is not None and name != id_column else "",
+                "origins": [each for each in found if each.column == name],
+            }
+        )
+    return rows
+
+
+def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest) -> bool:
+    try:
+        schema, says_protection, said = schema_from_codebook(form.cleaned_data["codebook"])
+        # All of it or nothing.
+        with transaction.atomic():
+            _declare_columns(dataset, schema.universe, said.notes, said.description, request)
+            if says_protection:
+                services.declare_protection(
+                    dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=signed_in(request)
+                )
+    except InvalidInput as error:
+        form.add_error("codebook", in_words(error))
+        _as_it_is(dataset)
+        return False
+    number = len(schema.universe.attributes)
+    messages.success(request, f"{number:,} column{'' if number == 1 else 's'} declared.")
+    return True
+
+
+def _declare_columns(
+    dataset: Dataset, universe: Universe, notes: Notes, description: str | None, request: HttpRequest
+) -> None:
+    """Declare, describe, and forget what was kept to be declared; within a transaction."""
+    person = signed_in(request)
+    services.declare_universe(dataset=dataset, columns=[each.to_json() for each in universe.attributes], by=person)
+    services.describe_dataset(dataset=dataset, notes=notes, description=description, by=person)
+    services.forget_columns(dataset=dataset, by=person)
+
+
+def _as_it_is(dataset: Dataset) -> None:
+    """Read again what a transaction that came to nothing has left as it was."""
+    dataset.refresh_from_db()
+    dataset.__dict__.pop("universe", None)
+
+
+def _typed_universe(formset: Any) -> Universe | None:
+    """The universe that the typed columns span; None, with the reason in the formset, if they span none."""
+    if not formset.is_valid():
+        return None
+    declared = [form.cleaned_data["attribute"].to_json() for form in formset if "attribute" in form.cleaned_data]
+    try:
+        if not declared:
+            raise InvalidInput("columns", "none", "are declared; choose a type for at least one column")
+        return Schema.from_json({"version": 1, "columns": declared}).universe
+    except InvalidInput as error:
+        formset._non_form_errors.append(in_words(error))
+        return None
+
+
+def _declare(dataset: Dataset, formset: Any, about: DescriptionForm, universe: Universe, request: HttpRequest) -> bool:
+    notes = {
+        form.cleaned_data["name"]: {field: form.cleaned_data[field] for field in LONGEST}
+        for form in formset
+        if form["name"].data in dataset.columns
+    }
+    description = about.cleaned_data[DESCRIPTION] if DESCRIPTION in request.POST else None
+    try:
+        with transaction.atomic():
+            _declare_columns(dataset, universe, notes, description, request)
+    except InvalidInput as error:
+        formset._non_form_errors.append(in_words(error))
+        _as_it_is(dataset)
+        return False
+    return True
+
+
+def _problems(formset: Any, about: DescriptionForm) -> list[dict[str, str]]:
+    """What is wrong with what is typed, each with the field to go to."""
+    found = [{"column": "", "field": "", "message": message} for message in formset.non_form_errors()]
+    field = about[DESCRIPTION].id_for_label
+    found += [{"column": "", "field": field, "message": message} for message in about.errors.get(DESCRIPTION, [])]
+    for form in formset:
+        for name, errors in form.errors.items():
+            field = form[name].id_for_label if name in form.fields else ""
+            found += [{"column": form["name"].value(), "field": field, "message": message} for message in errors]
+    return found

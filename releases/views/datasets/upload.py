@@ -1,0 +1,129 @@
+"""Data, first half: a table is sent, and read by a worker while its owner may watch or leave."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
+from releases.forms.datasets import UploadForm
+from releases.middleware.upload_limit import refused_table
+from releases.models import Dataset, Organisation, Upload, UploadState
+from releases.models.role_rules import NotAllowed
+from releases.permissions import get_upload_for, signed_in
+from releases.presentation.durations import duration, time_left
+from releases.presentation.error_messages import in_words
+from releases.views.common.wizard import frame
+
+_HUNDRED_MEGABYTES = 100 * 10**6
+
+
+def upload(request: HttpRequest) -> HttpResponse:
+    """The form, for curators. What the first bytes tell is told here; all the rest by a worker."""
+    person = signed_in(request)
+    try:
+        room, why_not = services.check_upload(person), ""
+    except NotAllowed as refusal:
+        return render(request, "403.html", {"why": in_words(refusal)}, status=403)
+    except services.NoRoom as refusal:
+        room, why_not = services.room_of(person), in_words(refusal)
+    initial = {"title": request.GET.get("title", "")}
+    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm(initial=initial)
+    refused = refused_table(request) if request.method == "POST" else None
+    if refused is not None:
+        form.errors.pop("table", None)
+        form.add_error("table", in_words(refused))
+    elif request.method == "POST" and form.is_valid():
+        source = Path(form.cleaned_data["table"].temporary_file_path())
+        try:
+            received = services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
+        except services.NoRoom as error:
+            form.add_error("table", in_words(error))
+        except UnreadableTable as error:
+            form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
+        except InvalidInput as error:
+            form.add_error("title", in_words(error))
+        else:
+            page = reverse("upload_detail", args=[received.pk])
+            if request.headers.get("X-Requested-With") == "XMLHttpRequest":
+                # A redirect would be followed by the script, and what the page says once would be said to nobody.
+                return HttpResponse(status=201, headers={"Location": page})
+            return redirect(page)
+    cap = Organisation.current().upload_cap_bytes
+    context = {
+        "form": form,
+        "cap_bytes": min(cap, room.left),
+        "is_room_short": room.left < cap,
+        "room": room.in_words,
+        "frees_room": services.FREES_ROOM,
+        "why_not": why_not,
+        "cap": f"{cap / 2**20:,.0f} MB",
+        "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
+        "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
+        **frame("data"),
+    }
+    return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
+
+
+def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """How far it is, or why it was refused; once it is stored, what its columns can hold."""
+    upload = get_upload_for(request, upload_id)
+    if upload.dataset is not None:
+        _tell_of_the_same_content(request, upload.dataset)
+        return redirect("columns", dataset_id=upload.dataset.pk)
+    return render(request, "releases/upload_detail.html", {**_status(upload), **frame("data")})
+
+
+def upload_status(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """The fragment that an upload's page asks for until it is stored, refused or failed."""
+    upload = get_upload_for(request, upload_id)
+    response = render(request, "releases/_upload_status.html", _status(upload))
+    if upload.status.is_final:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_POST
+def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
+    """Stop it, or put it away."""
+    upload = get_upload_for(request, upload_id)
+    try:
+        services.discard_upload(upload=upload)
+    except services.Kept as error:
+        messages.error(request, in_words(error))
+        return redirect("upload_detail", upload_id=upload.pk)
+    if not upload.status.is_final:
+        messages.success(request, f"{upload.title} was not stored, and the file was deleted.")
+    return redirect("dataset_list")
+
+
+def _status(upload: Upload) -> dict[str, object]:
+    is_reading = upload.status is UploadState.READING
+    return {
+        "upload": upload,
+        "time_left": time_left(upload.started_at, upload.share_done) if is_reading else "",
+        "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
+    }
+
+
+def _tell_of_the_same_content(request: HttpRequest, dataset: Dataset) -> None:
+    if dataset.budget_id is None:
+        return
+    before = Dataset.objects.visible_to(request.user).filter(
+        digest=dataset.digest, budget=dataset.budget_id, created_at__lt=dataset.created_at
+    )
+    named = " and ".join(f"“{title}”" for title in before.values_list("title", flat=True)[:3])
+    if named:
+        messages.info(
+            request,
+            f"This content was uploaded before, as {named}, so it shares the budget it had then: what has been "
+            "learned from the same rows adds up, whoever asks.",
+        )

@@ -1,0 +1,153 @@
+"""The front page, and the catalogue of releases that curators made public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from releases.engine.bounds.accuracy import Proof
+from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
+from releases.models.role_rules import may_review
+from releases.permissions import signed_in
+from releases.presentation import charts
+from releases.presentation.glossary import WORDS
+from releases.publication import files
+from releases.publication.receipt import percent, rows_text
+from releases.publication.search_index import folded
+from releases.views.datasets.datasets import with_standings
+from releases.views.results.answers import first_table
+from releases.views.review.queue import requests_waiting
+
+#: Open sessions shown beside the catalogue; all of them have a page of their own.
+MOST_SESSIONS = 5
+#: New notices shown on the front page, newest first.
+MOST_NOTICES = 5
+#: Of each kind, on the front page.
+MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
+#: Of the newest releases, those with a chart.
+MOST_DRAWN = 2
+#: How far a belief of one half can rise, at each of some epsilons; rounded up, in per cent.
+EPSILON_IN_ONE_PICTURE = (("0", 50), ("0.1", 53), ("0.5", 63), ("1", 74), ("2", 89), ("4", 99))
+#: Words that a search goes by; further ones are left out.
+_MOST_WORDS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A published release as the catalogue lists it.
+
+    Attributes:
+        margin: how far its counts can be from the truth; empty where the bound is of something else.
+        says: what it bounds then.
+        confidence: with which probability; empty where nothing is known of the bound.
+        proof: how it is known, where that is no proof.
+        certificates: what was certified of it since, in words.
+        about: what the table is, as it was put when the release was made.
+    """
+
+    release: Release
+    margin: str
+    says: str
+    confidence: str
+    proof: str
+    certificates: tuple[Listed, ...] = ()
+    about: str = ""
+
+
+def listed(releases: Iterable[Any]) -> list[Listed]:
+    """Releases of the catalogue's query with their bounds in short."""
+    return [in_short(each, tuple(in_short(one) for one in each.listed_certificates)) for each in releases]
+
+
+def in_short(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
+    """A release of a query with bounds, with its bound in short."""
+    is_known = release.bound_alpha is not None
+    is_proved = not is_known or Proof(release.bound_proof).is_proved
+    return Listed(
+        release=release,
+        margin=f"± {rows_text(release.bound_alpha)}" if is_known and not release.bound_says else "",
+        says=release.bound_says or "",
+        confidence=percent(1 - Fraction(release.bound_beta)) if is_known else "",
+        proof="" if is_proved else release.bound_proof,
+        certificates=certificates,
+        about=getattr(release, "about", "") or "",
+    )
+
+
+@login_not_required
+def home(request: HttpRequest) -> HttpResponse:
+    """What a person has to do with: a reviewer what waits, a curator the datasets, anybody else what can be read.
+
+    Whoever is not signed in is told what the site is.
+    """
+    if not request.user.is_authenticated:
+        newest = list(Release.objects.for_catalogue()[:MOST_RELEASES])
+        context: dict[str, Any] = {
+            "drawn": _drawn(newest[:MOST_DRAWN]),
+            "releases": listed(newest[MOST_DRAWN:]),
+            "beliefs": EPSILON_IN_ONE_PICTURE,
+            "beliefs_chart": charts.belief_bars(EPSILON_IN_ONE_PICTURE),
+        }
+        return render(request, "releases/welcome.html", context)
+    person = signed_in(request)
+    new = Notice.objects.for_home(person)
+    datasets = list(Dataset.objects.for_list(person)[:MOST_DATASETS])
+    context = {
+        "rows": with_standings(datasets),
+        "notices": new[:MOST_NOTICES],
+        "more_notices": max(0, new.count() - MOST_NOTICES),
+    }
+    if may_review(person):
+        requests, waiting = requests_waiting(MOST_REQUESTS)
+        context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
+    if datasets:
+        context["releases"] = Release.objects.for_list(person).with_review()[:MOST_RELEASES]
+    else:
+        context["catalogue"] = listed(Release.objects.for_catalogue()[:MOST_RELEASES])
+        context["sessions"] = Session.objects.that_answer(person)[:MOST_SESSIONS]
+    return render(request, "releases/home.html", context)
+
+
+def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
+    """Releases with a small table of each, and its chart."""
+    results = dict(Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "result"))
+    drawn = []
+    for each in listed(releases):
+        result = results[each.release.pk]
+        title, rows = first_table(result, files.folder_of(each.release)) if result is not None else ("", [])
+        chart = charts.marginal_bars([row.to_json() for row in rows], title=title) if rows else None
+        drawn.append({"listed": each, "title": title, "rows": rows, "chart": chart})
+    return drawn
+
+
+@login_not_required
+def words(request: HttpRequest) -> HttpResponse:
+    """What the words of the field mean."""
+    return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
+
+
+def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
+    """What is public and has every word of a search, in any order, in its title, its dataset's, or in what it tells of
+    its columns and its table. What a curator has declared or written and not released is nobody else's to find."""
+    found = Release.objects.for_catalogue()
+    for each in wanted.split()[:_MOST_WORDS]:
+        told = Q(searchable__text__contains=folded(each))
+        found = found.filter(Q(title__icontains=each) | Q(dataset__title__icontains=each) | told)
+    return found
+
+
+@login_not_required
+def catalogue(request: HttpRequest) -> HttpResponse:
+    wanted = request.GET.get("q", "").strip()
+    page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
+    sessions = Session.objects.that_answer(request.user)[:MOST_SESSIONS]
+    context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
+    return render(request, "releases/catalogue.html", context)

@@ -1,0 +1,194 @@
+"""Compare: every mechanism's plan side by side, and what is chosen there."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+
+from releases import services
+from releases.engine.domain.privacy import exact
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.forms.releases import CompareForm
+from releases.ledger.balances import first_epsilon
+from releases.models import Budget, Release
+from releases.planning import comparison, error_target
+from releases.planning.curves import bound_curves as drawn_curves
+from releases.planning.epsilon_meaning import beliefs
+from releases.planning.usefulness import GUESSES, guessed_rows
+from releases.presentation.error_messages import in_words, separators
+from releases.views.common.live_validation import checked, is_check
+from releases.views.common.wizard import frame
+from releases.views.public.methods import numbers_in_address
+from releases.views.releases.drafts import back_to_questions, draft_or_result
+
+
+def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Compare: every mechanism's plan side by side. Nothing is spent and no data are touched here."""
+    release = draft_or_result(request, release_id)
+    if isinstance(release, HttpResponse):
+        return release
+    if (back := back_to_questions(request, release)) is not None:
+        return back
+    if not release.epsilon:
+        # Until something is chosen, what a person would try first; shown, not stored.
+        budget = release.dataset.budget
+        release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
+    guess = guessed_rows(release.options or {})
+    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
+    form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
+    typed: dict[str, dict[str, str]] = {}
+    problems: dict[str, str] = {}
+    if request.method == "POST":
+        typed = _typed_options(request)
+        problems = _option_problems(typed)
+        if is_check(request):
+            return _checked_choice(request, release, form, problems)
+        if form.is_valid() and not problems and (chosen := _choose(request, release, form, typed)) is not None:
+            return chosen
+    try:
+        plans = services.compare(release=release)
+    except (InvalidInput, services.Refusal) as error:
+        messages.error(request, in_words(error))
+        return redirect("questions", release_id=release.pk)
+    guess = guessed_rows(release.options or {})
+    rows = comparison.compared(plans, release.dataset.budget, typed=typed, problems=problems, guess=guess)
+    epsilon = exact(release.epsilon, field="epsilon")
+    curves: dict[str, Any] = {}
+    if "curves" in request.GET:
+        # Many more plans than the comparison itself, so the page comes first and the curves after it.
+        curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
+        if request.headers.get("HX-Request"):
+            return render(request, "releases/_curves.html", curves)
+    best = comparison.best_choices(rows)
+    context = {
+        "form": form,
+        "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
+        "best": best,
+        "says_little_at_all": comparison.says_little_at_all(rows),
+        "shown": _numbers_shown(release),
+        "others": comparison.other_mechanisms(plans),
+        "ways": numbers_in_address(plans[0]),
+        "units": list(dict.fromkeys(row.unit for row in rows)),
+        "is_weighted": any(row.margins for row in rows),
+        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
+        "says": _still_shown(release) if form.errors or problems else "",
+        **curves,
+        **beliefs(epsilon),
+        **frame("compare", release.dataset, release),
+        **_error_first(request, rows, release.dataset.budget),
+    }
+    return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _checked_choice(
+    request: HttpRequest, release: Release, form: CompareForm, problems: dict[str, str]
+) -> HttpResponse:
+    """What is wrong with what was typed so far. Nothing is planned for it: that takes longer than typing."""
+    is_same = form.is_valid() and not problems and _numbers_of(form.cleaned_data) == _numbers_shown(release)
+    options = [
+        {"id": name.replace(".", "-"), "text": problems.get(name, "")}
+        for name in (f"{each.name}.{option.name}" for each in mechanisms().values() for option in each.options)
+        if name in request.POST
+    ]
+    return checked(request, form, says="" if is_same else _still_shown(release), options=options)
+
+
+def _still_shown(release: Release) -> str:
+    return f"The comparison below is still the one for epsilon {release.epsilon}."
+
+
+def _posted_choice(request: HttpRequest) -> QueryDict:
+    """What the comparison's form was sent with. An epsilon worked out for an error takes the place of the typed one."""
+    posted = request.POST.copy()
+    if taken := posted.get("take", ""):
+        posted["epsilon"] = taken
+    return posted
+
+
+def _choose(
+    request: HttpRequest, release: Release, form: CompareForm, typed: dict[str, dict[str, str]]
+) -> HttpResponse | None:
+    """Store what the compare page was asked, and go on if a mechanism was chosen."""
+    given, chosen = form.cleaned_data, request.POST.get("mechanism", "")
+    is_guessed_anew = "population" in request.POST and given["population"] != guessed_rows(release.options or {})
+    if is_guessed_anew:
+        typed = with_guess(typed, given["population"])
+    try:
+        services.set_choice(
+            release=release,
+            epsilon=given["epsilon"],
+            delta=given["delta"] or "0",
+            beta=given["beta"],
+            mechanism_name=chosen,
+            options=typed.get(chosen),
+            other_options=typed,
+        )
+    except (InvalidInput, services.Refusal) as error:
+        form.add_error(None, in_words(error))
+        return None
+    is_other = request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release)
+    if chosen and (is_other or is_guessed_anew):
+        # Whoever chose has read a bound and a price for other numbers.
+        messages.info(request, "You changed the numbers, so here is the comparison for them. Choose once more.")
+        return redirect("compare", release_id=release.pk)
+    return redirect("confirm" if chosen else "compare", release_id=release.pk)
+
+
+def _numbers_shown(release: Release) -> str:
+    """What the bounds on the page are for."""
+    return _numbers_of({"epsilon": release.epsilon, "delta": release.delta, "beta": release.beta})
+
+
+def _numbers_of(given: dict[str, Any]) -> str:
+    return f"{given['epsilon']} {given['delta'] or '0'} {given['beta']}"
+
+
+def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:
+    """The mechanisms' own fields in the form, named `<mechanism>.<option>`."""
+    return {
+        name: {option.name: request.POST.get(f"{name}.{option.name}", "").strip() for option in each.options}
+        for name, each in mechanisms().items()
+    }
+
+
+def with_guess(typed: dict[str, dict[str, str]], guess: int | None) -> dict[str, dict[str, str]]:
+    """The options with one guess at the rows for every mechanism that makes use of one."""
+    said = "" if guess is None else str(guess)
+    return {
+        name: {option: said if option in GUESSES else value for option, value in given.items()}
+        for name, given in typed.items()
+    }
+
+
+def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
+    """What is wrong with the typed options, by the name of the field."""
+    problems = {}
+    for name, values in typed.items():
+        for option in mechanism(name).options:
+            try:
+                option.read(values.get(option.name, ""))
+            except InvalidInput as error:
+                problems[f"{name}.{option.name}"] = in_words(error)
+    return problems
+
+
+def _error_first(request: HttpRequest, rows: list[comparison.ComparedPlan], budget: Budget | None) -> dict[str, Any]:
+    """How much epsilon an error of at most so much would take, for every mechanism, or why that cannot be said."""
+    wanted = request.GET.get("error", "").strip()
+    if not wanted:
+        return {"wanted": ""}
+    try:
+        error = exact(wanted, field="error")
+    except InvalidInput as problem:
+        rule = "must be a number, such as 50"
+        said = f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}"
+        return {"wanted": wanted, "wanted_problem": said}
+    if not 0 < error < 10**15:
+        return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
+    return {"wanted": wanted, "needed": error_target.needed_for(rows, budget, error=float(error))}

@@ -1,0 +1,349 @@
+"""The questions of a draft: counts added and removed one at a time, or one statistic, with or without JavaScript."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+from django.db.models import Case, When
+from django.http import HttpRequest, QueryDict
+
+from releases.engine.domain.universe import Universe
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.workload.queries import (
+    MOST_FAMILIES,
+    STATISTIC_WORDS,
+    WORKLOAD_VERSION,
+    Family,
+    Marginal,
+    Workload,
+    read_count,
+)
+from releases.engine.workload.questions import Inquiry, Question
+from releases.forms.fields import MOST_TICKED_COLUMNS
+from releases.forms.statistics import STATISTIC_FORMS, StatisticForm
+from releases.models import Release
+from releases.planning import comparison
+from releases.presentation.error_messages import in_words
+from releases.views.common.predicates import column_field, predicate
+from releases.views.common.wizard import workload_of
+from releases.views.releases.weights import ImportanceField, is_typed, weighed, with_importance
+
+#: The kind of question that is no statistic.
+COUNTS = "counts"
+#: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
+STATISTIC_ACTIONS = ("ask", "check", "change-counts")
+#: Questions listed with a button to remove them.
+_MOST_LISTED = 150
+#: Earlier drafts and releases whose questions can be taken over.
+_MOST_SAVED = 50
+#: Questions of one kind that are listed without being asked to.
+_MOST_OPEN = 12
+
+
+def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | None:
+    """The draft's workload after the button that was pressed; None where no question is left.
+
+    Raises:
+        InvalidInput: what was to be added, or an importance in the list, breaks a rule.
+    """
+    action = posted.get("action", "")
+    if action == "clear":
+        return None
+    queries = _weighed_queries(release, posted)
+    if action.startswith("remove-"):
+        removed = action.removeprefix("remove-")
+        queries = [query for position, query in enumerate(queries) if str(position) != removed]
+        if not queries:
+            return None
+    elif action == "marginals":
+        queries.append(with_importance(_marginals(posted), posted))
+    elif action == "prefix":
+        queries.append(with_importance({"prefix": _prefix(release.dataset.universe, posted)}, posted))
+    elif action == "count":
+        assert release.dataset.universe is not None
+        queries.append(with_importance({"count": predicate(release.dataset.universe, posted)}, posted))
+    elif action not in ("importance", "next"):
+        raise InvalidInput("action", action, "is not known; use the buttons of the page")
+    return {"version": WORKLOAD_VERSION, "queries": queries}
+
+
+def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]]:
+    """The counts asked so far, with the importance typed beside them; none where a statistic is, which stands alone.
+
+    Raises:
+        InvalidInput: an importance breaks its rule.
+    """
+    queries = list((release.workload or {}).get("queries", []))
+    if any(word in query for query in queries for word in STATISTIC_WORDS):
+        return []
+    if not is_typed(posted):
+        return queries
+    workload = workload_of(release)
+    return weighed(workload, posted) if isinstance(workload, Workload) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a draft asks so far, and what the page's fields say beside it.
+
+    Attributes:
+        action: the button that was pressed; empty where the page is only looked at.
+        kind: of question the page is about: counts, or a statistic's.
+        workload, stale: what is asked so far, or why it no longer fits the columns.
+        statistic: the fields of the kind; None for counts.
+        posted: the fields for conditions, as typed.
+        problem: what is wrong with the count to be added.
+    """
+
+    action: str
+    kind: str
+    workload: Question | None
+    stale: str
+    statistic: StatisticForm | None
+    posted: QueryDict
+    problem: str = ""
+
+    @staticmethod
+    def read(request: HttpRequest, release: Release) -> Asked:
+        universe, posted = release.dataset.universe, request.POST
+        assert universe is not None
+        try:
+            workload, stale = workload_of(release), ""
+        except InvalidInput as error:
+            workload, stale = None, in_words(error)
+        kind = _chosen_kind(request, workload)
+        action, problem = posted.get("action", ""), ""
+        counts = posted.getlist("counts")
+        if action == "add-count":
+            try:
+                counts = [*counts, _count_as_json(universe, posted)]
+                posted = QueryDict()
+            except InvalidInput as error:
+                problem = in_words(error)
+        elif action.startswith("drop-"):
+            counts = [text for position, text in enumerate(counts) if f"drop-{position}" != action]
+        return Asked(
+            action="change-counts" if action.startswith(("add-", "drop-")) else action,
+            kind=kind,
+            workload=workload,
+            stale=stale,
+            statistic=_statistic_form(kind, universe, workload, request.POST, counts),
+            posted=posted,
+            problem=problem,
+        )
+
+    @property
+    def is_check(self) -> bool:
+        return self.action == "check" and self.statistic is not None
+
+    @property
+    def is_refused(self) -> bool:
+        return self.action == "ask" and self.statistic is not None and bool(self.statistic.errors)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What would be asked, or what is wrong with it, as the page says while a person types."""
+        form = self.statistic
+        if form is None or not self.is_check:
+            return {}
+        if not form.is_valid():
+            return {"mistakes": [text for each in form.errors.values() for text in each]}
+        assert form.statistic is not None
+        inquiry = Inquiry(universe=form.universe, statistic=form.statistic)
+        answering = [each.title for each in mechanisms().values() if each.can_answer(inquiry)]
+        return {"would_ask": comparison.questions_text(inquiry), "answers": inquiry.size, "answering": answering}
+
+
+def asked_statistic(form: StatisticForm) -> dict[str, Any]:
+    """A valid form's statistic as a workload."""
+    assert form.statistic is not None
+    return {"version": WORKLOAD_VERSION, "queries": [form.statistic.to_json(form.universe)]}
+
+
+def _chosen_kind(request: HttpRequest, workload: Question | None) -> str:
+    """The kind of question the page is about: the one sent, else that of what is asked so far."""
+    sent = request.POST.get("kind", "") or request.GET.get("kind", "")
+    if sent == COUNTS or sent in STATISTIC_FORMS:
+        return sent
+    return workload.statistic.kind if isinstance(workload, Inquiry) else COUNTS
+
+
+def _statistic_form(
+    kind: str, universe: Universe, workload: Question | None, posted: QueryDict, counts: list[str]
+) -> StatisticForm | None:
+    """The fields of a statistic: as posted, else as asked so far, else empty; None for counts."""
+    if kind == COUNTS:
+        return None
+    make = STATISTIC_FORMS[kind]
+    form = make(universe=universe)
+    if posted.get("kind") != kind:
+        if isinstance(workload, Inquiry) and workload.statistic.kind == kind:
+            form.initial = form.typed_of(workload.statistic)
+        return form
+    if posted.get("action") in ("ask", "check"):
+        return make(posted, universe=universe)
+    # Another button: what was typed is kept, and not judged before it is asked.
+    form.initial = {name: form[name].field.widget.value_from_datadict(posted, {}, name) for name in form.fields}
+    form.initial["counts"] = counts
+    return form
+
+
+def _count_as_json(universe: Universe, posted: QueryDict) -> str:
+    """The typed conditions as a predicate.
+
+    Raises:
+        InvalidInput: they break a rule.
+    """
+    typed = predicate(universe, posted)
+    return json.dumps(read_count(typed, universe).to_json(universe)["count"], ensure_ascii=False)
+
+
+def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, Any]]:
+    """Releases and drafts that a person may work on and that ask something, those of the same dataset first: their
+    questions can be asked again."""
+    asking = (
+        Release.objects.editable_by(request.user)
+        .exclude(pk=release.pk)
+        .exclude(workload=None)
+        .filter(certifies=None, is_session=False)
+        .annotate(is_other=Case(When(dataset=release.dataset_id, then=0), default=1))
+        .order_by("is_other", "-created_at")
+    )
+    return [
+        {"pk": pk, "title": f"{title} ({dataset})" if is_other else title}
+        for pk, title, dataset, is_other in asking.values_list("pk", "title", "dataset__title", "is_other")[
+            :_MOST_SAVED
+        ]
+    ]
+
+
+def question_context(release: Release, asked: Asked) -> dict[str, Any]:
+    """What the page shows: the questions so far, their size, and the fields to add more."""
+    universe, workload, posted = release.dataset.universe, asked.workload, asked.posted
+    assert universe is not None
+    ticked = len(universe.names) <= MOST_TICKED_COLUMNS
+    return {
+        "universe": universe,
+        "workload": workload,
+        "stale": asked.stale,
+        "kind": asked.kind,
+        "statistic": asked.statistic,
+        "asked": comparison.questions_text(workload) if workload else "",
+        "groups": _groups(workload, posted) if workload else [],
+        "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,
+        "added_importance": {asked.action: ImportanceField.added(posted)},
+        "orders": _orders(universe, posted.get("order", "")),
+        "chosen_columns": posted.getlist("columns"),
+        "typed_columns": posted.get("typed_columns", ""),
+        "chosen_prefix": posted.get("prefix", ""),
+        "is_in_order": bool(posted.get("in_order")),
+        "has_numbers": any(each.is_numeric for each in universe.attributes),
+        "has_categories": any(not each.is_numeric for each in universe.attributes),
+        "is_ticked": ticked,
+        "kinds": [(COUNTS, "Tables and counts"), *((name, form.title) for name, form in STATISTIC_FORMS.items())],
+        "is_statistic": isinstance(workload, Inquiry),
+        "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
+        "as_json": json.dumps(release.workload, indent=2, ensure_ascii=False) if release.workload else "",
+    }
+
+
+def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
+    """The questions by kind, each list cut at what a page can hold."""
+    universe = workload.universe
+    if isinstance(workload, Inquiry):
+        # One statistic, whatever its answer consists of.
+        title = comparison.questions_text(workload)
+        shown = [{"action": "remove-0", "title": title, "answers": workload.size}]
+        return [
+            {
+                "title": "One statistic",
+                "number": 1,
+                "answers": workload.size,
+                "shown": shown,
+                "is_open": True,
+                "more": 0,
+            }
+        ]
+    found: dict[tuple[int, str], list[tuple[int, Family]]] = {}
+    for position, family in enumerate(workload.families):
+        order = len(family.attributes)
+        if isinstance(family, Marginal):
+            kind = (order, f"over {order} column{'' if order == 1 else 's'}")
+        elif family.kind == "prefix":
+            kind = (10**6, "running totals")
+        else:
+            kind = (10**6 + 1, "single counts")
+        found.setdefault(kind, []).append((position, family))
+    groups = []
+    for (_, title), families in sorted(found.items()):
+        fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MOST_LISTED]]
+        shown = [
+            {
+                "action": f"remove-{position}",
+                "title": family.title(universe),
+                "answers": family.cells(universe),
+                "importance": field,
+            }
+            for (position, family), field in zip(families, fields, strict=False)
+        ]
+        groups.append(
+            {
+                "title": f"Tables of counts {title}" if title.startswith("over") else title.capitalize(),
+                "number": len(families),
+                "answers": sum(family.cells(universe) for _, family in families),
+                "shown": shown,
+                "is_open": len(families) <= _MOST_OPEN or any(each.value != "1" for each in fields),
+                "more": len(families) - len(shown),
+            }
+        )
+    return groups
+
+
+def _orders(universe: Universe, chosen: str) -> list[dict[str, Any]]:
+    """All tables of 1, 2 and 3 columns: how many tables, how many answers."""
+    # Elementary symmetric sums of the sizes: the answers of all tables of k columns, without listing the tables.
+    sums = [1, 0, 0, 0]
+    for size in universe.shape:
+        for order in (3, 2, 1):
+            sums[order] += sums[order - 1] * size
+    number = len(universe.names)
+    orders = []
+    for order in range(1, min(3, number) + 1):
+        tables = comb(number, order)
+        orders.append(
+            {
+                "value": str(order),
+                "tables": tables,
+                "answers": sums[order],
+                "is_checked": str(order) == (chosen or str(min(2, number))),
+                "too_many": tables > MOST_FAMILIES,
+            }
+        )
+    return orders
+
+
+def _marginals(posted: QueryDict) -> dict[str, Any]:
+    order = posted.get("order", "")
+    query: dict[str, Any] = {"marginals": int(order) if re.fullmatch(r"[0-9]{1,4}", order) else order}
+    typed = [name.strip() for name in re.split(r"[\n,]", posted.get("typed_columns", "")) if name.strip()]
+    if chosen := posted.getlist("columns") or typed:
+        query["columns"] = chosen
+    return query
+
+
+def _prefix(universe: Universe | None, posted: QueryDict) -> str:
+    """The column of running totals. "At or below" has a meaning for categories only where they are in order.
+
+    Raises:
+        InvalidInput: nobody has said that they are.
+    """
+    name = posted.get("prefix", "")
+    is_unordered = universe is not None and name in universe.names and not universe[name].is_numeric
+    if is_unordered and not posted.get("in_order"):
+        raise InvalidInput("prefix", name, "has categories; say that they are declared in order, or ask for a table")
+    return name

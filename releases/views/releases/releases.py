@@ -1,0 +1,340 @@
+"""Questions and Result: a draft, and a release's own page with what can be done to it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.engine.errors import InvalidInput
+from releases.forms.releases import WorkloadForm
+from releases.models import Release, ReleaseQuerySet, ReleaseState
+from releases.permissions import (
+    get_dataset_for,
+    get_own_release_for,
+    get_release_for,
+    says_if_withdrawn,
+    signed_in,
+    workload_of_release,
+)
+from releases.planning import comparison
+from releases.planning.usefulness import says_little_of_released
+from releases.presentation.durations import time_left
+from releases.presentation.error_messages import in_words
+from releases.publication import files
+from releases.publication.receipt import protects_text, sensible, spent_text
+from releases.schema import learned
+from releases.schema.descriptions import notes_of, table_of
+from releases.views.common.live_validation import checked, is_check, undone_if_check
+from releases.views.common.wizard import frame, workload_of
+from releases.views.releases.drafts import draft_or_result
+from releases.views.releases.questions import (
+    STATISTIC_ACTIONS,
+    Asked,
+    asked_statistic,
+    changed_workload,
+    question_context,
+    saved_questions,
+)
+from releases.views.releases.weights import is_typed
+from releases.views.results.answers import result_context
+from releases.views.results.certificates import certification, plans_anew
+from releases.views.results.citation import citation
+from releases.views.sessions.sessions import address_of_plan
+
+PAGE_LENGTH = 50
+
+
+def release_list(request: HttpRequest) -> HttpResponse:
+    listed = Release.objects.for_list(request.user).with_review()
+    # The keys are sorted first, and only one page of the rows is read: they are wide.
+    page = Paginator(listed.values_list("pk", flat=True), PAGE_LENGTH).get_page(request.GET.get("page"))
+    releases = listed.filter(pk__in=list(page.object_list))
+    return render(request, "releases/release_list.html", {"page": page, "releases": releases})
+
+
+@require_POST
+def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """Begin a draft; with `like`, one that asks what an earlier release of the dataset asked."""
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    if dataset.schema is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    earlier = _earlier_release(request, request.POST.get("like", ""))
+    if earlier is not None and earlier.is_session and earlier.dataset_id == dataset.pk:
+        return redirect(address_of_plan(earlier))
+    if address := plans_anew(dataset, earlier):
+        return redirect(address)
+    release = services.draft_release(dataset=dataset, by=signed_in(request))
+    if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
+        try:
+            services.set_questions(
+                release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
+            )
+            services.set_choice(
+                release=release,
+                epsilon=earlier.epsilon,
+                delta=earlier.delta,
+                beta=earlier.beta,
+                other_options=earlier.options,
+            )
+        except InvalidInput:
+            messages.info(request, "The columns were declared anew since, so not everything could be taken over.")
+    return redirect("questions", release_id=release.pk)
+
+
+def _earlier_release(request: HttpRequest, like: str) -> Release | None:
+    if not like:
+        return None
+    try:
+        return get_own_release_for(request, uuid.UUID(like))
+    except ValueError:
+        raise Http404 from None
+
+
+def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Questions: counts built up one at a time or pasted, or one statistic."""
+    release = draft_or_result(request, release_id)
+    if isinstance(release, HttpResponse):
+        return release
+    asked = Asked.read(request, release)
+    if asked.is_check and request.headers.get("HX-Request"):
+        return render(request, "releases/_statistic_check.html", asked.said)
+    form = WorkloadForm(request.POST if "workload" in request.POST else None)
+    problem = asked.problem
+    if request.method == "POST" and not problem:
+        try:
+            with undone_if_check(request):
+                step = _ask(request, release, form, asked)
+            if is_check(request):
+                return checked(request, form, says=_would_ask(release) if not form.errors else "")
+            if step:
+                return redirect(step, release_id=release.pk)
+        except (InvalidInput, services.Refusal) as error:
+            if form.is_bound:
+                form.add_error("workload", in_words(error))
+            else:
+                problem = in_words(error)
+    if is_check(request):
+        return checked(request, form, problem=problem)
+    context = {
+        "form": form,
+        "problem": problem,
+        "said": asked.said,
+        "saved": saved_questions(request, release),
+        "taken_from": workload_of_release(request, release),
+        **frame("questions", release.dataset, release),
+        **question_context(release, asked),
+    }
+    return render(
+        request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
+    )
+
+
+def _would_ask(release: Release) -> str:
+    """All that a draft would ask once what was checked is sent."""
+    workload = workload_of(release)
+    return f"Asked then: {comparison.questions_text(workload)}." if workload is not None else ""
+
+
+def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> str:
+    """Store what was asked. The step to go to; none where the page has something to say first."""
+    if form.is_bound:
+        if not form.is_valid():
+            return ""
+        workload = form.cleaned_data["workload"]
+    elif asked.action == "name":
+        services.name_release(release=release, title=request.POST.get("title", "").strip()[:200])
+        return "questions"
+    elif asked.action == "take":
+        earlier = _earlier_release(request, request.POST.get("like", ""))
+        if earlier is not None:
+            services.set_questions(
+                release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
+            )
+        return "questions"
+    elif asked.action == "next":
+        if not release.workload:
+            raise services.Refusal("Add at least one question before you compare mechanisms.")
+        if is_typed(request.POST):
+            services.set_questions(release=release, workload=changed_workload(release, request.POST))
+        return "compare"
+    elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
+        workload = changed_workload(release, request.POST)
+    elif asked.action == "ask" and asked.statistic.is_valid():
+        workload = asked_statistic(asked.statistic)
+    else:
+        return ""
+    services.set_questions(release=release, workload=workload)
+    return "questions"
+
+
+@login_not_required
+@says_if_withdrawn
+def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Result: progress while it runs, then answers, chart, receipt and downloads."""
+    release = get_release_for(request, release_id)
+    if release.status is ReleaseState.DRAFT:
+        to_confirm = release.is_session or release.certifies_id or release.is_approved_draft
+        return redirect("confirm" if to_confirm else "questions", release_id=release.pk)
+    if release.status is ReleaseState.OPEN:
+        return redirect("session", release_id=release.pk)
+    is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    context: dict[str, Any] = {
+        "is_own": is_own,
+        "taken_from": workload_of_release(request, release),
+        "can_be_saved": is_own and not services.why_not_saved(release),
+        **(_how_far(release) if is_own else {}),
+        **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
+    }
+    if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
+        context |= result_context(
+            release.result,
+            files.folder_of(release),
+            question=request.GET.get("question", ""),
+            page=request.GET.get("page", ""),
+            find=request.GET.get("find", "").strip(),
+            sort=request.GET.get("sort", ""),
+            only=request.GET.get("only", "").strip(),
+        )
+        if release.status is ReleaseState.PUBLISHED:
+            context["citation"] = citation(request, release)
+            context["learned"] = learned.learned_by(release) if is_own else None
+        context["protects"] = protects_text(release.result["receipt"])
+        context["spent"] = sensible(spent_text(release.result["receipt"]))
+        context["says_little"] = says_little_of_released(release.result["receipt"])
+    context |= certification(request, release, is_own=is_own)
+    return render(request, "releases/release_detail.html", context)
+
+
+def _how_far(release: Release) -> dict[str, Any]:
+    """How long a run still takes, or whether it waits for a reviewer: for the people who may watch it."""
+    is_running = release.status is ReleaseState.RUNNING
+    return {
+        "time_left": time_left(release.started_at, release.share_done) if is_running else "",
+        "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
+    }
+
+
+@login_not_required
+def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The fragment that a running release's page asks for until it is done."""
+    release = get_release_for(request, release_id)
+    is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    context = {
+        "release": release,
+        "is_own": is_own,
+        **(_how_far(release) if is_own else {}),
+        "is_part": True,
+    }
+    response = render(request, "releases/_status.html", context)
+    if release.status.is_final:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@require_POST
+def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.discard_draft(release=release, by=signed_in(request))
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+        return redirect("release_detail", release_id=release.pk)
+    messages.success(request, f"The draft {release.title} was discarded. Nothing was spent on it.")
+    return redirect("dataset_detail", dataset_id=release.dataset_id)
+
+
+@require_POST
+def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.cancel_release(release=release, by=signed_in(request))
+    except services.Refusal as error:
+        if release.status not in (ReleaseState.DRAFT, ReleaseState.CANCELLED):
+            messages.error(request, in_words(error))
+        # Else the first of two presses on the button has done it, and said so.
+    else:
+        if release.status is ReleaseState.DRAFT:
+            messages.success(request, "Taken back: it is a draft again, and nothing was charged.")
+        else:
+            messages.success(request, "Cancelled before any data were touched; the charge was given back.")
+    return redirect("release_detail", release_id=release.pk)
+
+
+def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Who will see what, before a release is made public; then that it is, or that it is private again."""
+    release = get_own_release_for(request, release_id)
+    if request.method != "POST":
+        if release.status is not ReleaseState.PUBLISHED or release.is_public or release.result is None:
+            return redirect("release_detail", release_id=release.pk)
+        return render(request, "releases/make_public.html", _made_public(release))
+    try:
+        if request.POST.get("public") == "yes":
+            with transaction.atomic():
+                services.make_public(release=release, by=signed_in(request))
+                chosen = request.POST.getlist("certificates")
+                for certificate in _private_certificates(release):
+                    if str(certificate.pk) in chosen:
+                        services.make_public(release=certificate, by=signed_in(request))
+            messages.success(request, "Public: everybody can read and download it, signed in or not.")
+        elif request.POST.get("public") == "no":
+            services.make_private(release=release, by=signed_in(request))
+            messages.success(request, "Private again. Whoever downloaded it keeps it.")
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+    return redirect("release_detail", release_id=release.pk)
+
+
+def _private_certificates(release: Release) -> ReleaseQuerySet:
+    return release.certificates.filter(state=ReleaseState.PUBLISHED, is_public=False).order_by("published_at")
+
+
+def _made_public(release: Release) -> dict[str, Any]:
+    """What the page says that asks whether a release is to be public."""
+    assert release.result is not None
+    receipt = release.result["receipt"]
+    answers, rows = receipt["answers"], receipt["synthetic_rows"]
+    seen = [f"The title, with that of the dataset, “{release.dataset.title}”"]
+    few = {0: "that nothing was found", 1: "its one answer with its error bound"}
+    seen.append(few.get(answers, f"all {answers:,} answers with error bounds"))
+    if rows:
+        seen.append(f"{rows:,} synthetic rows")
+    seen.append("the receipt, with the columns asked about and their categories and bins, the mechanism and its price")
+    if table_of(release.result) or notes_of(release.result):
+        seen.append("what was said of the table and its columns when it was made")
+    if release.certifies_id is not None:
+        seen.append("which release it certifies, and what was asked there")
+    return {
+        "title": release.title,
+        "who": "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue.",
+        "what": f"{'; '.join(seen)}.",
+        "what_not": "Any row of the table, other releases of it, or what is left of its budget.",
+        "privacy": "Nothing more is spent: what it tells was paid for when it was made, whoever reads it.",
+        "certificates": _private_certificates(release),
+        "back": reverse("release_detail", args=[release.pk]),
+    }
+
+
+@require_POST
+def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    release = get_own_release_for(request, release_id)
+    try:
+        services.withdraw_release(release=release, by=signed_in(request))
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+    else:
+        messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")
+    return redirect("release_detail", release_id=release.pk)

@@ -1,0 +1,307 @@
+"""Workloads: saved from a draft, read, edited, shared, and asked of a dataset."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.errors import InvalidInput
+from releases.engine.workload.questions import Inquiry, Question
+from releases.forms.datasets import SharingForm
+from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
+from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
+from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
+from releases.planning import comparison
+from releases.presentation.error_messages import in_words
+from releases.views.common.wizard import workload_of
+from releases.views.public.catalogue import in_short
+
+PAGE_LENGTH = 50
+#: Datasets, workloads and questions that a page lists; of more, how many there are.
+MAX_OFFERED = 200
+#: Categories or edges of a column that a page names.
+_MAX_NAMED = 6
+#: Entries of all menus of a page together; of more, names are typed.
+MAX_CHOICES = 5_000
+#: Before the workload's column in the name of a field.
+COLUMN = "column."
+
+
+def workload_list(request: HttpRequest) -> HttpResponse:
+    page = Paginator(Workload.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    numbers = _numbers_of_releases(request, page.object_list)
+    rows = [{"workload": each, "releases": numbers.get(each.pk, 0)} for each in page.object_list]
+    dataset = _dataset(request)
+    context = {
+        "page": page,
+        "rows": rows,
+        "dataset": dataset,
+        "filters": f"dataset={dataset.pk}" if dataset is not None else "",
+        "before": "← Before",
+        "after": "After →",
+    }
+    return render(request, "workloads/workload_list.html", context)
+
+
+def _numbers_of_releases(request: HttpRequest, workloads: Iterable[Workload]) -> dict[uuid.UUID, int]:
+    """How many submitted releases of each a person may read; one query for all of them."""
+    readable = Release.objects.visible_to(request.user).exclude(state=ReleaseState.DRAFT)
+    of_these = readable.filter(workload_version__workload__in=[each.pk for each in workloads])
+    counted = of_these.values("workload_version__workload").annotate(number=Count("pk")).order_by()
+    return {each["workload_version__workload"]: each["number"] for each in counted}
+
+
+def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
+    """What it asks, the columns it needs, its versions, and its releases with their errors."""
+    workload = get_workload_for(request, workload_id)
+    versions = list(workload.versions.select_related("made_by").defer("questions", "columns").order_by("-number"))
+    version = _version(workload, request.GET.get("version", ""))
+    page = Paginator(Release.objects.for_workload(workload, request.user), PAGE_LENGTH)
+    shown = page.get_page(request.GET.get("page"))
+    question = version.question
+    # Of one statistic, its title says it all.
+    families = () if isinstance(question, Inquiry) else question.families
+    context = {
+        "workload": workload,
+        "version": version,
+        "versions": versions,
+        "is_newest": version.number == versions[0].number,
+        "is_owner": workload.owner_id == request.user.pk,
+        "asked": comparison.questions_text(question),
+        "titles": []
+        if isinstance(question, Inquiry)
+        else [each.title(question.universe) for each in families[:MAX_OFFERED]],
+        "more": 0 if isinstance(question, Inquiry) else max(0, len(families) - MAX_OFFERED),
+        "columns": [(each.name, column_text(each)) for each in version.needed.attributes],
+        "page": shown,
+        "releases": [_listed(each) for each in shown],
+        "datasets": _datasets(request),
+        "filters": f"version={version.number}" if request.GET.get("version") else "",
+    }
+    return render(request, "workloads/workload_detail.html", context)
+
+
+def _version(workload: Workload, number: str) -> WorkloadVersion:
+    """The version of that number; the newest where none is named."""
+    if not number:
+        return workload.latest
+    is_number = number.isascii() and number.isdecimal() and len(number) < 10
+    found = workload.versions.filter(number=int(number)).first() if is_number else None
+    if found is None:
+        raise Http404
+    return found
+
+
+def _listed(release: Release) -> dict[str, Any]:
+    """A release beside the others of its workload; its error is said while it is published."""
+    return {
+        "release": release,
+        "bound": in_short(release) if release.status is ReleaseState.PUBLISHED else None,
+    }
+
+
+def column_text(attribute: Attribute) -> str:
+    """What a column is declared to hold, in a few words."""
+    kind = {"categorical": "categories", "integer": "whole numbers", "number": "numbers"}[attribute.kind.value]
+    if attribute.is_numeric:
+        return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.size:,} bins"
+    named = ", ".join(attribute.categories[:_MAX_NAMED])
+    more = f" and {attribute.size - _MAX_NAMED:,} more" if attribute.size > _MAX_NAMED else ""
+    return f"{kind}: {named}{more}"
+
+
+def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Save what a draft or a release asks: as a new workload, or as the next version of one."""
+    release = get_own_release_for(request, release_id)
+    if why_not := services.why_not_saved(release):
+        messages.info(request, why_not)
+        return redirect("release_detail", release_id=release.pk)
+    person = signed_in(request)
+    is_next = "workload" in request.POST
+    groups, own = groups_to_choose(person, None), Workload.objects.for_list(person)
+    form = SaveForm(request.POST if request.method == "POST" and not is_next else None, groups=groups)
+    current = release.workload_version
+    following = NextVersionForm(
+        request.POST if is_next else None,
+        workloads=own,
+        initial={"workload": current.workload_id if current else None},
+    )
+    try:
+        if following.is_bound and following.is_valid():
+            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
+            messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
+            return redirect("workload", workload_id=version.workload_id)
+        if form.is_bound and form.is_valid():
+            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
+            messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
+            return redirect("workload", workload_id=workload.pk)
+    except (InvalidInput, services.Refusal) as error:
+        _add_error(form, error)
+    context = {
+        "release": release,
+        "form": form,
+        "following": following if own.exists() else None,
+        "asked": comparison.questions_text(question) if (question := _question(release)) is not None else "",
+    }
+    return render(
+        request, "workloads/save_workload.html", context, status=400 if form.errors or following.errors else 200
+    )
+
+
+def _question(release: Release) -> Question | None:
+    try:
+        return workload_of(release)
+    except InvalidInput:
+        return None
+
+
+def _add_error(form: Form, error: Exception) -> None:
+    """Say beside the field, by its label, what is wrong with it; else of the form as a whole."""
+    name = error.field if isinstance(error, InvalidInput) else ""
+    field = form.fields.get(name)
+    form.add_error(name if field is not None else None, in_words(error, place=str(field.label) if field else ""))
+
+
+def edit_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
+    """Another name or description; or other questions, which make the next version."""
+    workload = get_workload_for(request, workload_id)
+    latest = workload.latest
+    form = EditForm(request.POST or None, initial=EditForm.initial_of(latest))
+    if request.method == "POST" and form.is_valid():
+        typed = form.cleaned_data
+        try:
+            version = services.edit_workload(
+                workload=workload,
+                by=signed_in(request),
+                since=typed["since"],
+                name=typed["name"],
+                description=typed["description"],
+                questions=typed["workload"],
+            )
+        except (InvalidInput, services.Refusal) as error:
+            _add_error(form, error)
+        else:
+            is_new = version.number != latest.number
+            messages.success(request, f"Saved as version {version.number}." if is_new else "Saved.")
+            return redirect("workload", workload_id=workload.pk)
+    context = {"workload": workload, "version": latest, "form": form}
+    return render(request, "workloads/edit_workload.html", context, status=400 if form.errors else 200)
+
+
+def share_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
+    """Who uses and edits it beside its owner: shown to all of them, chosen by the owner."""
+    workload = get_workload_for(request, workload_id)
+    person = signed_in(request)
+    groups = groups_to_choose(person, workload.group_id)
+    form = SharingForm(request.POST or None, groups=groups, initial={"group": workload.group_id})
+    if request.method == "POST" and form.is_valid():
+        group = form.cleaned_data["group"]
+        try:
+            services.share_workload(workload=workload, group=group, by=person)
+        except InvalidInput as error:
+            _add_error(form, error)
+        else:
+            messages.success(request, f"{group} can use and edit it with you." if group else "Only you can use it.")
+            return redirect("workload", workload_id=workload.pk)
+    context = {
+        "workload": workload,
+        "form": form,
+        "is_owner": person.pk == workload.owner_id,
+        "groups": [(each, each.user_set.filter(is_active=True).order_by("username")) for each in groups],
+    }
+    return render(request, "workloads/share_workload.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+def discard_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
+    workload = get_workload_for(request, workload_id)
+    try:
+        services.discard_workload(workload=workload, by=signed_in(request))
+    except (InvalidInput, services.Refusal) as error:
+        messages.error(request, in_words(error))
+        return redirect("workload", workload_id=workload.pk)
+    messages.success(request, f"The workload {workload.name} was deleted. Drafts keep their questions.")
+    return redirect("workload_list")
+
+
+def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
+    """Which of a dataset's columns fit what a workload needs, and why the others do not; then a draft that asks it."""
+    workload = get_workload_for(request, workload_id)
+    dataset = _dataset(request)
+    if dataset is None:
+        return redirect("workload", workload_id=workload.pk)
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    if dataset.schema is None or dataset.universe is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    version, problem = _version(workload, request.POST.get("version", "")), ""
+    columns = _chosen_columns(request, version, dataset.universe)
+    if request.POST.get("action") == "use":
+        try:
+            release = services.use_workload(version=version, dataset=dataset, by=signed_in(request), columns=columns)
+        except InvalidInput as error:
+            problem = in_words(error, place=error.field.replace("columns.", "Column ", 1))
+        except services.Refusal as error:
+            problem = in_words(error)
+        else:
+            return redirect("questions", release_id=release.pk)
+    fits = services.column_fits(version, dataset.universe, columns)
+    context = {
+        "workload": workload,
+        "version": version,
+        "dataset": dataset,
+        "names": dataset.universe.names,
+        "is_chosen": len(fits) * len(dataset.universe.names) <= MAX_CHOICES,
+        "rows": [_fit_row(each, dataset.universe) for each in fits],
+        "do_not_fit": sum(bool(each.reason) for each in fits),
+        "problem": problem,
+    }
+    return render(request, "workloads/use_workload.html", context, status=400 if problem else 200)
+
+
+def _dataset(request: HttpRequest) -> Dataset | None:
+    """The dataset that the address or the form names, if any."""
+    named = request.POST.get("dataset", "") or request.GET.get("dataset", "")
+    if not named:
+        return None
+    try:
+        return get_dataset_for(request, uuid.UUID(named))
+    except ValueError:
+        raise Http404 from None
+
+
+def _datasets(request: HttpRequest) -> list[tuple[uuid.UUID, str]]:
+    """Those that a workload can be asked of, newest first."""
+    usable = Dataset.objects.visible_to(request.user).filter(rows_deleted_at=None, budget__isnull=False)
+    found = usable.exclude(declared=None).order_by("-created_at")
+    return list(found.values_list("pk", "title")[:MAX_OFFERED])
+
+
+def _chosen_columns(request: HttpRequest, version: WorkloadVersion, universe: Universe) -> dict[str, str]:
+    """The column chosen for each that is needed; before anything is chosen, what is suggested."""
+    if request.method != "POST":
+        return services.suggested_columns(version, universe)
+    return {name: request.POST.get(COLUMN + name, "") for name in version.needed.names}
+
+
+def _fit_row(fit: services.ColumnFit, universe: Universe) -> dict[str, Any]:
+    needed, column = fit.needed, universe[fit.column] if fit.column in universe.names else None
+    return {
+        "fit": fit,
+        "field": COLUMN + needed.name,
+        "needs": column_text(needed),
+        "has": column_text(column) if column is not None else "",
+    }

@@ -1,0 +1,234 @@
+"""Certifying: the largest error of a published release measured with noise, planned here, confirmed like any release.
+
+What pages say of certificates is made from plans and from published results alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, inf, log10
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from releases import services
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import decimal_text, exact
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
+from releases.engine.workload.largest_error import RELEASED_ANSWERS
+from releases.forms.releases import CertificateForm
+from releases.models import Dataset, Release, ReleaseState
+from releases.permissions import get_own_release_for, signed_in
+from releases.planning import comparison
+from releases.presentation.error_messages import in_words
+from releases.publication.receipt import percent, rows_text
+from releases.services.release_inputs import FILES
+from releases.views.common.live_validation import status_of
+from releases.views.common.wizard import budget_text, protection_text
+
+#: Part of a release's epsilon that is proposed for its certificate: one number needs little.
+USUAL_SHARE = Fraction(1, 20)
+#: Beside the chosen epsilon, so many times it is planned too, to show what more would buy.
+_LARGER = (2, 5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified:
+    """What a published certificate says of its release.
+
+    Attributes:
+        release: the certificate.
+        sentence: its bound with its confidence.
+        line: its number in the ledger.
+    """
+
+    release: Release
+    sentence: str
+    line: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "release": str(self.release.pk),
+            "sentence": self.sentence,
+            "epsilon": self.release.epsilon,
+            "ledger_line": self.line,
+        }
+
+
+def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """What a certificate would say and cost. All of it is in the address; a POST keeps it as a draft."""
+    of = get_own_release_for(request, release_id)
+    try:
+        possible = services.certifiable(of)
+    except services.Refusal as error:
+        messages.info(request, in_words(error))
+        return redirect("release_detail", release_id=of.pk)
+    given = request.POST if request.method == "POST" else request.GET
+    usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
+    form = CertificateForm({**usual, **given.dict()}, possible=list(possible), beta=given.get("beta", "0.05"))
+    plan, problem = None, ""
+    if form.is_valid():
+        try:
+            plan = services.plan_certificate(of=of, **form.choice)
+            if request.method == "POST" and not plan.infeasible:
+                draft = services.draft_certificate(of=of, by=signed_in(request), **form.choice)
+                return redirect("confirm", release_id=draft.pk)
+        except (InvalidInput, services.Refusal) as error:
+            problem = in_words(error)
+    assert of.result is not None
+    context = {
+        "release": of,
+        "dataset": of.dataset,
+        "form": form,
+        "problem": problem,
+        "receipt": of.result["receipt"],
+        "protection": protection_text(of.dataset.budget) if of.dataset.budget else "",
+        "budget": budget_text(of.dataset.budget) if of.dataset.budget else "",
+        **(certificate_facts(plan, of) if plan is not None else {}),
+    }
+    is_wrong = bool(form.errors or problem)
+    return render(request, "releases/certify.html", context, status=status_of(request, is_wrong=is_wrong))
+
+
+def usual_epsilon(of: Release) -> str:
+    """What is proposed to begin with: a twentieth of what the release itself spent, or the least with which the noise
+    adds at most half of what the release says of its answers; never more than the release spent."""
+    spent = exact(of.epsilon, field="epsilon")
+    proposed = spent * USUAL_SHARE
+    assert of.result is not None
+    half = of.result["receipt"]["bound"]["alpha"] / 2
+    try:
+        plan = services.plan_certificate(of=of, epsilon=decimal_text(proposed, places=12))
+    except (InvalidInput, services.Refusal):
+        return decimal_text(proposed, places=6)
+    if _added(plan) > half:
+        # Noise on one number is in inverse proportion to epsilon but for rounding: two digits are near enough.
+        proposed = next((each for each in _steps(proposed, spent) if _added_at(plan, each) <= half), spent)
+    return decimal_text(min(proposed, spent), places=6)
+
+
+def _steps(low: Fraction, high: Fraction) -> Iterator[Fraction]:
+    """Numbers of two digits between the two, ascending."""
+    unit = Fraction(10) ** (floor(log10(low)) - 1)
+    while (place := -(-low // unit) * unit) < high:
+        yield place
+        low = place + unit
+        if low >= 100 * unit:
+            unit *= 10
+
+
+def _added(plan: Plan | None) -> float:
+    return inf if plan is None or plan.expectation is None else plan.expectation.alpha
+
+
+def _added_at(plan: Plan, epsilon: Fraction) -> float:
+    return _added(comparison.at_epsilon(plan, epsilon))
+
+
+def address_of_certificate(draft: Release) -> str:
+    """Where a draft of a certificate is planned again, filled with what it holds."""
+    assert draft.workload is not None
+    parts = tuple(draft.workload["queries"][0]["largest_error"]["released"])
+    what = next(word for word, named in services.CERTIFIABLE.items() if set(named) == set(parts))
+    held = {"what": what, "epsilon": draft.epsilon, "delta": draft.delta, "beta": draft.beta}
+    return f"{reverse('certify', args=[draft.certifies_id])}?{urlencode(held)}"
+
+
+def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
+    """What pages say of a certificate's plan. Public inputs only."""
+    budget = of.dataset.budget
+    row = comparison.compared([plan], budget)[0]
+    facts: dict[str, Any] = {
+        "of": of,
+        "row": row,
+        "why_not": row.why_not,
+        "earlier": _begun(of),
+    }
+    if isinstance(plan, MeasuredErrorPlan) and plan.expectation is not None:
+        facts |= {
+            "adds": rows_text(plan.expectation.alpha),
+            "confidence": percent(1 - plan.beta),
+            "asked": plan.statistic.in_words,
+            "own_margin": _own_margin(plan, of),
+            "is_on_answers": _is_on_answers(plan),
+            "larger": [
+                {"epsilon": decimal_text(again.budget.epsilon, places=8), "adds": rows_text(again.expectation.alpha)}
+                for factor in _LARGER
+                if (again := comparison.at_epsilon(plan, plan.budget.epsilon * factor)) and again.expectation
+            ],
+        }
+    return facts
+
+
+def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:
+    """What the release has proved of its answers, where the noise may add as much."""
+    assert of.result is not None
+    own, added = of.result["receipt"]["bound"], plan.expectation
+    is_weaker = added is not None and added.alpha >= own["alpha"] and Proof(own["proof"]).is_proved
+    return rows_text(own["alpha"]) if is_weaker else ""
+
+
+def _is_on_answers(plan: MeasuredErrorPlan) -> bool:
+    return [each.what for each in plan.statistic.released] == [RELEASED_ANSWERS]
+
+
+def _begun(of: Release) -> QuerySet[Release]:
+    """The certificates that were bought, whatever became of them."""
+    bought = of.certificates.exclude(state__in=(ReleaseState.DRAFT, ReleaseState.CANCELLED))
+    return bought.defer("plan", "result", "workload").order_by("created_at")
+
+
+def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:
+    """The published certificates of a release that somebody may read, as its page and its receipt show them."""
+    return [
+        Certified(release=each, sentence=_sentence(each), line=each.line)  # type: ignore[attr-defined]
+        for each in Release.objects.for_certified(of, request.user)
+    ]
+
+
+def certified_files(receipt: dict[str, Any]) -> list[dict[str, str]]:
+    """The files that a certificate's receipt speaks of; none of any other receipt."""
+    asked = receipt["workload"]["queries"][0].get("largest_error", {"released": {}})["released"]
+    return [{"name": FILES[what], "sha256": named["sha256"]} for what, named in asked.items()]
+
+
+def certification(request: HttpRequest, release: Release, *, is_own: bool) -> dict[str, Any]:
+    """For a release's page: who has certified it, whether one may, and, of a certificate, what it is about."""
+    if release.certifies_id is not None:
+        of = Release.objects.filter(pk=release.certifies_id).only("title", "state").get()
+        may_read = Release.objects.visible_to(request.user).filter(pk=of.pk).exists()
+        return {"certified": of if may_read else None, "is_of_withdrawn": of.status is ReleaseState.WITHDRAWN}
+    if release.result is None:
+        return {}
+    shown: dict[str, Any] = {"certificates": certificates_of(request, release)}
+    if is_own and not release.is_session and release.status is ReleaseState.PUBLISHED:
+        try:
+            services.certifiable(release)
+        except services.Refusal as error:
+            shown["why_not_certified"] = in_words(error)
+        else:
+            shown["usual_epsilon"] = usual_epsilon(release)
+    return shown
+
+
+def plans_anew(dataset: Dataset, earlier: Release | None) -> str:
+    """The address where another like a certificate of this dataset is planned; empty for any other release."""
+    if earlier is None or earlier.certifies_id is None or earlier.dataset_id != dataset.pk:
+        return ""
+    return address_of_certificate(earlier)
+
+
+def _sentence(certificate: Release) -> str:
+    assert certificate.result is not None
+    bound = certificate.result["receipt"]["bound"]
+    return f"at {percent(1 - Fraction(bound['beta']))} confidence {bound['says']}"

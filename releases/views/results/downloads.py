@@ -1,0 +1,102 @@
+"""What a published release gives away: its answers, its files, and its receipt as a page. Each download is recorded."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from releases.ledger import audit_log
+from releases.models import AuditAction, Release
+from releases.permissions import get_published_for, says_if_withdrawn, signed_in
+from releases.planning import comparison
+from releases.presentation.math import typeset
+from releases.publication import archive, files
+from releases.publication.archive import ARCHIVE, download_names
+from releases.publication.dictionary import DICTIONARY
+from releases.publication.readme import name_of
+from releases.publication.receipt import learned_in, percent, protects_text, rows_text
+from releases.views.results.answers import answers_as_json, asked_of
+from releases.views.results.certificates import certificates_of, certified_files
+from releases.views.results.citation import address_of
+
+
+@login_not_required
+@says_if_withdrawn
+def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpResponse:
+    """All answers of a release as JSON."""
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    _record_download(request, release, "answers.json")
+    written = answers_as_json(files.folder_of(release), release.result["receipt"])
+    return StreamingHttpResponse(written, content_type="application/json")
+
+
+@login_not_required
+@says_if_withdrawn
+def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The receipt as a page."""
+    release = get_published_for(request, release_id)
+    assert release.result is not None
+    shown = release.result["receipt"]
+    context = {
+        "release": release,
+        "receipt": shown,
+        "asked": asked_of(shown),
+        "protects": protects_text(shown),
+        "cells": comparison.cells_text(shown["universe_size"]),
+        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
+        "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
+        "formula": typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
+        "certificates": certificates_of(request, release),
+        "certified_files": certified_files(shown),
+        "learned": learned_in(shown),
+    }
+    return render(request, "releases/receipt.html", context)
+
+
+@login_not_required
+@says_if_withdrawn
+def download(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    return file_of_release(request, release_id, name)
+
+
+def file_of_release(request: HttpRequest, release_id: uuid.UUID, name: str) -> HttpResponseBase:
+    """A file of the release, named so that it can be told from those of other releases."""
+    release = get_published_for(request, release_id)
+    if release.result is None or name not in download_names(release.result):
+        raise Http404
+    folder, result = files.folder_of(release), release.result
+    _record_download(request, release, name)
+    response: HttpResponseBase
+    if name == ARCHIVE:
+        pieces = archive.archive_of(folder, result, address=address_of(request, release))
+        response = StreamingHttpResponse(pieces, content_type="application/zip")
+    elif name == DICTIONARY:
+        written = archive.dictionary_of(folder, result)
+        response = HttpResponse(written, content_type="text/csv; charset=utf-8")
+    else:
+        response = FileResponse((folder / name).open("rb"), filename=name)
+    told_apart = name_of(release.title, str(release.pk))
+    told_apart += ".zip" if name == ARCHIVE else f"-{_with_its_bound(name, result['receipt'])}"
+    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
+    return response
+
+
+def _with_its_bound(name: str, receipt: dict[str, Any]) -> str:
+    """A file's name; of counts as CSV with how close they are, which has no room within."""
+    bound = receipt["bound"]
+    if name != f"{files.ANSWERS}.csv" or bound.get("says") or not receipt["answers"]:
+        return name
+    within = rows_text(bound["alpha"]).replace(",", "").replace(" ", "-")
+    return f"{files.ANSWERS}-within-{within}-at-{percent(1 - Fraction(bound['beta'])).removesuffix('%')}-percent.csv"
+
+
+def _record_download(request: HttpRequest, release: Release, name: str) -> None:
+    reader = signed_in(request) if request.user.is_authenticated else None
+    audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)

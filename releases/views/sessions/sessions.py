@@ -1,0 +1,489 @@
+"""Live sessions: planned and opened by a curator, asked one question at a time, closed into a published release.
+
+Nothing of the session's secret noisy threshold, and no true count, is in any page's context: pages are made from the
+plan and from the transcript alone.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.core.paginator import Page, Paginator
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from releases import services
+from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
+from releases.engine.domain.universe import Schema, Universe, number, plain
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
+from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
+from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
+from releases.engine.workload.queries import read_count
+from releases.forms.fields import MOST_TICKED_COLUMNS
+from releases.forms.releases import AskForm, SessionForm
+from releases.ledger import audit_log, ledger
+from releases.ledger.balances import first_epsilon
+from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
+from releases.planning import comparison, usefulness
+from releases.planning.epsilon_meaning import beliefs
+from releases.presentation.error_messages import in_words
+from releases.publication import files
+from releases.publication.readme import name_of
+from releases.publication.receipt import percent, rows_text, rules_in_words
+from releases.services.sessions import MECHANISM, NARROWED, USUAL_QUESTIONS
+from releases.views.common.csv_exports import csv_response
+from releases.views.common.live_validation import status_of
+from releases.views.common.predicates import column_field, predicate
+from releases.views.common.wizard import budget_text, protection_text
+
+PAGE_LENGTH = 25
+#: Few enough columns and bins to show all of them opened, ready to click.
+MOST_OPEN_COLUMNS, MOST_OPEN_BINS = 9, 12
+#: States in which a session's page shows what it has answered.
+READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
+#: Sizes of table that the plan's page tries, to say from which on a session is of use.
+_SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastAnswer:
+    """One line of a session's history."""
+
+    stored: SessionAnswer
+    title: str
+    query: str
+    is_paid: bool
+    #: How many rows there can be in all.
+    most_rows: float
+
+    @property
+    def lower(self) -> int:
+        return max(0, floor(self.stored.estimate - self.stored.half_width))
+
+    @property
+    def upper(self) -> int:
+        """No count is above that of all rows, which is bounded at the same confidence, all at once."""
+        return ceil(min(self.stored.estimate + self.stored.half_width, self.most_rows))
+
+    @property
+    def margin(self) -> str:
+        return rows_text(self.stored.half_width)
+
+
+def session_list(request: HttpRequest) -> HttpResponse:
+    """The sessions one may ask in, open ones first."""
+    page = Paginator(Session.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    return render(request, "releases/session_list.html", {"page": page})
+
+
+def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
+    """A session's plan, before anything is spent. All of it is in the address, so reload and back and another day work.
+
+    A POST keeps the plan as a draft and goes on to the confirmation.
+    """
+    dataset = get_dataset_for(request, dataset_id)
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    if dataset.schema is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    given = request.POST if request.method == "POST" else request.GET
+    first = {
+        "epsilon": first_epsilon(dataset.budget),
+        "delta": "0",
+        "beta": "0.05",
+        "questions": USUAL_QUESTIONS,
+        "population": 10_000,
+    }
+    form = SessionForm(given if "epsilon" in given else first, declared=dataset.schema.universe.names)
+    plan, problem = None, ""
+    if form.is_valid():
+        try:
+            plan = _plan(dataset.schema, form)
+            if request.method == "POST" and not plan.infeasible:
+                return redirect("confirm", release_id=_draft(request, dataset, form).pk)
+        except (InvalidInput, services.Refusal) as error:
+            problem = in_words(error)
+    context = {
+        "dataset": dataset,
+        "form": form,
+        "problem": problem,
+        "draft": given.get("draft", ""),
+        "protection": protection_text(dataset.budget) if dataset.budget else "",
+        "budget": budget_text(dataset.budget) if dataset.budget else "",
+        **(session_facts(plan, dataset) if plan is not None else {}),
+    }
+    is_wrong = bool(form.errors or problem)
+    return render(request, "releases/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
+
+
+def _plan(schema: Schema, form: SessionForm) -> Plan:
+    given = form.cleaned_data
+    return _planned(
+        schema.project(services.columns_of_session(schema.universe, given["columns"])),
+        privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
+        services.read_beta(given["beta"]),
+        tuple((name, value) for name, value in form.options.items() if value is not None),
+    )
+
+
+@lru_cache(maxsize=256)
+def _planned(schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]) -> Plan:
+    workload = one_count(schema.universe)
+    return mechanism(MECHANISM).plan(schema, workload, budget=budget, beta=beta, options=dict(options))
+
+
+def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release:
+    """The draft that this plan was kept in before, changed; or a new one."""
+    given = form.cleaned_data
+    chosen: dict[str, Any] = {
+        "epsilon": given["epsilon"],
+        "delta": given["delta"] or "0",
+        "beta": given["beta"],
+        "options": form.options,
+        "columns": given["columns"],
+    }
+    kept = _kept_draft(request.POST.get("draft", ""), dataset)
+    if kept is None:
+        return services.draft_session(dataset=dataset, by=signed_in(request), title=given["title"].strip(), **chosen)
+    services.change_session(release=kept, **chosen)
+    if given["title"].strip():
+        services.name_release(release=kept, title=given["title"])
+    return kept
+
+
+def _kept_draft(number: str, dataset: Dataset) -> Release | None:
+    try:
+        return dataset.releases.filter(pk=uuid.UUID(number), state=ReleaseState.DRAFT, is_session=True).first()
+    except ValueError:
+        return None
+
+
+def address_of_plan(release: Release) -> str:
+    """Where a draft of a session is planned again, filled with what it holds."""
+    options = (release.options or {}).get(MECHANISM, {})
+    held = {
+        "draft": release.pk,
+        "title": release.title,
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "beta": release.beta,
+    }
+    (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
+    held |= options | {"columns": list(query["count"])}
+    return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
+
+
+def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+    """What pages say of a session's plan. Public inputs only."""
+    row = comparison.compared([plan], dataset.budget)[0]
+    facts: dict[str, Any] = {
+        "plan": plan,
+        "row": row,
+        "why_not": row.why_not,
+        **beliefs(plan.budget.epsilon),
+    }
+    if isinstance(plan, OnlinePlan):
+        useful_from = _least_rows(plan, share=Fraction(1, 2))
+        facts |= {
+            "rules": plan.rules,
+            "left_out": rules_in_words(plan.schema.universe),
+            "columns": plan.schema.universe.names,
+            "cells": comparison.cells_text(plan.schema.universe.size),
+            "sentence": session_sentence(plan),
+            "free_margin": rows_text(plan.rules.public_half_width),
+            "paid_margin": rows_text(plan.rules.paid_half_width),
+            "population": plan.options["population"],
+            "useful_from": useful_from,
+            "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
+            "formula": row.formula,
+            "prepared": usefulness.prepared(plan),
+            "confidence": percent(1 - plan.beta),
+        }
+        alpha = plan.expectation.alpha if plan.expectation else 0.0
+        facts["says_little"] = usefulness.says_little(alpha, plan.options["population"])
+    return facts
+
+
+def session_sentence(plan: OnlinePlan) -> str:
+    """The one sentence on a session's accuracy."""
+    half_width = max(plan.rules.public_half_width, plan.rules.paid_half_width)
+    number = plan.rules.questions
+    every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
+    return (
+        f"With probability {percent(1 - plan.beta)}, {every} is within {rows_text(half_width)} of the truth"
+        f"{'' if number == 1 else ', all at once'}."
+    )
+
+
+def session_words(release: Release, plan: Plan) -> dict[str, str]:
+    """What a session asks and how accurate it is, where a page would else speak of a workload; nothing of others."""
+    if not release.is_session or not isinstance(plan, OnlinePlan):
+        return {}
+    rules = plan.rules
+    asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
+    return {"questions": asked, "sentence": session_sentence(plan)}
+
+
+def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
+    """The least size of table, of those tried from one on, for which the bound is below a share of it; None if none is.
+
+    For any number of updates the bound is a constant and a fixed share of the table, so its share of the table falls
+    as the table grows, and so does the least over the numbers of updates.
+    """
+    if above is None:
+        return None
+    low, high = sum(size < above for size in _SIZES), len(_SIZES)
+    while low < high:
+        middle = (low + high) // 2
+        options = {**plan.options, "population": _SIZES[middle]}
+        kept = tuple((name, value) for name, value in options.items() if value is not None)
+        tried = _planned(plan.schema, plan.budget, plan.beta, kept)
+        is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
+        low, high = (low, middle) if is_below else (middle + 1, high)
+    return _SIZES[low] if low < len(_SIZES) else None
+
+
+def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """The analyst's page: ask by clicking or as text, the answer, what is left, and everything asked so far."""
+    try:
+        live = get_session_for(request, release_id)
+    except Http404:
+        if (gone := withdrawn_session(request, release_id)) is None:
+            raise
+        return render(request, "releases/session_withdrawn.html", {"release": gone.release}, status=410)
+    if live.release.status not in READABLE:
+        raise Http404
+    plan = _readable_plan(request, live)
+    if isinstance(plan, HttpResponse):
+        return plan
+    universe = plan.schema.universe
+    form = AskForm(request.POST if "query" in request.POST else None)
+    problem, status = "", 200
+    if request.method == "POST":
+        try:
+            if "query" not in request.POST or form.is_valid():
+                query = form.cleaned_data["query"] if form.is_bound else predicate(universe, request.POST)
+                answered = services.ask_session(session=live, query=query, by=signed_in(request))
+                return _answered(request, live, plan, answered)
+            problem, status = " ".join(map(str, form.errors["query"])), 400
+        except InvalidInput as error:
+            problem, status = in_words(error), 400
+        except (SessionOver, ledger.LedgerRefusal, services.Refusal) as error:
+            problem, status = in_words(error), 409
+    context = {"problem": problem, **_page_context(request, live, plan)}
+    if problem:
+        # The answer before it, in the address still, would be taken for one to this question.
+        context["answer"] = None
+    if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
+        # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
+        return render(request, "releases/_session_live.html", context)
+    # What was typed; or the question whose answer is shown, to ask another like it.
+    fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
+    context |= {
+        "left_out": rules_in_words(universe),
+        "columns": universe.names,
+        "ask_form": form,
+        "is_ticked": len(universe.names) <= MOST_TICKED_COLUMNS,
+        "column_fields": [column_field(each, fields) for each in universe.attributes[:MOST_TICKED_COLUMNS]],
+        "are_open": len(universe.names) <= MOST_OPEN_COLUMNS and max(universe.shape) <= MOST_OPEN_BINS,
+        "example": _example(universe),
+    }
+    return render(request, "releases/session.html", context, status=status)
+
+
+def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResponse:
+    """The plan that was charged; or, where this version of the software would plan otherwise, a page that says so.
+
+    To go on by other rules than those that were charged could cost more than was charged.
+    """
+    try:
+        return services.plan_of_session(live)
+    except PlanChanged as error:
+        return render(
+            request, "releases/session_unreadable.html", {"release": live.release, "error": error}, status=409
+        )
+
+
+def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: services.Answered) -> HttpResponse:
+    """The answer is stored; show it in place, or at an address of its own."""
+    again = answered.exchange.kind is AnswerKind.REPEATED
+    shown = {"answer": answered.sequence} | ({"again": 1} if again else {})
+    address = f"{reverse('session', args=[live.pk])}?{urlencode(shown)}#answer"
+    if not request.headers.get("HX-Request"):
+        return redirect(address)
+    context = _page_context(request, live, plan, answer=answered.sequence, again=again)
+    if context["standing"].over:
+        # Nothing more can be asked, so the fields to ask with must go too.
+        return HttpResponse(headers={"HX-Redirect": address})
+    response = render(request, "releases/_session_live.html", context)
+    # Loaded anew, the page shows the same answer, and asks nothing.
+    response["HX-Replace-Url"] = address.removesuffix("#answer")
+    return response
+
+
+def _page_context(
+    request: HttpRequest, live: Session, plan: OnlinePlan, *, answer: int | None = None, again: bool = False
+) -> dict[str, Any]:
+    """Everything but the fields to ask with."""
+    universe = plan.schema.universe
+    wanted = request.GET.get("answer", "")
+    if answer is None and wanted.isascii() and wanted.isdecimal() and len(wanted) < 10:
+        answer, again = int(wanted), "again" in request.GET
+    told = live.told(request.user)
+    shown = told.filter(sequence=answer).first() if answer is not None else None
+    stored = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
+    page: Page[SessionAnswer] = stored.get_page(request.GET.get("page"))
+    release = live.release
+    return {
+        "session": live,
+        "release": release,
+        "is_own": Release.objects.editable_by(request.user).filter(pk=release.pk).exists(),
+        "can_read_release": release.status is ReleaseState.PUBLISHED
+        and Release.objects.visible_to(request.user).filter(pk=release.pk).exists(),
+        "may_ask": live.lets_ask(request.user),
+        "narrowed": NARROWED,
+        "standing": services.standing(live, plan),
+        "sentence": session_sentence(plan),
+        "protection": protection_text(release.dataset.budget) if release.dataset.budget else "",
+        "cost": comparison.compared([plan], None)[0].cost,
+        "free_margin": rows_text(plan.rules.public_half_width),
+        "paid_margin": rows_text(plan.rules.paid_half_width),
+        "total_margin": rows_text(live.total_half_width) if live.total_half_width else "",
+        "is_larger": live.total > plan.options["population"] and plan.rules.updates < plan.rules.questions,
+        "population": plan.options["population"],
+        "answer": _past(shown, live, universe) if shown is not None else None,
+        "again": again,
+        "page": page,
+        "history": [_past(each, live, universe) for each in page],
+    }
+
+
+def _past(stored: SessionAnswer, live: Session, universe: Universe) -> PastAnswer:
+    return PastAnswer(
+        stored=stored,
+        title=read_count(stored.query, universe).title(universe),
+        query=json.dumps(stored.query, ensure_ascii=False),
+        is_paid=stored.kind == AnswerKind.PAID.value,
+        most_rows=live.total + live.total_half_width,
+    )
+
+
+def _fields_of(answer: PastAnswer | None) -> QueryDict:
+    """The fields of the page that would ask a question again."""
+    fields = QueryDict(mutable=True)
+    for name, condition in (answer.stored.query if answer is not None else {}).items():
+        if isinstance(condition, dict):
+            fields.update({f"{end}.{name}": plain(number(value, field=name)) for end, value in condition.items()})
+        else:
+            fields.setlist(f"in.{name}", [str(each) for each in condition])
+    return fields
+
+
+def _example(universe: Universe) -> str:
+    """A question in the format, about the columns that there are."""
+    asked: dict[str, Any] = {}
+    for attribute in universe.attributes[:2]:
+        described = attribute.to_json()
+        if attribute.is_numeric:
+            asked[attribute.name] = {"from": described["edges"][0], "to": described["edges"][1]}
+        else:
+            asked[attribute.name] = [described["categories"][0]]
+    return json.dumps(asked, ensure_ascii=False)
+
+
+@require_POST
+def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Who may ask."""
+    live = get_own_session_for(request, release_id)
+    chosen = request.POST.get("audience", "")
+    if chosen not in Audience.values:
+        messages.error(request, "Who may ask: nothing was chosen.")
+        return redirect("session", release_id=live.pk)
+    try:
+        services.let_ask(session=live, audience=Audience(chosen), by=signed_in(request))
+        messages.success(request, f"From now on {Audience(chosen).label} may ask.")
+    except services.Refusal as error:
+        messages.error(request, in_words(error))
+    return redirect("session", release_id=live.pk)
+
+
+@require_POST
+def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """End the asking; a worker publishes what was answered, and the release's page follows it."""
+    live = get_own_session_for(request, release_id)
+    try:
+        services.close_session(session=live, by=signed_in(request))
+    except (services.Refusal, PlanChanged) as error:
+        messages.error(request, in_words(error))
+        return redirect("session", release_id=live.pk)
+    messages.success(request, "Nobody can ask any more. What it answered becomes a release; the budget stays spent.")
+    return redirect("release_detail", release_id=live.pk)
+
+
+def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpResponse | StreamingHttpResponse:
+    """Every question and answer so far, as CSV or JSON."""
+    live = get_session_for(request, release_id)
+    if live.release.status not in READABLE:
+        raise Http404
+    plan = _readable_plan(request, live)
+    if isinstance(plan, HttpResponse):
+        return plan
+    answers = [_past(each, live, plan.schema.universe) for each in live.told(request.user).order_by("sequence")]
+    audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
+    told_apart = f"{name_of(live.release.title, str(live.pk))}-transcript.{form}"
+    if form == "csv":
+        heads = ["number", "question", "query", "estimate", "lower", "upper", "answered"]
+        return csv_response(told_apart, heads, _lines(answers))
+    response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
+    return response
+
+
+def _lines(answers: list[PastAnswer]) -> Iterator[list[Any]]:
+    for each in answers:
+        stored = each.stored
+        title = files.guarded(each.title)
+        yield [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
+
+
+def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
+    """The transcript with what is needed to judge it. The sign of an update is public: it moved the public state."""
+    whole = {
+        "version": 1,
+        "session": str(live.pk),
+        "title": live.release.title,
+        "dataset": live.release.dataset.title,
+        "schema": plan.schema.to_json(),
+        "epsilon": live.release.epsilon,
+        "delta": live.release.delta,
+        "beta": live.release.beta,
+        "accuracy": session_sentence(plan),
+        "total": {"estimate": live.total, "half_width": live.total_half_width},
+        "answers": [
+            {
+                "number": each.stored.sequence,
+                "count": each.stored.query,
+                "estimate": each.stored.estimate,
+                "half_width": each.stored.half_width,
+                "answered": each.stored.kind,
+                "sign": each.stored.sign,
+            }
+            for each in answers
+        ],
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,276 @@
+"""Mixtures of products: their marginals, the fit to noisy tables, and rows made of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.errors import InvalidInput
+from releases.engine.estimation import mixture_fit as fit_module
+from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.mixture import Mixture
+from releases.engine.estimation.mixture_fit import fit_mixture, normals
+from releases.engine.estimation.mixture_rows import mixture_rows
+from releases.engine.estimation.result import Distribution, MixtureComponent, Result
+from releases.engine.estimation.triples import triples_to_measure
+from releases.engine.noise.randomness import StreamRandomness
+
+SHAPE = (3, 2, 4, 3)
+
+
+def mixture_of(shape=SHAPE, components=5, seed=1):
+    rng = np.random.default_rng(seed)
+    stacked = np.concatenate([rng.dirichlet(np.full(bins, 0.6), size=components).T for bins in shape])
+    shares = rng.dirichlet(np.ones(components))
+    return Mixture(shape=tuple(shape), shares=shares.astype(np.float32), stacked=stacked.astype(np.float32))
+
+
+def joint(mixture):
+    """The probability of every cell, cell by cell."""
+    ends = np.cumsum(mixture.shape)
+    blocks = np.split(mixture.stacked.astype(float), ends[:-1])
+    table = np.zeros(mixture.shape)
+    for cell in np.ndindex(*mixture.shape):
+        product = mixture.shares.astype(float)
+        for block, value in zip(blocks, cell, strict=True):
+            product = product * block[value]
+        table[cell] = product.sum()
+    return table
+
+
+def table_of(joint_table, axes):
+    others = tuple(axis for axis in range(joint_table.ndim) if axis not in axes)
+    kept = sorted(axes)
+    return joint_table.sum(axis=others).transpose([kept.index(axis) for axis in axes])
+
+
+def noisy(joint_table, sets, *, rows, deviation, seed=5):
+    rng = np.random.default_rng(seed)
+    return [
+        Measurement(
+            axes=axes,
+            table=rows * table_of(joint_table, axes) + rng.normal(0, deviation, table_of(joint_table, axes).shape),
+            variance=deviation**2,
+        )
+        for axes in sets
+    ]
+
+
+def ways(order, attributes=4):
+    return list(combinations(range(attributes), order))
+
+
+def distance(one, other):
+    return float(np.abs(one - other).sum() / 2)
+
+
+# Marginals
+
+
+@pytest.mark.parametrize("axes", [(), (2,), (0, 1), (3, 0), (2, 0, 1), (3, 1, 2, 0)])
+def test_a_marginal_is_the_sum_over_the_joint_table_in_the_order_asked(axes):
+    mixture = mixture_of()
+    np.testing.assert_allclose(mixture.marginal(axes), table_of(joint(mixture), axes), atol=1e-6)
+
+
+def test_a_marginal_worked_out_in_pieces_is_the_same(monkeypatch):
+    mixture = mixture_of()
+    whole = mixture.marginal((0, 1, 2))
+    monkeypatch.setattr("releases.engine.estimation.mixture._WORKED_ON", 1)
+    np.testing.assert_allclose(mixture.marginal((0, 1, 2)), whole, rtol=1e-6)
+
+
+def test_what_is_no_mixture_is_refused():
+    good = mixture_of()
+    with pytest.raises(InvalidInput, match="one row a bin"):
+        Mixture(shape=(3, 2), shares=good.shares, stacked=good.stacked)
+    with pytest.raises(InvalidInput, match="finite"):
+        Mixture(shape=SHAPE, shares=-good.shares, stacked=good.stacked)
+
+
+def test_a_result_keeps_its_mixture_and_still_reads_the_results_of_before():
+    mixture = mixture_of()
+    bound = Bound(beta=0.05, half_widths=(1.0,), proof=Proof.AFTER, formula="", source="")
+    held = Distribution(components=(MixtureComponent(names=("a", "b", "c", "d"), mixture=mixture),))
+    stored = Result(estimates=(np.zeros(1),), bound=bound, total=5.0, distribution=held).to_json()
+    again = Result.from_json(json.loads(json.dumps(stored))).distribution
+    np.testing.assert_array_equal(again.marginal(("c", "a")), held.marginal(("c", "a")))
+    weights = {"shape": [2], "float64": "eAFjYACBC/ZgiuGFPQAMdgI3"}
+    before = {**stored, "distribution": [{"names": ["a"], "weights": weights}]}
+    assert Result.from_json(before).distribution.components[0].weights.tolist() == [0.25, 0.75]
+
+
+# The fit
+
+
+def objective(shares, stacked, tables, rows, penalty):
+    """Straight from the definition, in double precision."""
+    exact = Mixture.__new__(Mixture)
+    for name, value in (("shape", SHAPE), ("shares", shares), ("stacked", stacked)):
+        object.__setattr__(exact, name, value)
+    whole = joint(exact)
+    loss = sum(((rows * table_of(whole, each.axes) - each.table) ** 2).sum() / (2 * each.variance) for each in tables)
+    information = 0.0
+    for block in np.split(stacked, np.cumsum(SHAPE)[:-1]):
+        own = block @ shares
+        information += (shares * (block * np.log(block / own[:, None])).sum(axis=0)).sum()
+    return loss + 2 * penalty * information
+
+
+def test_the_gradient_is_that_of_the_objective_as_it_is_stated():
+    """Along random directions that keep every column's sum, by differences."""
+    truth = joint(mixture_of(seed=2))
+    tables = noisy(truth, [*ways(1), *ways(2), (0, 1, 2), (0, 1, 3)], rows=1000.0, deviation=30.0)
+    tables.append(tables[5])  # measured twice
+    target = fit_module._Target.of(SHAPE, tables, 1000.0)
+    descent = fit_module._Descent.from_mixture(mixture_of(seed=3))
+    by_stacked, by_shares = descent._gradient(target, 7.0)
+    shares, stacked = descent.shares.astype(float), descent.stacked.astype(float)
+    rng, step = np.random.default_rng(4), 1e-5
+    ends = np.cumsum(SHAPE)[:-1]
+    for _ in range(5):
+        turn = rng.normal(size=stacked.shape) * stacked
+        turn = np.concatenate([block - block.mean(axis=0) for block in np.split(turn, ends)])
+        slide = rng.normal(size=shares.shape)
+        slide -= slide.mean()
+        high, low = (
+            objective(shares + sign * step * slide, stacked + sign * step * turn, tables, 1000.0, 7.0)
+            for sign in (1, -1)
+        )
+        found = float((by_stacked * turn).sum() + (by_shares * slide).sum())
+        assert found == pytest.approx((high - low) / (2 * step), rel=2e-3, abs=0.5)
+
+
+def test_a_fit_to_tables_with_next_to_no_noise_gives_these_tables():
+    truth = joint(mixture_of(seed=6))
+    tables = noisy(truth, [*ways(1), *ways(2), *ways(3)], rows=10_000.0, deviation=0.5)
+    rng = StreamRandomness(b"fit")
+    made = fit_mixture(SHAPE, tables, rows=1e4, components=20, strength=0.0, steps=600, rate=0.1, rng=rng)
+    for axes in ways(3):
+        assert distance(made.marginal(axes), table_of(truth, axes)) < 0.01
+
+
+def test_noise_about_a_product_is_fitted_without_the_penalty_and_not_with_it():
+    alone = [np.full(bins, 1 / bins) for bins in (6, 6, 6, 6)]
+    truth = np.einsum("a,b,c,d->abcd", *alone)
+    tables = noisy(truth, [*ways(1), *ways(2)], rows=1000.0, deviation=12.0)
+
+    def error(strength):
+        made = fit_mixture(
+            truth.shape,
+            tables,
+            rows=1000.0,
+            components=30,
+            strength=strength,
+            steps=300,
+            rate=0.1,
+            rng=StreamRandomness(b"noise"),
+        )
+        return np.mean([distance(made.marginal(axes), table_of(truth, axes)) for axes in ways(2)])
+
+    free, held = error(0.0), error(1.2)
+    one_way = np.mean([distance(np.maximum(each.table, 0) / 1000, table_of(truth, each.axes)) for each in tables[:4]])
+    assert held < 2.5 * one_way
+    assert free > 2 * held
+
+
+def test_a_second_fit_goes_on_where_the_first_ended():
+    truth = joint(mixture_of(seed=8))
+    tables = noisy(truth, [*ways(1), *ways(2)], rows=1000.0, deviation=5.0)
+    given = {"rows": 1000.0, "components": 8, "strength": 0.1, "rng": StreamRandomness(b"on")}
+    first = fit_mixture(SHAPE, tables, steps=150, rate=0.1, **given)
+    again = fit_mixture(SHAPE, tables, steps=0, rate=0.1, start=first, **given)
+    np.testing.assert_allclose(again.marginal((0, 1)), first.marginal((0, 1)), atol=1e-6)
+
+
+def test_a_table_of_four_attributes_and_an_attribute_without_its_own_table_are_refused():
+    truth = joint(mixture_of())
+    given = {"rows": 10.0, "components": 2, "strength": 0.0, "steps": 1, "rate": 0.1, "rng": StreamRandomness(b"x")}
+    with pytest.raises(InvalidInput, match="one, two or three"):
+        fit_mixture(SHAPE, noisy(truth, [*ways(1), *ways(4)], rows=10.0, deviation=1.0), **given)
+    with pytest.raises(InvalidInput, match="marginal of each"):
+        fit_mixture(SHAPE, noisy(truth, ways(2), rows=10.0, deviation=1.0), **given)
+
+
+def test_the_normal_numbers_of_starts_have_the_moments_of_the_normal_law():
+    drawn = normals(200_001, StreamRandomness(b"normal")).astype(float)
+    assert drawn.shape == (200_001,)
+    assert abs(drawn.mean()) < 5 / 200_001**0.5
+    assert drawn.var() == pytest.approx(1, abs=0.02)
+    assert (drawn**4).mean() == pytest.approx(3, abs=0.1)
+    assert abs((drawn[:-1] * drawn[1:]).mean()) < 0.02
+
+
+# Which triples
+
+
+def chosen(distances, deviation, *, cells=20, rows=1000.0, most_cells=10**6):
+    return triples_to_measure(
+        np.array(distances),
+        np.full(len(distances), cells),
+        expected=lambda at: np.full(cells, rows / cells),
+        deviations=lambda weights: np.full(len(weights), deviation * len(weights) ** 0.5),
+        rows=rows,
+        most_cells=most_cells,
+    )
+
+
+def test_the_triples_that_are_missed_most_are_measured_and_the_others_are_not():
+    assert {at for at, _ in chosen([0.01, 0.4, 0.02, 0.3], 10.0)} == {1, 3}
+
+
+def test_no_triple_is_measured_where_noise_would_be_no_better_than_the_fit():
+    assert chosen([0.01, 0.02, 0.0], 200.0) == []
+
+
+def test_no_more_cells_are_measured_than_may_be():
+    assert len(chosen([0.4, 0.5, 0.6], 1.0)) == 3
+    assert {at for at, _ in chosen([0.4, 0.5, 0.6], 1.0, most_cells=45)} == {1, 2}
+
+
+# Rows
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 5), SHAPE, (1, 3, 1)])
+@pytest.mark.parametrize("rows", [1, 7, 500])
+def test_rows_are_as_many_as_asked_and_lie_in_the_bins(shape, rows):
+    made = mixture_rows(mixture_of(shape), rows, StreamRandomness(b"rows"))
+    assert made.shape == (rows, len(shape))
+    assert (made >= 0).all()
+    assert (made < np.array(shape)).all()
+
+
+def counted(rows, axes, shape):
+    table = np.zeros([shape[axis] for axis in axes])
+    np.add.at(table, tuple(rows[:, axis] for axis in axes), 1)
+    return table / len(rows)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_rows_keep_marginals_far_closer_than_independent_draws_do(order, monkeypatch):
+    if order == 2:
+        monkeypatch.setattr("releases.engine.estimation.mixture_rows._MOST_WORK", 200_000)
+    shape, rows = (5, 4, 6, 3, 5), 2000
+    mixture = mixture_of(shape, components=12)
+    truth = joint(mixture)
+    made = mixture_rows(mixture, rows, StreamRandomness(b"close"))
+    drawn = np.random.default_rng(3).choice(truth.size, size=rows, p=truth.ravel() / truth.sum())
+    independent = np.stack(np.unravel_index(drawn, shape), axis=1)
+    near, far = (
+        np.mean([distance(counted(each, axes, shape), table_of(truth, axes)) for axes in ways(order, 5)])
+        for each in (made, independent)
+    )
+    assert near < far / 3
+
+
+def test_rows_of_other_randomness_are_other_rows_and_in_an_order_that_tells_nothing():
+    mixture = mixture_of(components=2)
+    one, other = (mixture_rows(mixture, 300, StreamRandomness(seed)) for seed in (b"a", b"b"))
+    assert (one != other).any()
+    np.testing.assert_array_equal(one, mixture_rows(mixture, 300, StreamRandomness(b"a")))
+    halves = [counted(half, (2,), SHAPE) for half in (one[:150], one[150:])]
+    assert distance(*halves) < 0.25

@@ -1,0 +1,158 @@
+"""The documentation's two roles on a real PostgreSQL: the site's own cannot alter the ledger, and can do its work."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import psycopg
+import pytest
+
+from tests.conftest import POSTGRES_URL
+from tests.stack import ROOT, Stack
+
+pytestmark = pytest.mark.postgres
+
+COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
+
+
+def statements(name):
+    """The two indented blocks of the page, with names of this test alone: roles are the whole server's."""
+    section = (ROOT / "docs/operations/postgres-roles.md").read_text()
+    blocks = [block for block in re.split(r"\n(?! {4})[^\n]*", section) if ";" in block]
+    first, second = (
+        [line.strip() for line in "".join(blocks).splitlines() if line.strip().endswith(";") and chosen(line)]
+        for chosen in (is_of_the_server, lambda line: not is_of_the_server(line))
+    )
+    return [[each.replace("dpweb", name) for each in block] for block in (first, second)]
+
+
+def is_of_the_server(line):
+    return "ROLE" in line or "DATABASE" in line
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """An installation made as the page says, with a budget and a charge made by the site's role."""
+    name = f"dpweb_{uuid.uuid4().hex[:8]}"
+    of_the_server, of_the_owner = statements(name)
+    assert len(of_the_server) == 5
+    assert len(of_the_owner) == 7
+    place = POSTGRES_URL.rsplit("@", 1)[1].split("/")[0]
+    url = f"postgresql://{name}_{{0}}:{{0}}%20password@{place}/{name}".format
+    folder = tmp_path_factory.mktemp("roles")
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+        for each in of_the_server:
+            connection.execute(each)
+        try:
+            Stack(folder, database_url=url("owner")).migrate()
+            with psycopg.connect(url("owner"), autocommit=True) as owner:
+                for each in of_the_owner:
+                    owner.execute(each)
+            stack = Stack(folder, database_url=url("site"))
+            table = folder / "t.csv"
+            table.write_text("sex\nf\nm\n")
+            spent = stack.run(
+                f"""
+                release = draft(budgeted('5', {COLUMNS!r}, {str(table)!r}))
+                services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False)
+                assert services.execute_release(release_id=release.pk)
+                again = draft(release.dataset, epsilon="0.5")
+                services.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
+                services.cancel_release(release=again, by=again.dataset.owner)
+                release.refresh_from_db()
+                from releases.ledger import ledger
+                budget = Budget.objects.get()
+                answer = [release.state, budget.spent_epsilon, [fault.what for fault in ledger.verify(budget)]]
+                """
+            )
+            assert spent == ["published", 10**12, []]
+            yield url("site")
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+            for role in ("site", "owner"):
+                connection.execute(f"DROP ROLE {name}_{role}")
+
+
+@pytest.mark.parametrize("table", ["releases_ledgerentry", "releases_auditevent"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {table} SET id = id",
+        "UPDATE {table} SET id = 1 WHERE false",
+        "DELETE FROM {table}",
+        "TRUNCATE {table} CASCADE",
+        "ALTER TABLE {table} DISABLE TRIGGER ALL",
+        "ALTER TABLE {table} ENABLE REPLICA TRIGGER ledger_append_only",
+        "DROP TRIGGER ledger_append_only ON {table}",
+        "DROP TRIGGER audit_append_only ON {table}",
+        "DROP TABLE {table} CASCADE",
+        "CREATE TRIGGER mine BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION releases_ledger_append_only()",
+        "CREATE RULE mine AS ON INSERT TO {table} DO INSTEAD NOTHING",
+        "ALTER TABLE {table} OWNER TO CURRENT_USER",
+        "INSERT INTO {table} SELECT * FROM {table} ON CONFLICT (id) DO UPDATE SET id = 7",
+        "SELECT * FROM {table} FOR UPDATE",
+    ],
+)
+def test_the_site_s_role_cannot_alter_the_ledger_or_the_audit_log(installed, table, statement):
+    deny(installed, statement.format(table=table))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE releases_budget DISABLE TRIGGER budget_moves_with_an_entry",
+        "DROP TRIGGER budget_moves_with_an_entry ON releases_budget",
+        "DROP FUNCTION releases_budget_guard CASCADE",
+        "CREATE OR REPLACE FUNCTION releases_budget_guard() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN NEW; END $$",
+        "ALTER FUNCTION releases_budget_guard() RESET ALL",
+        "SET session_replication_role = replica",
+        "CREATE TABLE mine (id int)",
+        "CREATE TEMPORARY TABLE releases_ledgerentry (id int)",
+        "SET ROLE postgres",
+        "TRUNCATE releases_budget CASCADE",
+        "DELETE FROM releases_surveytally",
+        "DELETE FROM django_migrations",
+    ],
+)
+def test_the_site_s_role_cannot_take_a_guard_off(installed, statement):
+    deny(installed, statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE releases_budget SET spent_epsilon = 0, spent_rho = 0", "changes only with an entry"),
+        ("UPDATE releases_budget SET epsilon = '9', cap_epsilon = 9000000000000", "changes only with an entry"),
+        ("UPDATE releases_budget SET policy = 'pure'", "fixed once it was granted"),
+        ("DELETE FROM releases_budget", "stays"),
+    ],
+)
+def test_what_the_site_s_role_may_write_the_guards_still_judge(installed, statement, said):
+    with psycopg.connect(installed) as connection, pytest.raises(psycopg.errors.RaiseException, match=said):
+        connection.execute(statement)
+
+
+def test_a_temporary_table_of_the_ledger_s_name_deceives_no_guard(migrated_postgres, tmp_path):
+    """Where nobody made two roles."""
+    stack = Stack(tmp_path, database_url=migrated_postgres)
+    table = tmp_path / "t.csv"
+    table.write_text("sex\nf\nm\n")
+    stack.run(f"budgeted('5', {COLUMNS!r}, {str(table)!r})")
+    with psycopg.connect(migrated_postgres) as connection:
+        connection.execute("CREATE TEMPORARY TABLE releases_ledgerentry AS SELECT * FROM public.releases_ledgerentry")
+        connection.execute(
+            "UPDATE pg_temp.releases_ledgerentry SET previous = hash, hash = repeat('1', 64), sequence = 9"
+        )
+        with pytest.raises(psycopg.errors.RaiseException, match="changes only with an entry"):
+            connection.execute("UPDATE releases_budget SET sequence = 9, head = repeat('1', 64)")
+
+
+def deny(url, statement):
+    denied = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedObject)
+    with psycopg.connect(url) as connection, pytest.raises(denied) as refusal:
+        connection.execute(statement)
+    # A trigger that the other table has; it exists where the name fits, and then the right to it is missing.
+    if isinstance(refusal.value, psycopg.errors.UndefinedObject):
+        assert "ledger_append_only" in statement or "audit_append_only" in statement

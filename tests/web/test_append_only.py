@@ -1,0 +1,239 @@
+"""What the database itself refuses, whoever asks: to change, delete or replace what is append-only, and to move what a
+budget may spend, or has spent, without an entry of the ledger."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from releases import services
+from releases.engine.accounting.events import PureEvent
+from releases.engine.accounting.filters import CLOSED
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger
+from releases.models import Budget, EntryKind, LedgerEntry
+from tests.web.past_the_guards import lift
+
+pytestmark = pytest.mark.django_db
+
+IS_SQLITE = connection.vendor == "sqlite"
+#: What the datasets of these tests protect.
+ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
+#: What of a budget decides no charge, and what gives its amounts their meaning.
+FREE = {"name": "Other", "is_frozen": True, "frozen_reason": "Why not.", "created_at": "2020-01-01 00:00:00+00:00"}
+MEANING = {"unit": {"kind": "person"}, "neighbours": "replace", "policy": "pure"}
+
+
+@pytest.fixture
+def charged(dataset, alice):
+    """A budget with a grant and a charge."""
+    release = services.draft_release(dataset=dataset, by=alice)
+    ledger.charge(
+        release=release,
+        **ROW,
+        events=[PureEvent(epsilon=Fraction(1))],
+        delta=Fraction(0),
+        key=uuid.uuid4(),
+        actor=alice,
+    )
+    return Budget.objects.get()
+
+
+def execute(statement, *values):
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+def refused(statement, *values, match=None):
+    with pytest.raises(DatabaseError, match=match):
+        execute(statement, *values)
+
+
+def rows(table):
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
+        return cursor.fetchall()
+
+
+@pytest.mark.parametrize("table", ["releases_ledgerentry", "releases_auditevent"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM {table}",
+        "UPDATE {table} SET id = id + 1000",
+        "INSERT INTO {table} SELECT * FROM {table} WHERE true ON CONFLICT (id) DO UPDATE SET id = 7",
+        *([] if IS_SQLITE else ["TRUNCATE {table} CASCADE", "COPY {table} FROM PROGRAM 'false'"]),
+    ],
+)
+def test_no_row_is_changed_or_deleted(charged, table, statement):
+    before = rows(table)
+    refused(statement.format(table=table))
+    assert rows(table) == before != []
+
+
+def other_value(field):
+    """Another value of a budget's column, that its type and constraints let through."""
+    standing = getattr(Budget.objects.get(), field.attname)
+    if isinstance(standing, int):
+        return standing - 1 if standing else 1
+    if isinstance(standing, str):
+        return "1.5"
+    return {"other": 1} if isinstance(standing, dict) else [1]
+
+
+GUARDED = [
+    field
+    for field in Budget._meta.concrete_fields
+    if field.name not in {"id", "owner", *FREE, *MEANING}  # a new column is guarded until it is named here
+]
+
+
+@pytest.mark.parametrize("field", GUARDED, ids=[field.name for field in GUARDED])
+def test_a_column_that_decides_charges_does_not_change_alone(charged, field):
+    with pytest.raises(DatabaseError, match="changes only with an entry"), transaction.atomic():
+        Budget.objects.update(**{field.attname: other_value(field)})
+
+
+def test_the_guarded_columns_are_these():
+    assert {"spent_epsilon", "spent_rho", "cap_epsilon", "cap_rho", "epsilon", "delta", "sequence", "head"} <= {
+        field.name for field in GUARDED
+    }
+
+
+def test_what_decides_no_charge_changes_freely_and_the_meaning_until_a_grant(charged, make_dataset):
+    Budget.objects.update(**FREE)
+    for name, value in MEANING.items():
+        with pytest.raises(DatabaseError, match="fixed once it was granted"), transaction.atomic():
+            Budget.objects.update(**{name: value})
+    waiting = make_dataset(epsilon="", content=b"age,sex\n30,male\n").budget
+    Budget.objects.filter(pk=waiting.pk).update(**MEANING)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"spent_epsilon": 0, "spent_rho": 0},
+        {"sequence": 1},
+        {"sequence": 3, "head": "0" * 64},
+        {"sequence": 3},
+        {"cap_epsilon": 9 * 10**12, "epsilon": "9"},
+    ],
+)
+def test_the_last_entry_moves_the_budget_no_second_time(charged, changes):
+    with pytest.raises(DatabaseError, match="changes only with an entry"), transaction.atomic():
+        Budget.objects.update(**changes)
+
+
+def entry_after(budget, by, kind, **changes):
+    standing = {"epsilon": 1, "previous": budget.head, "hash": "1" * 64, "sequence": budget.sequence + 1}
+    release = services.draft_release(dataset=budget.datasets.get(), by=by)
+    made = LedgerEntry(
+        budget=budget,
+        kind=kind,
+        key=uuid.uuid4(),
+        release=release,
+        actor=by,
+        detail={},
+        made_at=budget.created_at,
+        **(standing | changes),
+    )
+    made.save(force_insert=True)
+    return {"sequence": made.sequence, "head": made.hash}
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry", "changes"),
+    [
+        ("charge", {}, {"spent_epsilon": 0}),
+        ("charge", {}, {"cap_epsilon": 9 * 10**12}),
+        ("charge", {}, {"epsilon": "9"}),
+        ("charge", {"previous": "0" * 64}, {}),
+        ("restore", {}, {"spent_rho": 0}),
+        ("return", {}, {"cap_rho": 9 * 10**12}),
+        ("grant", {}, {"spent_epsilon": 0}),
+        ("grant", {}, {"spent_epsilon": CLOSED}),
+    ],
+)
+def test_an_entry_moves_only_what_its_kind_may(charged, alice, kind, entry, changes):
+    moved = entry_after(charged, alice, EntryKind(kind), **entry)
+    with pytest.raises(DatabaseError, match="changes only with an entry"), transaction.atomic():
+        Budget.objects.update(**moved, **changes)
+    if not entry:
+        Budget.objects.update(**moved)
+
+
+def test_another_budget_s_entry_moves_nothing(charged, make_dataset, alice):
+    other = make_dataset(content=b"age,sex\n30,male\n31,male\n").budget
+    moved = entry_after(charged, alice, EntryKind.CHARGE, sequence=7)
+    with pytest.raises(DatabaseError, match="changes only with an entry"), transaction.atomic():
+        Budget.objects.filter(pk=other.pk).update(**moved)
+
+
+def test_a_budget_with_entries_is_not_deleted_and_none_begins_with_anything_granted_or_spent(charged, alice):
+    refused("DELETE FROM releases_budget", match="stays")
+    empty = {"name": "New", "owner": alice, "unit": {"kind": "row"}, "neighbours": "replace", "policy": "zcdp"}
+    Budget.objects.create(**empty).delete()
+    for field in GUARDED:
+        if isinstance(field.get_default(), (int, str)):
+            value = 1 if isinstance(field.get_default(), int) else "1"
+            with pytest.raises(DatabaseError), transaction.atomic():
+                Budget.objects.create(**empty, **{field.attname: value})
+    assert Budget.objects.count() == 1
+
+
+def test_the_ledger_itself_grants_charges_gives_back_and_raises(charged, alice, sofia, make_queued):
+    release = make_queued(charged.datasets.get(), epsilon="0.5")
+    services.cancel_release(release=release, by=alice)
+    ledger.grant(budget=charged, epsilon="4", delta="0.000001", actor=sofia)
+    after = Budget.objects.get()
+    assert (after.sequence, after.spent_epsilon, after.cap_epsilon) == (5, 10**12, 4 * 10**12)
+    assert list(ledger.verify(after)) == []
+
+
+def test_a_refused_charge_leaves_no_entry(charged, alice):
+    release = services.draft_release(dataset=charged.datasets.get(), by=alice)
+    before = rows("releases_ledgerentry")
+    with pytest.raises(ledger.InsufficientBudget):
+        ledger.charge(
+            release=release,
+            **ROW,
+            events=[PureEvent(epsilon=Fraction(5))],
+            delta=Fraction(0),
+            key=uuid.uuid4(),
+            actor=alice,
+        )
+    assert rows("releases_ledgerentry") == before
+
+
+def test_every_guard_is_there():
+    """SQLite drops a table's triggers where a migration makes the table anew."""
+    with connection.cursor() as cursor:
+        if IS_SQLITE:
+            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        else:
+            cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'")
+        found = {name for (name,) in cursor.fetchall()}
+    expected = {"survey_keeps_its_promise", "tally_grows_by_1", "budget_moves_with_an_entry"}
+    expected.add("workload_version_no_update")
+    for name in ("ledger", "audit"):
+        expected |= {f"{name}_no_update", f"{name}_no_delete"} if IS_SQLITE else {f"{name}_append_only"}
+        expected |= set() if IS_SQLITE else {f"{name}_no_truncate"}
+    if IS_SQLITE:
+        expected |= {"budget_begins_empty", "budget_keeps_its_meaning", "budget_stays", "survey_stays", "tally_stays"}
+        expected |= {
+            f"{name}_no_replace" for name in ("ledgerentry", "auditevent", "budget", "survey", "surveytally")
+        } | {"tally_begins_at_0"}
+    else:
+        expected |= {"budget_no_truncate", "tally_no_truncate"}
+    assert found == expected
+
+
+def test_with_its_guard_lifted_the_columns_are_still_within_the_caps(charged):
+    lift()
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Budget.objects.update(spent_epsilon=9 * 10**12, spent_rho=9 * 10**12)
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Budget.objects.update(spent_epsilon=-1)

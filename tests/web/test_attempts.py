@@ -1,0 +1,508 @@
+"""Attempts that fail: waited for, on record, and given back where the table was never opened."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import services
+from releases.engine import run as engine_run
+from releases.engine.errors import Cancelled
+from releases.engine.mechanisms import base
+from releases.engine.tables import query
+from releases.ledger import ledger
+from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice, Release, ReleaseState, Session, Upload
+from releases.publication import files
+from releases.services import attempts, execution, session_closing, uploads
+from releases.worker import leases
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+FIRST_WAIT, MOST_WAIT = 15, 900
+
+
+@pytest.fixture(autouse=True)
+def _waits(settings):
+    settings.RETRY_SECONDS, settings.MOST_RETRY_SECONDS, settings.MOST_ATTEMPTS = FIRST_WAIT, MOST_WAIT, 6
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time, which only the test moves."""
+
+    class Clock:
+        now = timezone.now()
+
+        def forward(self, seconds):
+            self.now += timedelta(seconds=seconds)
+
+    clock = Clock()
+    monkeypatch.setattr("django.utils.timezone.now", lambda: clock.now)
+    return clock
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Messages to workers: each is a release's identifier."""
+    said = []
+    for module in ("releases", "execution", "session_closing"):
+        monkeypatch.setattr(f"releases.services.{module}.enqueue", said.append)
+    return said
+
+
+def broken(*args, **kwargs):
+    raise RuntimeError("a row says: Mrs Smith, 43")
+
+
+def table_of(release):
+    return Path(files.settings.TABLES_DIR) / release.dataset.location
+
+
+def kinds(release):
+    return list(release.entries.order_by("sequence").values_list("kind", flat=True))
+
+
+def until_it_ends(release, clock):
+    """Attempts, each when it is due, until the release waits no more; the seconds between them."""
+    waited = []
+    while True:
+        assert not services.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        if release.next_attempt_at is None:
+            return waited
+        waited.append((release.next_attempt_at - clock.now).total_seconds())
+        clock.now = release.next_attempt_at
+
+
+# Waiting
+
+
+def test_each_wait_is_four_times_the_last_up_to_a_cap_and_all_of_them_take_half_an_hour(queued, clock, monkeypatch):
+    monkeypatch.setattr(engine_run, "run_release", broken)
+    waited = until_it_ends(queued, clock)
+    least = [15, 60, 240, 900, 900]
+    assert len(waited) == len(least)
+    assert all(low <= each <= 1.25 * low for each, low in zip(waited, least, strict=True))
+    assert sum(waited) >= 30 * 60
+    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 6)
+
+
+def test_what_failed_together_does_not_come_back_together():
+    assert len({leases.wait_after(1) for _ in range(20)}) > 10
+
+
+def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clock, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_run, "run_release", broken)
+        services.execute_release(release_id=queued.pk)
+    for seconds in (0, 1, 13):
+        clock.forward(seconds)
+        assert not services.execute_release(release_id=queued.pk)
+        assert Release.objects.get().attempts == 1
+    clock.forward(5)
+    assert services.execute_release(release_id=queued.pk)
+
+
+def test_the_message_is_sent_by_the_round_in_which_it_is_due_and_by_none_before(queued, clock, sent, monkeypatch):
+    monkeypatch.setattr(engine_run, "run_release", broken)
+    services.execute_release(release_id=queued.pk)
+    assert services.reconcile() == 0
+    clock.forward(14)
+    assert services.reconcile() == 0
+    assert sent == []
+    clock.forward(6)
+    assert services.reconcile() == 1
+    assert sent == [queued.pk]
+
+
+def test_a_killed_worker_s_release_waits_too_and_goes_to_the_next(queued, clock, sent, settings):
+    assert execution._claim(queued.pk)
+    clock.forward(settings.LEASE_SECONDS + 1)
+    assert services.reconcile() == 1
+    assert not services.execute_release(release_id=queued.pk)
+    clock.forward(1.25 * FIRST_WAIT + 1)
+    assert services.reconcile() == 1
+    assert sent == [queued.pk]
+    assert services.execute_release(release_id=queued.pk)
+    assert [each.failure for each in Attempt.objects.order_by("pk")] == ["lost", ""]
+
+
+def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(make_dataset, make_queued, clock):
+    """Chance alone, and the number of attempts, decide how long it is."""
+    jitter = iter([0.5, 0.5])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("secrets.SystemRandom.random", lambda self: next(jitter))
+        waits = []
+        for content, error in (
+            (b"age,sex\n30,male\n", RuntimeError("x")),
+            (b"age,sex\n" + b"31,male\n" * 999, OSError()),
+        ):
+            release = make_queued(make_dataset(content=content))
+
+            def fail(*args, error=error, **kwargs):
+                raise error
+
+            patched.setattr(engine_run, "run_release", fail)
+            services.execute_release(release_id=release.pk)
+            release.refresh_from_db()
+            waits.append(release.next_attempt_at - clock.now)
+    assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
+
+
+def test_its_page_says_when_it_is_tried_again_and_nothing_of_the_error(
+    queued, as_, alice, clock, monkeypatch, settings
+):
+    monkeypatch.setattr(engine_run, "run_release", broken)
+    clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
+    services.execute_release(release_id=queued.pk)
+    # A browser signs in by the real time, so this is looked at without one.
+    queued.refresh_from_db()
+    assert "It is waiting to try again at 14:04." in queued.meaning
+    assert "The charge can no longer be given back." in queued.meaning
+    monkeypatch.undo()
+    page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
+    assert "It is waiting to try again at 14:04." in page
+    assert "Smith" not in page
+    assert "RuntimeError" not in page
+    assert "Cancel and get the charge back" not in page
+
+
+def test_a_closing_waits_between_its_attempts(dataset, alice, clock, sent, monkeypatch):
+    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=live.pk)
+    session = Session.objects.get()
+    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    services.close_session(session=session, by=alice)
+    sent.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write", broken)
+        assert not services.execute_release(release_id=live.pk)
+    assert session_closing.claim(live.pk) is None
+    assert services.reconcile() == 0
+    live.refresh_from_db()
+    assert "It is waiting to try again at" in live.meaning
+    clock.forward(1.25 * FIRST_WAIT + 1)
+    assert services.reconcile() == 1
+    assert sent == [live.pk]
+    assert services.execute_release(release_id=live.pk)
+
+
+def test_an_upload_waits_between_its_attempts(alice, upload_file, clock, monkeypatch):
+    received = services.receive_upload(owner=alice, title="Survey", source=upload_file())
+    with monkeypatch.context() as patched:
+        patched.setattr(uploads, "read_table", broken)
+        assert not services.execute_upload(upload_id=received.pk)
+    assert not services.execute_upload(upload_id=received.pk)
+    upload = Upload.objects.get()
+    assert (upload.state, upload.attempts) == ("waiting", 1)
+    assert "It is waiting to try again at" in upload.meaning
+    assert services.reconcile_uploads() == 0
+    clock.forward(1.25 * FIRST_WAIT + 1)
+    assert services.reconcile_uploads() == 1
+    assert services.execute_upload(upload_id=received.pk)
+
+
+# The table is away
+
+
+def test_a_table_that_is_away_for_a_while_burns_nothing_and_is_published_later(
+    make_dataset, make_queued, clock, sent, caplog
+):
+    dataset = make_dataset(epsilon="8")
+    releases = [make_queued(dataset, epsilon="1") for _ in range(8)]
+    path = table_of(releases[0])
+    away = path.with_name("elsewhere")
+    path.rename(away)
+    for _ in range(20):
+        for release in releases:
+            assert not services.execute_release(release_id=release.pk)
+    assert set(Release.objects.values_list("state", "attempts")) == {("queued", 1)}
+    assert "FileNotFoundError" in caplog.text
+    away.rename(path)
+    clock.forward(1.25 * FIRST_WAIT + 1)
+    assert services.reconcile() == 8
+    for release in releases:
+        assert services.execute_release(release_id=release.pk)
+        assert kinds(release) == [EntryKind.CHARGE]
+
+
+def test_a_table_that_stays_away_gives_the_charge_back(queued, as_, alice, clock):
+    before = queued.dataset.budget.totals
+    table_of(queued).unlink()
+    until_it_ends(queued, clock)
+    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 6)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    budget = queued.dataset.budget
+    budget.refresh_from_db()
+    assert before.spent_epsilon > budget.totals.spent_epsilon == 0
+    assert list(ledger.verify(budget)) == []
+    assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, "FileNotFoundError")}
+    notice = Notice.objects.get(title="Failed: Release 1")
+    assert "the charge was given back" in notice.text
+    assert "the charge was given back" in queued.meaning
+    assert not services.execute_release(release_id=queued.pk)
+
+
+def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(query, "open_table", broken)
+        assert not services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    clock.now = queued.next_attempt_at
+    table_of(queued).unlink()
+    until_it_ends(queued, clock)
+    assert queued.state == ReleaseState.FAILED
+    assert kinds(queued) == [EntryKind.CHARGE]
+    assert "the charge stays" in queued.meaning
+    # Of the attempt that opened it not even the kind of error is kept.
+    assert [each.failure for each in Attempt.objects.order_by("pk")] == ["failed", *["FileNotFoundError"] * 5]
+    assert list(ledger.verify(queued.dataset.budget)) == []
+
+
+def test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table(queued, clock):
+    """As those of before there were records."""
+    Release.objects.update(attempts=1)
+    table_of(queued).unlink()
+    until_it_ends(queued, clock)
+    assert kinds(queued) == [EntryKind.CHARGE]
+
+
+def test_that_it_is_opened_is_committed_before_it_is(queued, monkeypatch):
+    seen, open_table = [], query.open_table
+
+    def looked_at(*args, **kwargs):
+        # The record is no part of a transaction that is open still, but for the test's own.
+        assert [each._from_testcase for each in transaction.get_connection().atomic_blocks] == [True]
+        seen.append(Attempt.objects.get().opened_at is not None)
+        return open_table(*args, **kwargs)
+
+    monkeypatch.setattr(query, "open_table", looked_at)
+    assert services.execute_release(release_id=queued.pk)
+    assert seen == [True]
+
+
+def test_a_record_that_cannot_be_written_leaves_the_table_unopened(queued, monkeypatch):
+    monkeypatch.setattr(attempts, "about_to_open", broken)
+    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    assert not services.execute_release(release_id=queued.pk)
+    assert Attempt.objects.get().opened_at is None
+
+
+def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queued, clock, monkeypatch, settings):
+    """It was about to open the table when its lease lapsed, and it was the last attempt."""
+    settings.MOST_ATTEMPTS = 1
+    remember = ledger.remember
+
+    def asleep(budget):
+        monkeypatch.setattr(ledger, "remember", remember)
+        clock.forward(settings.LEASE_SECONDS + 1)
+        assert services.reconcile() == 1
+        remember(budget)
+
+    monkeypatch.setattr(ledger, "remember", asleep)
+    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    assert not services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
+    with pytest.raises(Cancelled):
+        attempts.about_to_open(queued.pk, Attempt.objects.get().token)
+    assert Attempt.objects.get().opened_at is None
+
+
+def test_the_marks_disc_being_full_reads_nothing_and_gives_the_charge_back(queued, clock, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger, "remember", full)
+        until_it_ends(queued, clock)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+
+
+def test_a_session_that_cannot_be_opened_gives_its_charge_back(dataset, alice, clock):
+    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    table_of(live).unlink()
+    until_it_ends(live, clock)
+    assert (live.state, kinds(live)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
+
+
+def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, as_, alice, clock, monkeypatch):
+    table_of(queued).unlink()
+    services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert "It can still be cancelled." in queued.meaning
+    services.cancel_release(release=queued, by=alice)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    assert list(ledger.verify(queued.dataset.budget)) == []
+
+
+def test_one_that_waits_and_may_have_read_something_cannot(queued, alice, clock, monkeypatch):
+    monkeypatch.setattr(engine_run, "run_release", broken)
+    services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    with pytest.raises(services.Refusal, match="the charge stays"):
+        services.cancel_release(release=queued, by=alice)
+    assert kinds(queued) == [EntryKind.CHARGE]
+
+
+# The ledger
+
+
+@pytest.mark.parametrize("state", [state for state in ReleaseState if state not in ("cancelled", "failed")])
+def test_the_ledger_gives_nothing_back_of_a_release_that_has_not_ended(queued, alice, state):
+    fields = {"result": {}} if state in ("published", "withdrawn") else {}
+    Release.objects.update(state=state, **fields)
+    with pytest.raises(ledger.LedgerRefusal, match="has not ended"), transaction.atomic():
+        ledger.give_back(release=queued, actor=alice)
+    assert kinds(queued) == [EntryKind.CHARGE]
+
+
+def test_the_ledger_gives_nothing_back_of_what_may_have_been_read(queued, alice):
+    token = execution._claim(queued.pk)
+    attempts.about_to_open(queued.pk, token)
+    Release.objects.update(state=ReleaseState.FAILED, run_token=None)
+    with pytest.raises(ledger.LedgerRefusal, match="may have opened"), transaction.atomic():
+        ledger.give_back(release=queued, actor=alice)
+
+
+def test_a_return_that_should_not_be_is_found(queued, clock):
+    table_of(queued).unlink()
+    until_it_ends(queued, clock)
+    budget = queued.dataset.budget
+    budget.refresh_from_db()
+    found = lambda: [fault.what for fault in ledger.verify(budget)]  # noqa: E731
+    assert found() == []
+    (first, *_) = Attempt.objects.order_by("pk")
+    Attempt.objects.filter(pk=first.pk).update(opened_at=timezone.now())
+    assert [what for what in found() if "may have opened" in what]
+    Attempt.objects.update(opened_at=None)
+    Release.objects.update(state=ReleaseState.PUBLISHED, result={})
+    assert [what for what in found() if "has not ended" in what]
+    Release.objects.update(state=ReleaseState.FAILED, result=None)
+    first.delete()
+    assert [what for what in found() if "may have opened" in what]
+
+
+def test_a_return_of_more_than_was_charged_is_found(queued, alice, monkeypatch):
+    monkeypatch.setattr(ledger, "_opposite", lambda charged: (-2 * charged.epsilon, 0, 0, 0))
+    services.cancel_release(release=queued, by=alice)
+    monkeypatch.undo()
+    assert [fault for fault in ledger.verify(queued.dataset.budget) if "does not give back what" in fault.what]
+
+
+# The disc is full
+
+
+def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_there_is_room(queued, clock, monkeypatch):
+    def full(folder, **given):
+        folder.mkdir(parents=True)
+        (folder / "answers.csv").write_text("half of it")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write", full)
+        for _ in range(3):
+            assert not services.execute_release(release_id=queued.pk)
+            queued.refresh_from_db()
+            clock.now = queued.next_attempt_at
+    assert (queued.state, queued.attempts, kinds(queued)) == (ReleaseState.QUEUED, 3, [EntryKind.CHARGE])
+    assert list((Path(files.settings.RELEASES_DIR) / str(queued.pk)).glob("*/*")) == []
+    assert services.execute_release(release_id=queued.pk)
+    first = Release.objects.get()
+    assert not services.execute_release(release_id=queued.pk)
+    assert (first.state, kinds(queued)) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
+    assert Release.objects.get().result == first.result
+    assert len(list(files.folder_of(first).parent.iterdir())) == 1
+
+
+def test_a_disc_that_stays_full_keeps_the_charge(queued, clock, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write", full)
+    until_it_ends(queued, clock)
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
+
+
+# The software was changed
+
+
+@pytest.fixture
+def upgraded(monkeypatch):
+    """The same plan costs more than it did."""
+
+    def upgrade():
+        price = execution.accountant.price
+        dearer = lambda events, **given: price([*events, *events], **given)  # noqa: E731
+        monkeypatch.setattr(execution.accountant, "price", dearer)
+
+    return upgrade
+
+
+def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(queued, as_, alice, upgraded):
+    upgraded()
+    assert not services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert (queued.state, queued.attempts) == (ReleaseState.CANCELLED, 1)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    assert Attempt.objects.get().opened_at is None
+    page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
+    assert "would plan it differently now. No data were touched, and the charge was given back." in page
+    assert "Plan another like it" in page
+    assert "compare again" in Notice.objects.get(title="Cancelled: Release 1").text
+    assert AuditEvent.objects.get(action="cancel").actor is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: plan["planned"].update(events=[]),
+        lambda plan: plan.update(version=0),
+        lambda plan: plan.update(options={"an option of old": "1"}),
+        lambda plan: plan.update(mechanism="withdrawn-mechanism"),
+    ],
+    ids=["planned otherwise", "of an old format", "an option that is gone", "a mechanism that is gone"],
+)
+def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
+    plan = Release.objects.get().plan
+    change(plan)
+    Release.objects.update(plan=plan)
+    assert not services.execute_release(release_id=queued.pk)
+    assert Release.objects.get().state == ReleaseState.CANCELLED
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    (budget,) = {entry.budget for entry in LedgerEntry.objects.all()}
+    assert list(ledger.verify(budget)) == []
+
+
+def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, monkeypatch, upgraded):
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_run, "run_release", broken)
+        services.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    clock.now = queued.next_attempt_at
+    upgraded()
+    until_it_ends(queued, clock)
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
+
+
+def test_an_unchanged_plan_is_run(queued):
+    assert base.plan_from_json(queued.plan).to_json() == queued.plan
+    assert services.execute_release(release_id=queued.pk)
+
+
+def test_a_failure_names_no_row_anywhere(queued, clock, monkeypatch, caplog):
+    monkeypatch.setattr(engine_run, "run_release", broken)
+    with caplog.at_level(logging.DEBUG):
+        until_it_ends(queued, clock)
+    stored = [str(each) for each in (*Attempt.objects.values(), *Notice.objects.values(), *AuditEvent.objects.values())]
+    assert "Smith" not in caplog.text + "".join(stored)

@@ -1,0 +1,183 @@
+"""One budget's page and the export are no larger, and ask no more, for a long ledger than for a short one."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from releases.engine.accounting.events import PureEvent
+from releases.engine.accounting.filters import Totals
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger, reports
+from releases.models import Budget, LedgerEntry, Release
+from releases.views.review.budgets import MOST_DRAWN
+from tests.web.pages import body, words
+from tests.web.past_the_guards import lift
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def charge(make_dataset, alice, bob, monkeypatch):
+    """So many more charges to a budget; every third one bob's, every seventh given back.
+
+    The first is the ledger's own; the others are copies with other amounts, for it takes long to make many.
+    """
+    monkeypatch.setattr("releases.views.review.budgets._asked", lambda release: "counts")
+    dataset = make_dataset(epsilon="100")
+    budget = Budget.objects.get(pk=dataset.budget.pk)
+
+    def new_release(number, state):
+        return Release(
+            dataset=dataset,
+            title="Tables",
+            state=state,
+            submitted_by=alice,
+            mechanism=f"kind {number % 2}",
+            result={"receipt": {"answers": 1}},
+        )
+
+    first = new_release(1, "queued")
+    first.save()
+    ledger.charge(
+        release=first,
+        unit=PrivacyUnit(),
+        neighbours=NeighbouringRelation.ADD_REMOVE,
+        events=[PureEvent(epsilon=Fraction(1, 10**6))],
+        delta=Fraction(0),
+        key=uuid.uuid4(),
+        actor=alice,
+    )
+    # Entries are copied in here, past the ledger.
+    for guard in ("budget_moves_with_an_entry", "ledgerentry_no_replace"):
+        lift(guard)
+    model = LedgerEntry.objects.get(release=first)
+
+    def more(count, state="published"):
+        Release.objects.filter(pk=first.pk).update(state=state)
+        budget.refresh_from_db()
+        states = ["cancelled" if number % 7 == 3 else state for number in range(count)]
+        releases = [new_release(number, each) for number, each in enumerate(states)]
+        Release.objects.bulk_create(releases)
+        entries, sequence, spent = [], budget.sequence, budget.totals.amounts()
+        orders = list(budget.totals.spent_orders)
+        for number, release in enumerate(releases):
+            times = number % 5 + 1
+            for sign in (1, -1) if number % 7 == 3 else (1,):
+                sequence += 1
+                amounts = {column: sign * times * getattr(model, column) for column in ("epsilon", "rho")}
+                entries.append(
+                    LedgerEntry(
+                        budget=budget,
+                        sequence=sequence,
+                        kind="charge" if sign > 0 else "return",
+                        key=uuid.uuid4(),
+                        release=release,
+                        actor=alice if number % 3 else bob,
+                        detail=model.detail,
+                        made_at=timezone.now(),
+                        previous=model.previous,
+                        hash=uuid.uuid4().hex * 2,
+                        orders=[times * each for each in model.orders] if sign > 0 else None,
+                        **amounts,
+                    )
+                )
+                for column, amount in amounts.items():
+                    spent[f"spent_{column}"] += amount
+                orders = [sum_ + sign * times * each for sum_, each in zip(orders, model.orders, strict=True)]
+        LedgerEntry.objects.bulk_create(entries)
+        Budget.objects.filter(pk=budget.pk).update(
+            sequence=sequence, head=uuid.uuid4().hex * 2, spent_orders=orders, **spent
+        )
+        return Budget.objects.get(pk=budget.pk)
+
+    return more
+
+
+def test_a_budget_s_page_and_the_export_do_not_grow_with_the_ledger(charge, as_, sofia, monkeypatch):
+    monkeypatch.setattr(ledger, "verify", lambda budget: pytest.fail("it reads the whole ledger"))
+    monkeypatch.setattr(reports, "work_out", lambda budgets: pytest.fail("it composes all that was charged"))
+    client, found = as_(sofia), {}
+    before = 0
+    for size in (10, 150, 800):
+        budget = charge(size - before)
+        before = size
+        for name, url in (("page", reverse("budget_detail", args=[budget.pk])), ("export", reverse("board_csv"))):
+            client.get(url)
+            with CaptureQueriesContext(connection) as queries:
+                written = body(client.get(url))
+            found[name, size] = len(queries), len(written), max(len(each["sql"]) for each in queries)
+    for name in ("page", "export"):
+        asked = {found[name, size][0] for size in (10, 150, 800)}
+        assert len(asked) == 1, (name, found)
+        # Numbers have more digits.
+        assert found[name, 800][1] < 1.02 * found[name, 150][1], (name, found)
+    assert found["page", 800][0] <= 25
+
+
+def test_no_query_of_the_page_reads_more_rows_than_the_page_shows(charge, as_, sofia):
+    """What is read of the ledger is cut off by the database, or added up there."""
+    budget = charge(300)
+    with CaptureQueriesContext(connection) as queries:
+        as_(sofia).get(reverse("budget_detail", args=[budget.pk]))
+    for query in queries:
+        text = query["sql"]
+        if 'FROM "releases_ledgerentry"' in text.split("WHERE")[0] and "'grant'" not in text:
+            assert "LIMIT" in text or "COUNT(" in text, text
+
+
+def test_sums_by_person_and_mechanism_are_those_of_the_entries(charge):
+    budget = charge(60)
+    people, kinds = {}, {}
+    for entry in LedgerEntry.objects.filter(kind="charge"):
+        if LedgerEntry.objects.filter(kind="return", release=entry.release).exists():
+            continue
+        for sums, name in ((people, entry.actor.username), (kinds, entry.release.mechanism)):
+            number, epsilon = sums.get(name, (0, 0))
+            sums[name] = number + 1, epsilon + Fraction(entry.epsilon, 10**12)
+    for shown, expected in zip(reports.uses_of(budget), (people, kinds), strict=True):
+        assert {each.name: (each.releases, Fraction(each.epsilon)) for each in shown} == expected
+        assert sum(float(each.share.removesuffix("%").lstrip("< ")) for each in shown) > 0
+
+
+def test_what_is_reserved_is_the_sum_of_what_waits(charge):
+    budget = charge(40, state="queued")
+    (row,) = reports.standings([budget])
+    assert row.held == budget.totals
+    assert row.settled == Totals()
+
+
+@pytest.mark.parametrize("most", [1, 5, 40, 1000])
+def test_the_latest_steps_are_the_end_of_all_steps(charge, most):
+    budget = charge(30)
+    everything = reports.steps([budget], since=None, until=None)
+    latest = reports.latest_steps(budget, most=most)
+    assert latest[-most:] == everything[-most:]
+    if most < len(everything):
+        assert latest[0].is_start
+        assert latest[0].used == everything[-most - 1].used
+    else:
+        assert latest == everything
+
+
+def test_the_page_says_that_its_curve_begins_later(charge, as_, sofia):
+    budget = charge(20)
+    url = reverse("budget_detail", args=[budget.pk])
+    assert f"The latest {MOST_DRAWN} entries" not in words(as_(sofia).get(url))
+    charge(MOST_DRAWN)
+    assert f"The latest {MOST_DRAWN} entries; the line begins with the sum of all before." in words(as_(sofia).get(url))
+
+
+def test_an_entry_that_was_changed_is_marked_on_the_budget_s_page_at_once(charge, as_, sofia, monkeypatch):
+    budget = charge(0)
+    url = reverse("budget_detail", args=[budget.pk])
+    assert "does not fit" not in words(as_(sofia).get(url)), "both are the ledger's own"
+    forged = LedgerEntry.objects.filter(budget=budget).latest("sequence").pk
+    monkeypatch.setattr(ledger, "is_whole", lambda entry: entry.pk != forged)
+    assert words(as_(sofia).get(url)).count("does not fit") == 1

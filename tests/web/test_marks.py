@@ -1,0 +1,355 @@
+"""What is remembered outside the database: written before it is shown, never too low, obeyed where it knows more."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import uuid
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.urls import reverse
+
+from releases import checks, services
+from releases.engine import run as engine_run
+from releases.engine.accounting.filters import CLOSED, Totals
+from releases.engine.tables import query
+from releases.ledger import high_water_marks, ledger, stale_ledger
+from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
+from releases.publication import files
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_messages(monkeypatch):
+    for module in ("releases.services.releases", "releases.services.execution", "releases.services.restoring"):
+        monkeypatch.setattr(f"{module}.enqueue", lambda release_id: None)
+
+
+@pytest.fixture
+def live(dataset, alice):
+    """An open session in which one question was asked."""
+    made = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1", options={"questions": 50})
+    services.submit_release(release=made, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execute_release(release_id=made.pk)
+    made.refresh_from_db()
+    services.ask_session(session=made.session, query={"sex": ["female"]}, by=alice)
+    return made.session
+
+
+def audited():
+    return " ".join(fault.what for fault in services.verify_ledgers(by=None).faults)
+
+
+def known():
+    return Release.objects.get()
+
+
+def _raise_all(barrier, folder, budgets, number):
+    from django.conf import settings
+
+    settings.MARKS_DIR = folder
+    for budget in budgets:
+        barrier.wait()
+        high_water_marks.raise_to(
+            budget, high_water_marks.Mark(sequence=number, hash=str(number), totals=Totals(spent_epsilon=number))
+        )
+
+
+def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(settings):
+    budgets = [uuid.uuid4() for _ in range(60)]
+    for budget in budgets:
+        high_water_marks.begin(budget)
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(8)
+    processes = [
+        context.Process(target=_raise_all, args=(barrier, str(settings.MARKS_DIR), budgets, number))
+        for number in range(1, 9)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert [high_water_marks.read(budget).sequence for budget in budgets] == [8] * 60
+
+
+def test_a_line_that_a_crash_has_cut_off_is_no_line_and_the_next_is_whole(settings):
+    release, folder = uuid.uuid4(), Path(settings.MARKS_DIR) / "releases"
+    high_water_marks.belong_to(uuid.uuid4())
+    high_water_marks.note_claim(release, 1)
+    with (folder / f"{release}.jsonl").open("a") as file:
+        file.write('{"answer": 1')
+    assert high_water_marks.story(release) == high_water_marks.Story(claims=1)
+    high_water_marks.note_answer(release, 1)
+    assert high_water_marks.story(release) == high_water_marks.Story(claims=1, answers=1)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"what": 1}', '{"claim": "x"}', '{"published": 1}', "\xff"])
+def test_a_whole_line_that_says_nothing_is_an_error(settings, line):
+    release = uuid.uuid4()
+    high_water_marks.belong_to(uuid.uuid4())
+    high_water_marks.note_claim(release, 1)
+    with (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").open("a", encoding="latin-1") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(high_water_marks.Unreadable):
+        high_water_marks.story(release)
+
+
+def test_a_sum_that_a_mark_does_not_state_is_no_room_and_one_that_is_not_known_here_bounds_nothing(settings):
+    budget = uuid.uuid4()
+    high_water_marks.begin(budget)
+    (Path(settings.MARKS_DIR) / f"{budget}.json").write_text(
+        '{"sequence": 2, "hash": "x", "totals": {"spent_epsilon": 5, "spent_of_later": 7}}'
+    )
+    assert high_water_marks.read(budget).totals == replace(Totals(spent_epsilon=5), **_all_but_epsilon())
+
+
+def _all_but_epsilon():
+    unknown = {column: CLOSED for column in Totals().amounts() if column != "spent_epsilon"}
+    return {**unknown, "spent_orders": (CLOSED,) * len(Totals().spent_orders)}
+
+
+def test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry(dataset):
+    standing = high_water_marks.read(dataset.budget.pk)
+    high_water_marks._path(dataset.budget.pk).unlink()
+    with pytest.raises(high_water_marks.Unreadable):
+        high_water_marks.raise_to(dataset.budget.pk, replace(standing, sequence=9))
+    assert high_water_marks.read(dataset.budget.pk) is None
+
+
+def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch):
+    seen = []
+    open_table = query.open_table
+    monkeypatch.setattr(
+        query,
+        "open_table",
+        lambda *args, **limits: seen.append(high_water_marks.story(queued.pk).claims) or open_table(*args, **limits),
+    )
+    assert services.execute_release(release_id=queued.pk)
+    assert seen == [1]
+
+
+def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_commit(queued):
+    assert services.execute_release(release_id=queued.pk)
+    told, release = high_water_marks.story(queued.pk).published, known()
+    assert told.folder == release.folder
+    assert set(told.files) == {path.name for path in files.folder_of(release).iterdir()}
+    assert told.files == {name: files.sha256_of(files.folder_of(release) / name) for name in release.result["files"]}
+    assert audited() == ""
+
+
+def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files(queued, monkeypatch):
+    note = high_water_marks.note_published
+
+    def killed(*args):
+        note(*args)
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(high_water_marks, "note_published", killed)
+        assert not services.execute_release(release_id=queued.pk)
+    assert known().state == ReleaseState.QUEUED
+    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    assert services.execute_release(release_id=queued.pk)
+    assert high_water_marks.story(queued.pk).published.folder == known().folder
+    assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
+    assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
+    assert audited() == ""
+
+
+def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
+    settings.MOST_ATTEMPTS = 3
+    assert services.execute_release(release_id=queued.pk)
+    Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
+    told = high_water_marks.story(queued.pk).published
+    (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
+    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    assert [services.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
+    assert known().state == ReleaseState.FAILED
+    assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
+
+
+def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
+    high_water_marks.note_claim(queued.pk, 1)
+    monkeypatch.setattr(query, "open_table", lambda *args: pytest.fail("data were touched again"))
+    assert not services.execute_release(release_id=queued.pk)
+    with pytest.raises(services.Refusal, match="Its charge stays"):
+        services.cancel_release(release=queued, by=alice)
+    assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
+    assert "a worker had begun it (attempt 1; the database knows of none)" in audited()
+    for page in ("release_detail", "release_status"):
+        assert "Waiting until a reviewer" in words(as_(alice).get(reverse(page, args=[queued.pk])))
+    services.restore_ledger(budget=queued.dataset.budget, by=sofia)
+    assert (known().state, audited()) == (ReleaseState.FAILED, "")
+    assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
+
+
+def test_a_release_that_was_cancelled_once_is_not_run(queued):
+    high_water_marks.note_cancelled(queued.pk)
+    assert not services.execute_release(release_id=queued.pk)
+    assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
+
+
+def test_a_cancellation_that_was_not_committed_can_be_made_again(queued, alice):
+    """Where it was committed, the budget's mark is ahead of the ledger."""
+    high_water_marks.note_cancelled(queued.pk)
+    services.cancel_release(release=queued, by=alice)
+    assert known().state == ReleaseState.CANCELLED
+    assert audited() == ""
+
+
+def test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_reviewer(live, alice, sofia):
+    high_water_marks.note_answer(live.pk, 4)
+    for act in (
+        lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        lambda: services.close_session(session=live, by=alice, send=False),
+    ):
+        with pytest.raises(services.Refusal, match="it had answered 4 questions; the database knows 1"):
+            act()
+    assert "it had answered 4 questions" in audited()
+    services.restore_ledger(budget=live.release.dataset.budget, by=sofia)
+    assert known().state == ReleaseState.CLOSING
+    assert services.execute_release(release_id=live.pk)
+    assert (known().state, audited()) == (ReleaseState.PUBLISHED, "")
+
+
+def test_every_answer_is_remembered_and_a_repeated_one_is_none(live, alice):
+    assert high_water_marks.story(live.pk) == high_water_marks.Story(claims=1, is_opened=True, answers=1)
+    services.ask_session(session=live, query={"sex": ["female"]}, by=alice)
+    assert high_water_marks.story(live.pk).answers == 1
+    services.ask_session(session=live, query={"sex": ["male"]}, by=alice)
+    assert high_water_marks.story(live.pk).answers == 2
+    assert audited() == ""
+
+
+def test_a_session_that_was_open_is_not_opened_again(live, alice):
+    Release.objects.update(state=ReleaseState.QUEUED)
+    assert not services.execute_release(release_id=live.pk)
+    assert "it was open" in audited()
+
+
+def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, live, make_draft, alice, sofia):
+    budget = Budget.objects.get()
+    high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 1))
+    assert not services.execute_release(release_id=queued.pk)
+    draft = make_draft(queued.dataset, epsilon="0.1")
+    for refused, act in (
+        (services.Refusal, lambda: services.cancel_release(release=queued, by=alice)),
+        (services.Refusal, lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
+        (services.Refusal, lambda: services.close_session(session=live, by=alice, send=False)),
+        (ledger.LedgerWentBack, lambda: ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)),
+        (
+            ledger.LedgerWentBack,
+            lambda: services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
+        ),
+    ):
+        with pytest.raises(refused, match=r"Nothing goes on until a reviewer has looked at it"):
+            act()
+
+
+def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_of_it(
+    make_dataset, alice, sofia, django_capture_on_commit_callbacks
+):
+    budget = make_dataset(epsilon="1").budget
+    granted = {**ledger._what_is_granted(budget), "epsilon": "8"}
+    spent = Totals(spent_epsilon=7 * 10**12, spent_rho=10**12)
+    high_water_marks.put(budget.pk, high_water_marks.Mark(sequence=9, hash="x", totals=spent, granted=granted))
+    with django_capture_on_commit_callbacks(execute=True):
+        services.restore_ledger(budget=budget, by=sofia)
+    budget.refresh_from_db()
+    assert (budget.epsilon, budget.spent_epsilon, budget.sequence) == ("8", 7 * 10**12, 10)
+    assert high_water_marks.read(budget.pk).sequence == 10
+    assert list(ledger.verify(budget)) == []
+
+
+def test_the_marks_of_another_installation_stop_everything(queued, sofia, django_capture_on_commit_callbacks):
+    high_water_marks.belong_to(uuid.uuid4())
+    assert not services.execute_release(release_id=queued.pk)
+    assert "the marks are those of another installation" in audited()
+    with django_capture_on_commit_callbacks(execute=True):
+        services.acknowledge_marks(by=sofia)
+    assert services.execute_release(release_id=queued.pk)
+
+
+def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
+    high_water_marks.note_claim(draft.pk, 1)
+    with pytest.raises(ledger.LedgerWentBack, match="a worker had begun it"):
+        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.restore_ledger(budget=draft.dataset.budget, by=sofia)
+    assert known().state == ReleaseState.FAILED
+    assert as_(alice).get(reverse("release_detail", args=[draft.pk])).status_code == 200
+    assert audited() == ""
+
+
+def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live, sofia, as_):
+    client, url = as_(sofia), reverse("backups")
+    assert "nothing is missing" in words(client.get(url))
+    high_water_marks.note_claim(queued.pk, 1)
+    high_water_marks.put(uuid.uuid4(), replace(ledger._mark_of(Budget.objects.get()), sequence=3))
+    page = words(client.get(url))
+    assert "The marks know a budget that this database does not: Survey. It was granted after the backup" in page
+    assert "a worker had begun it (attempt 1; the database knows of none). It becomes failed" in page
+    client.post(url, {"action": "acknowledge"})
+    assert "The whole installation waits" not in words(client.get(url))
+    client.post(url, {"budget": str(queued.dataset.budget.pk)})
+    assert "nothing is missing" in words(client.get(url))
+    assert AuditEvent.objects.filter(action="restore", actor=sofia).count() == 2
+    assert "There is nothing to restore" in words(
+        client.post(url, {"budget": str(queued.dataset.budget.pk)}, follow=True)
+    )
+
+
+def test_the_place_of_the_marks_is_warned_about_where_a_backup_would_take_it_back(settings, tmp_path, capsys):
+    settings.DATA_DIR = tmp_path
+    assert [warning.id for warning in checks.marks_are_no_part_of_a_backup(None)] == ["releases.W002"]
+    settings.DATA_DIR = tmp_path / "var"
+    assert checks.marks_are_no_part_of_a_backup(None) == []
+
+
+def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_one_is_a_loss(dataset, settings):
+    upgrade = import_module("releases.migrations.0024_marks").mark_what_stands
+    shutil.rmtree(settings.MARKS_DIR)
+    Installation.objects.all().delete()
+    upgrade(apps, None)
+    assert high_water_marks.read(dataset.budget.pk) == ledger._mark_of(dataset.budget)
+    assert audited() == ""
+    # A backup from before the upgrade is put back, and upgraded again.
+    Installation.objects.all().delete()
+    high_water_marks._path(dataset.budget.pk).unlink()
+    upgrade(apps, None)
+    assert "its mark is missing" in audited()
+
+
+def test_an_upgrade_leaves_a_mark_that_is_ahead_as_it_is(dataset):
+    ahead = replace(ledger._mark_of(dataset.budget), sequence=7)
+    high_water_marks.put(dataset.budget.pk, ahead)
+    Installation.objects.all().delete()
+    high_water_marks._folder().joinpath("installation.json").unlink()
+    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
+    assert high_water_marks.read(dataset.budget.pk) == ahead
+
+
+def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, close, settings):
+    """Nothing of a question, an answer or a row stands there."""
+    close(live)
+    for path in Path(settings.MARKS_DIR).rglob("*.json*"):
+        assert "female" not in path.read_text()
+    assert set(json.loads(high_water_marks._path(live.release.dataset.budget.pk).read_text())) == {
+        *("sequence", "hash", "totals", "granted", "name")
+    }
+    told = (Path(settings.MARKS_DIR) / "releases" / f"{live.pk}.jsonl").read_text().splitlines()
+    assert told[:3] == ['{"claim": 1}', '{"opened": true}', '{"answer": 1}']
+    assert len(told) == 4
+
+
+def test_behind_says_nothing_of_what_has_never_begun(make_dataset):
+    dataset = make_dataset(epsilon="")
+    assert stale_ledger.refusal(dataset.budget) == ""
+    assert list(stale_ledger.installation()) == []

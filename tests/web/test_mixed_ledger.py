@@ -1,0 +1,184 @@
+"""Laplace and Gaussian releases under one budget, and budgets that were granted before they could be mixed."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from releases import services
+from releases.engine.accounting import filters
+from releases.engine.accounting.conversions import largest_rho
+from releases.engine.accounting.events import DiscreteGaussianEvent, PureEvent
+from releases.engine.accounting.filters import Caps, Policy
+from releases.engine.accounting.mixture import ORDERS
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import high_water_marks, ledger
+from releases.models import Budget, EntryKind, LedgerEntry
+from tests.web.past_the_guards import lift
+
+pytestmark = pytest.mark.django_db
+
+MILLIONTH = Fraction(1, 10**6)
+
+
+def laplace(dataset, by, epsilon):
+    return charge(dataset, by, PureEvent(epsilon=Fraction(epsilon)), delta=Fraction(0))
+
+
+def gaussian(dataset, by, epsilon, delta=MILLIONTH / 1000):
+    rho = largest_rho(epsilon=Fraction(epsilon), delta=delta)
+    return charge(dataset, by, DiscreteGaussianEvent(noise_variance=1 / (2 * rho)), delta=delta)
+
+
+def charge(dataset, by, event, *, delta):
+    release = services.draft_release(dataset=dataset, by=by)
+    return ledger.charge(
+        release=release,
+        unit=PrivacyUnit(),
+        neighbours=NeighbouringRelation.ADD_REMOVE,
+        events=[event],
+        delta=delta,
+        key=uuid.uuid4(),
+        actor=by,
+    )
+
+
+def test_after_laplace_of_one_gaussians_of_a_half_fit_under_a_budget_of_four(make_dataset, alice):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, 1)
+    for _ in range(6):
+        gaussian(dataset, alice, "1/2", delta=MILLIONTH / 10)
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_after_two_gaussians_of_one_laplace_of_three_fits_under_a_budget_of_ten(make_dataset, alice):
+    dataset = make_dataset(epsilon="10")
+    gaussian(dataset, alice, 1, delta=MILLIONTH / 10)
+    gaussian(dataset, alice, 1, delta=MILLIONTH / 10)
+    laplace(dataset, alice, 3)
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_a_charge_that_is_given_back_leaves_the_sums_at_every_order_as_they_were(make_dataset, make_queued, alice):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, 1)
+    before = Budget.objects.get().totals
+    release = make_queued(dataset)
+    assert Budget.objects.get().spent_orders != list(before.spent_orders)
+    services.cancel_release(release=release, by=alice)
+    assert Budget.objects.get().totals == before
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_the_audit_finds_an_order_that_was_booked_too_low(make_dataset, alice):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, 1)
+    budget = Budget.objects.get()
+    lift()
+    Budget.objects.update(spent_orders=[0, *budget.spent_orders[1:]])
+    assert any("sums" in fault.what for fault in ledger.verify(Budget.objects.get()))
+    without_triggers()
+    entry = LedgerEntry.objects.get(kind=EntryKind.CHARGE)
+    LedgerEntry.objects.filter(pk=entry.pk).update(orders=[0, *entry.orders[1:]])
+    faults = [fault.what for fault in ledger.verify(Budget.objects.get())]
+    assert any("hash" in what for what in faults)
+    assert any("cost more" in what for what in faults)
+
+
+def without_triggers():
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("DROP TRIGGER ledger_no_update")
+        else:
+            cursor.execute("ALTER TABLE releases_ledgerentry DISABLE TRIGGER ALL")
+
+
+def as_it_was_before(rho):
+    """The ledger as an installation of before left it: no orders, its own rule in the grant, its own hashes."""
+    without_triggers()
+    lift()
+    previous = ""
+    for entry in LedgerEntry.objects.order_by("sequence"):
+        entry.orders, entry.previous = None, previous
+        if entry.kind == EntryKind.GRANT:
+            entry.detail["caps"] = {**entry.detail["caps"], "rho": rho}
+            entry.detail["caps"].pop("mixture", None)
+        entry.hash = previous = ledger._hash(entry)
+        entry.save()
+    assert "orders" not in LedgerEntry.objects.first().content()
+    budget = Budget.objects.get()
+    Budget.objects.update(spent_orders=[], keeps_rule_of_before=False, head=previous, cap_rho=rho)
+    high_water_marks.put(
+        budget.pk, high_water_marks.Mark(sequence=budget.sequence, hash=previous, totals=budget.totals)
+    )
+
+
+def migrate():
+    import_module("releases.migrations.0022_mixed_orders").add_up(apps, None)
+
+
+def old_caps(epsilon):
+    return Caps.of(Policy.ZCDP, epsilon=Fraction(epsilon), delta=MILLIONTH, is_before=True)
+
+
+def test_no_budget_of_before_gains_anything_by_the_migration(make_dataset, make_queued, alice):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, "1/10")
+    given_back = make_queued(dataset)
+    gaussian(dataset, alice, "1/2")
+    services.cancel_release(release=given_back, by=alice)
+    sums = Budget.objects.get().spent_orders
+    caps = old_caps(4)
+    before = filters.remaining(Budget.objects.get().totals, caps)
+    as_it_was_before(caps.rho)
+
+    migrate()
+
+    budget = Budget.objects.get()
+    assert budget.keeps_rule_of_before
+    assert (budget.epsilon, budget.delta) == ("4", "0.000001")
+    assert ledger.remaining(budget) == before
+    # The same sums as if they had been kept from the beginning.
+    assert len(budget.spent_orders) == len(ORDERS)
+    assert budget.spent_orders == sums
+    assert list(ledger.verify(budget)) == []
+    # And it goes on: charged, given back and verified as any other.
+    gaussian(dataset, alice, "1/2")
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_a_budget_of_before_takes_todays_rule_only_with_a_grant_that_covers_its_own(make_dataset, alice, sofia):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, "1/10")
+    as_it_was_before(old_caps(4).rho)
+    migrate()
+    for epsilon, keeps in (("4", True), ("4.01", True), ("5", False), ("4.5", False)):
+        ledger.grant(budget=dataset.budget, epsilon=epsilon, delta="0.000001", actor=sofia)
+        budget = Budget.objects.get()
+        assert budget.keeps_rule_of_before is keeps
+        assert bool(budget.caps.rho) is keeps
+        assert list(ledger.verify(budget)) == []
+
+
+def test_a_budget_of_before_that_nothing_was_charged_to_takes_todays_rule_with_any_grant(make_dataset, sofia):
+    dataset = make_dataset(epsilon="4")
+    as_it_was_before(old_caps(4).rho)
+    migrate()
+    ledger.grant(budget=dataset.budget, epsilon="4", delta="0.000001", actor=sofia)
+    assert not Budget.objects.get().keeps_rule_of_before
+    assert list(ledger.verify(Budget.objects.get())) == []
+
+
+def test_a_mark_without_orders_is_read_as_what_they_were_at_most(make_dataset, alice):
+    dataset = make_dataset(epsilon="4")
+    laplace(dataset, alice, 1)
+    spent = Budget.objects.get().totals
+    stored = spent.amounts()
+    read = filters.Totals.read(stored)
+    assert read.amounts() == spent.amounts()
+    assert spent.beyond(read) == filters.Totals()

@@ -1,0 +1,202 @@
+"""The same people in another dress are shown to the reviewer of a budget, and to nobody else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.models import Dataset, Fingerprint, Organisation, Relative
+from tests.web.conftest import CSV, give
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+HEADER = ["person", "age", "sex", "town", "wage"]
+
+
+def people(seed, number=400):
+    draw = random.Random(seed)
+    return [
+        [
+            f"p{i}",
+            str(draw.randint(18, 64)),
+            draw.choice(["female", "male"]),
+            f"town {draw.randint(1, 12)}",
+            str(draw.randint(10, 90) * 100),
+        ]
+        for i in range(number)
+    ]
+
+
+def csv(rows, header=tuple(HEADER)):
+    return "\n".join(",".join(row) for row in [list(header), *rows]).encode() + b"\n"
+
+
+def without(rows, *places):
+    return [[value for place, value in enumerate(row) if place not in places] for row in rows]
+
+
+HERS = people(1)
+_SHUFFLED = random.Random(3).sample(HERS, len(HERS))
+DISGUISES = {
+    "a trailing space": csv([[value + " " for value in row] for row in HERS[:-1]]),
+    "30.0 for 30": csv([[row[0], row[1] + ".0", *row[2:]] for row in HERS[:-1]]),
+    "capitals": csv([[value.upper() for value in row] for row in HERS[:-1]]),
+    "a dropped column": csv(without(HERS, 4), HEADER[:4]),
+    "no numbers of people": csv(without(HERS, 0), HEADER[1:]),
+    "three dropped columns": csv(without(HERS, 0, 2, 3), ["age", "wage"]),
+    "renamed columns": csv(HERS[:-1], ["a", "age", "sex", "c", "d"]),
+    "columns in another order": csv([row[::-1] for row in HERS[:-1]], HEADER[::-1]),
+    "a dummy column": csv([[*row, str(i * i)] for i, row in enumerate(HERS)], [*HEADER, "dummy"]),
+    "three dummy columns": csv([[*row, "x", str(i % 7), str(i * i)] for i, row in enumerate(HERS)], [*HEADER, *"xyz"]),
+    "a dummy in place of a column": csv([[str(i * i), *row[1:]] for i, row in enumerate(HERS)]),
+    "one more row": csv([*HERS, ["p9999", "30", "male", "town 3", "7000"]]),
+    "one row less": csv(HERS[1:]),
+    "shuffled rows": csv(_SHUFFLED[:-1]),
+    "all at once": csv(
+        [[row[3] + " ", f"{row[1]}.0", row[4], str(i)] for i, row in enumerate(_SHUFFLED[:-1])], ["a", "age", "b", "c"]
+    ),
+}
+
+
+def declare(owner, content, title):
+    path = declare.folder / f"{title}.csv"
+    path.write_bytes(content)
+    give(owner, "curator")
+    dataset = services.ingest_dataset(owner=owner, title=title, source=path)
+    ages = {"name": "age", "type": "integer", "edges": [18, 40, 65]}
+    services.declare_universe(dataset=dataset, columns=[ages])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    return services.request_budget(
+        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="", by=owner
+    )
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Somebody uploads a table, declares it and asks for a budget."""
+    declare.folder = tmp_path
+    return declare
+
+
+@pytest.fixture
+def hers(ask, alice):
+    return ask(alice, csv(HERS), "Hers")
+
+
+def page_of(client, request):
+    return words(client.get(reverse("budget_request", args=[request.pk])))
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_the_reviewer_is_shown_the_same_people_in_another_dress(hers, ask, charlie, sofia, as_, disguise):
+    his = ask(charlie, DISGUISES[disguise], "His")
+    assert "These rows were not compared with those of other tables yet." in page_of(as_(sofia), his)
+    services.take_fingerprints()
+    page = page_of(as_(sofia), his)
+    assert "not compared" not in page
+    related = "Probably the same people: Hers (alice) has about all of the rows in common with these tables" in page
+    # Of some, all that is declared is the very same, which is said instead.
+    assert related != ("The very same rows are in Hers (alice)" in page)
+    assert page_of(as_(sofia), hers).count("His (charlie)") >= 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (csv(HERS[:250] + people(2)[250:]), "half of the rows or more"),
+        (csv(HERS[:120] + people(2)[120:]), "some of the rows"),
+        (csv(HERS[:200]), "about all of the rows"),
+    ],
+)
+def test_how_much_they_have_in_common_is_said_coarsely(hers, ask, charlie, sofia, as_, content, said):
+    his = ask(charlie, content, "His")
+    services.take_fingerprints()
+    assert f"Hers (alice) has {said} in common" in page_of(as_(sofia), his)
+
+
+@pytest.mark.parametrize("seed", range(2, 8))
+def test_other_people_with_the_same_columns_and_numbers_are_no_relatives(hers, ask, charlie, sofia, as_, seed):
+    his = ask(charlie, csv(people(seed)), "His")
+    services.take_fingerprints()
+    page = page_of(as_(sofia), his)
+    assert "Probably the same people" not in page
+    assert "Are these the same people? Hers (alice) has the same columns" in page
+    assert not Relative.objects.exists()
+
+
+def test_few_kinds_of_rows_are_no_relatives(ask, alice, charlie):
+    """Two tables of the same twenty cells, of other people."""
+    for owner, seed, title in ((alice, 1, "Hers"), (charlie, 2, "His")):
+        draw = random.Random(seed)
+        rows = [[str(draw.randint(18, 27)), draw.choice("fm"), draw.choice("yn")] for _ in range(1000)]
+        ask(owner, csv(rows, ["age", "sex", "smokes"]), title)
+    services.take_fingerprints()
+    assert not Relative.objects.exists()
+
+
+def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, as_):
+    his = ask(charlie, DISGUISES["one more row"], "His")
+    mine = his.budget.datasets.get()
+    names = ("dataset_detail", "columns", "protection", "budget")
+    before = [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names]
+    answer = as_(charlie).get(f"/api/datasets/{mine.pk}").json()
+    services.take_fingerprints()
+    assert Relative.objects.count() == 2
+    assert [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names] == before
+    assert as_(charlie).get(f"/api/datasets/{mine.pk}").json() == answer
+    for person in (alice, charlie):
+        assert as_(person).get(reverse("budget_request", args=[his.pk])).status_code in (403, 404)
+
+
+def test_tables_of_one_budget_are_not_held_against_each_other(hers, ask, alice, sofia, as_):
+    mine = hers.budget.datasets.get()
+    other = ask(alice, DISGUISES["one more row"], "Next year")
+    services.take_fingerprints()
+    assert "Probably the same people" in page_of(as_(sofia), hers)
+    Dataset.objects.filter(pk=other.budget.datasets.get().pk).update(budget=mine.budget)
+    assert "Probably the same people" not in page_of(as_(sofia), hers)
+
+
+def test_the_reviewer_of_a_release_is_told_of_relatives_and_its_owner_is_not(
+    dataset, make_dataset, make_draft, charlie, sofia, as_
+):
+    own = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n")
+    services.take_fingerprints()
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    release = make_draft(own, epsilon="1")
+    services.submit_release(release=release, key=release.pk, by=charlie, send=False)
+    page = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
+    assert f"Probably the same people: {dataset.title} (alice)" in page
+    assert "alice" not in words(as_(charlie).get(reverse("release_detail", args=[release.pk])))
+
+
+def test_rows_that_were_deleted_are_known_all_the_same(hers, ask, alice, charlie, sofia, as_):
+    services.take_fingerprints()
+    services.delete_rows(dataset=hers.budget.datasets.get(), by=alice)
+    his = ask(charlie, DISGUISES["one more row"], "His")
+    services.take_fingerprints()
+    assert "Probably the same people: Hers (alice)" in page_of(as_(sofia), his)
+
+
+def test_without_the_key_a_sketch_tells_nothing(hers, ask, charlie, settings):
+    services.take_fingerprints()
+    settings.DIGEST_KEY = "another"
+    ask(charlie, DISGUISES["one more row"], "His")
+    services.take_fingerprints()
+    assert not Relative.objects.exists()
+    sketches = [bytes(each) for each in Fingerprint.objects.values_list("sketch", flat=True)]
+    assert all(value.encode() not in sketch for sketch in sketches for value in ("town 3", "female", "p17"))
+
+
+def test_a_table_that_cannot_be_read_stops_no_other(hers, ask, charlie, settings):
+    (settings.TABLES_DIR / hers.budget.datasets.get().location).write_bytes(b"no table")
+    his = ask(charlie, DISGUISES["one more row"], "His")
+    services.take_fingerprints()
+    assert services.is_compared(his.budget)
+    assert not services.is_compared(hers.budget)

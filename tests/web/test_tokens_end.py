@@ -1,0 +1,131 @@
+"""Tokens end with the password, and making one takes showing once more who one is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+from django.core import mail
+from django.core.cache import cache
+from django.core.management import call_command
+from django.urls import reverse
+
+from releases import services
+from releases.models import ApiToken, AuditEvent
+from tests.web.conftest import PASSWORD
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+NEW = "an entirely different one"
+ASKED = {"name": "nightly job", "days": "30", "scope": "read"}
+
+
+@pytest.fixture(autouse=True)
+def _no_attempts_yet():
+    cache.clear()
+
+
+@pytest.fixture
+def token(alice, bob):
+    """Of two that alice has; bob's stays."""
+    services.make_token(user=bob, name="bob's")
+    services.make_token(user=alice, name="another")
+    return services.make_token(user=alice, name="a script")
+
+
+def change_on_the_page(client, alice):
+    client.force_login(alice)
+    return client.post(
+        "/accounts/password/change/", {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}, follow=True
+    )
+
+
+def change_by_mail(client, alice):
+    client.post("/accounts/password/reset/", {"email": alice.email})
+    link = re.search(r"http://testserver(/accounts/password/reset/key/\S+)", mail.outbox[0].body)[1]
+    page = client.get(link, follow=True)
+    return client.post(page.redirect_chain[-1][0], {"password1": NEW, "password2": NEW}, follow=True)
+
+
+def change_in_the_admin(client, alice):
+    root = User.objects.create_superuser("root", "root@example.org", PASSWORD)
+    client.force_login(root)
+    address = f"/admin/auth/user/{alice.pk}/password/"
+    return client.post(address, {"password1": NEW, "password2": NEW, "usable_password": "true"}, follow=True)
+
+
+def change_on_the_command_line(client, alice, monkeypatch):
+    monkeypatch.setattr("getpass.getpass", lambda *_, **__: NEW)
+    call_command("changepassword", "alice")
+
+
+@pytest.mark.parametrize(
+    "change", [change_on_the_page, change_by_mail, change_in_the_admin, change_on_the_command_line]
+)
+def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client, alice, bob, token, change, request):
+    more = [request.getfixturevalue("monkeypatch")] if change is change_on_the_command_line else []
+    page = change(client, alice, *more)
+    alice.refresh_from_db()
+    assert alice.check_password(NEW)
+    assert services.use_token(token) is None
+    assert [each.user for each in ApiToken.objects.all()] == [bob]
+    event = AuditEvent.objects.get(detail="new password: 2 tokens revoked")
+    assert (event.action, event.name) == ("account", "alice")
+    actor = {change_on_the_page: "alice", change_in_the_admin: "root"}.get(change)
+    assert (event.actor.username if event.actor else None) == actor
+    if page is not None:
+        assert "With the old password, 2 tokens for programs were revoked." in words(page)
+
+
+def test_a_password_that_is_only_hashed_anew_ends_no_token(client, alice, token, settings):
+    User.objects.filter(pk=alice.pk).update(password=make_password(PASSWORD, hasher="md5"))
+    settings.PASSWORD_HASHERS = [
+        "django.contrib.auth.hashers.ScryptPasswordHasher",
+        "django.contrib.auth.hashers.MD5PasswordHasher",
+    ]
+    assert client.post("/accounts/login/", {"login": "alice", "password": PASSWORD}).status_code == 302
+    alice.refresh_from_db()
+    assert alice.password.startswith("scrypt")
+    assert services.use_token(token) is not None
+
+
+def test_a_new_password_without_tokens_says_nothing_of_tokens(client, alice):
+    assert "revoked" not in words(change_on_the_page(client, alice))
+    assert not AuditEvent.objects.filter(detail__contains="revoked").exists()
+
+
+def test_the_page_that_changes_the_password_says_so_before(as_, alice):
+    assert "Your tokens for programs end with the old password." in words(as_(alice).get("/accounts/password/change/"))
+
+
+def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(as_, alice):
+    client = as_(alice)
+    asked = client.post(reverse("tokens"), ASKED)
+    assert asked.status_code == 302
+    assert asked.url.startswith("/accounts/reauthenticate/")
+    assert not ApiToken.objects.exists()
+    assert client.post(asked.url, {"password": "wrong"}).status_code == 200
+    assert not ApiToken.objects.exists()
+    page = client.post(asked.url, {"password": PASSWORD, "next": reverse("tokens")})
+    token = next(word for word in words(page).split() if word.startswith("dpweb_"))
+    assert services.use_token(token).name == "nightly job"
+    assert "no-store" in page["Cache-Control"]
+    assert inline_code(page) == []
+    assert f'action="{reverse("tokens")}"' in body(page), "the form on it does not go to the page of the password"
+
+
+def test_whoever_has_signed_in_just_now_is_asked_all_the_same(client, alice):
+    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
+    assert client.post(reverse("tokens"), ASKED).url.startswith("/accounts/reauthenticate/")
+
+
+def test_a_mistake_in_the_form_is_said_before_the_password_is_asked_for(as_, alice):
+    assert "nothing was typed" in words(as_(alice).post(reverse("tokens"), ASKED | {"name": ""}))
+
+
+def test_revoking_a_token_asks_for_nothing(as_, alice, token):
+    page = as_(alice).post(reverse("revoke_token", args=[ApiToken.objects.get(name="a script").pk]), follow=True)
+    assert "The token a script was revoked." in words(page)
