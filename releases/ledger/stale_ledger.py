@@ -187,11 +187,15 @@ def begun(release_id: uuid.UUID) -> str:
 
 
 def refusal(of: Budget | None = None, *, and_release: uuid.UUID | None = None) -> str:
-    """Why nothing of a budget, or nothing of one release of it, may go on; empty where it may."""
-    if what := next(installation(), ""):
-        return f"After a restored backup, or a loss of marks: {what}. {UNTIL_A_REVIEWER}"
-    if of is not None and (what := budget(of)):
-        return f"A backup was restored, or a mark is lost. Of the budget {of.name}: {what}. {UNTIL_A_REVIEWER}"
+    """Why nothing of a budget, or nothing of one release of it, may go on; empty where it may.
+
+    Said to people who may know of this release alone. What is missing of the installation or of the budget, which
+    others may share, is said to reviewers on the page Backups.
+    """
+    if any(installation()):
+        return f"After a restored backup, the database does not match what was recorded outside it. {UNTIL_A_REVIEWER}"
+    if of is not None and budget(of):
+        return f"After a restored backup, this budget does not match what was recorded outside it. {UNTIL_A_REVIEWER}"
     if and_release is not None and (what := release(and_release)):
         return f"A backup was restored. Of this release: {what}. {UNTIL_A_REVIEWER}"
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import shutil
 import uuid
 from dataclasses import replace
@@ -16,7 +17,7 @@ from django.urls import reverse
 
 from releases import checks, services
 from releases.engine import run as engine_run
-from releases.engine.accounting.filters import CLOSED, Totals
+from releases.engine.accounting.filters import CLOSED, Policy, Totals
 from releases.engine.tables import query
 from releases.ledger import high_water_marks, ledger, stale_ledger
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
@@ -304,6 +305,42 @@ def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live
     assert "There is nothing to restore" in words(
         client.post(url, {"budget": str(queued.dataset.budget.pk)}, follow=True)
     )
+
+
+def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(
+    queued, live, make_draft, alice, sofia, as_
+):
+    other = replace(ledger._mark_of(Budget.objects.get()), sequence=3, name="Diagnoses of 1987")
+    high_water_marks.put(uuid.uuid4(), other)
+    draft = make_draft(queued.dataset, epsilon="0.1")
+    asked = services.request_budget(
+        dataset=queued.dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="More years.", by=alice
+    )
+    said = []
+    for act in (
+        lambda: services.cancel_release(release=queued, by=alice),
+        lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        lambda: services.close_session(session=live, by=alice, send=False),
+        lambda: services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
+        lambda: services.approve_request(request=asked, by=sofia),
+    ):
+        with pytest.raises((services.Refusal, ledger.LedgerWentBack), match=r"reviewer has looked at it") as refused:
+            act()
+        said.append(str(refused.value))
+    assert not [each for each in said if "Diagnoses" in each or "spent" in each or re.search(r"[0-9a-f]{8}-", each)]
+    assert "database does not: Diagnoses of 1987" in words(as_(sofia).get(reverse("backups")))
+
+
+def test_who_is_refused_for_a_shared_budget_learns_neither_its_name_nor_its_entries(queued, alice, sofia, as_):
+    budget = Budget.objects.get()
+    Budget.objects.filter(pk=budget.pk).update(name="Diagnoses of 1987")
+    high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 7))
+    with pytest.raises(services.Refusal, match=r"reviewer has looked at it") as refused:
+        services.cancel_release(release=queued, by=alice)
+    assert "Diagnoses" not in str(refused.value)
+    assert not re.search(r"\d", str(refused.value))
+    page = words(as_(sofia).get(reverse("backups")))
+    assert f"it has {budget.sequence} of {budget.sequence + 7} entries" in page
 
 
 def test_the_place_of_the_marks_is_warned_about_where_a_backup_would_take_it_back(settings, tmp_path, capsys):
