@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from releases.publication.receipt import percent
@@ -29,14 +30,24 @@ def belief_after(prior: Fraction, epsilon: Fraction) -> str:
     p the prior, P and P' the laws of the release, S where the belief is above q; e^epsilon = q (1 - p) / (p (1 - q)).
     It is not so that belief exceeds q with probability at most delta: a small excess may be likelier.
     """
-    from mpmath import exp, mpf
-
-    odds = (
-        exp(mpf(epsilon.numerator) / epsilon.denominator) * mpf(prior.numerator) / (prior.denominator - prior.numerator)
-    )
-    posterior = float(100 * odds / (1 + odds))
+    posterior = float(_posterior(prior, epsilon))
     # Never rounded to a certainty that epsilon does not give.
     return f"{posterior:.3g}%" if posterior < 99.9 else "over 99.9%"
+
+
+def highest_posterior(prior: Fraction, epsilon: Fraction) -> int:
+    """The most a belief of `prior` can rise to, in per cent, rounded up to a whole number."""
+    most: int = ceil(_posterior(prior, epsilon))
+    return most
+
+
+def _posterior(prior: Fraction, epsilon: Fraction) -> Any:
+    """At least the most a belief can rise to, in per cent: the upper end of an interval that holds it."""
+    from mpmath import iv, mpf
+
+    growth = iv.exp(iv.mpf(epsilon.numerator) / epsilon.denominator)
+    other = iv.mpf(prior.denominator - prior.numerator) / prior.numerator
+    return mpf((100 / (1 + other / growth)).b)
 
 
 def _belief_table(epsilon: Fraction) -> list[dict[str, str]]:

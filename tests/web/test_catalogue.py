@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shutil
 import uuid
-from decimal import Decimal
+from fractions import Fraction
 from importlib import import_module
 
 import pytest
@@ -17,6 +18,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.bounds.accuracy import Proof
 from releases.models import Audience, Release, Searchable
+from releases.planning.epsilon_meaning import highest_posterior
 from releases.publication import files
 from releases.publication.receipt import rows_text
 from releases.publication.search_index import searchable
@@ -62,9 +64,28 @@ def test_the_front_page_shows_nothing_that_is_not_public(published, client):
 
 
 def test_the_picture_of_epsilon_never_says_less_than_it_can_tell(client):
-    for epsilon, most in client.get("/").context["beliefs"]:
-        odds = Decimal(epsilon).exp()
-        assert 100 * odds / (1 + odds) <= most < 100 * odds / (1 + odds) + 1
+    drawn = client.get("/").context["beliefs"]
+    assert [epsilon for epsilon, _ in drawn] == ["0", "0.1", "0.5", "1", "2", "4"]
+    for epsilon, most in drawn:
+        # A fair guess of one of two facts, after one answer by randomized response of that epsilon.
+        exact = 50 * (1 + math.tanh(float(epsilon) / 2))
+        assert exact <= most < exact + 1
+
+
+@pytest.mark.parametrize(
+    ("prior", "epsilon", "percent"),
+    [
+        ("1/2", "0", 50),
+        ("1/10", "0", 10),
+        ("1/3", "0", 34),
+        ("1/2", "1/1000000000", 51),
+        ("1/10", "5", 95),
+        ("1/2", "40", 100),
+        ("1/2", "10000000", 100),
+    ],
+)
+def test_the_highest_posterior_is_rounded_up(prior, epsilon, percent):
+    assert highest_posterior(Fraction(prior), Fraction(epsilon)) == percent
 
 
 def test_the_catalogue_says_what_it_is_and_what_can_be_done_in_two_sentences(client):

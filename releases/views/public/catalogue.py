@@ -17,6 +17,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
 from releases.permissions import signed_in
+from releases.planning.epsilon_meaning import highest_posterior
 from releases.presentation import charts
 from releases.presentation.glossary import WORDS
 from releases.publication import files
@@ -34,8 +35,8 @@ MOST_NOTICES = 5
 MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
 #: Of the newest releases, those with a chart.
 MOST_DRAWN = 2
-#: How far a belief of one half can rise, at each of some epsilons; rounded up, in per cent.
-EPSILON_IN_ONE_PICTURE = (("0", 50), ("0.1", 53), ("0.5", 63), ("1", 74), ("2", 89), ("4", 99))
+#: Of the front page's picture of how far a belief of one half can rise.
+_DRAWN_EPSILONS = ("0", "0.1", "0.5", "1", "2", "4")
 #: Words that a search goes by; further ones are left out.
 _MOST_WORDS = 8
 
@@ -89,12 +90,13 @@ def home(request: HttpRequest) -> HttpResponse:
     Whoever is not signed in is told what the site is.
     """
     if not request.user.is_authenticated:
+        beliefs = [(each, highest_posterior(Fraction(1, 2), Fraction(each))) for each in _DRAWN_EPSILONS]
         newest = list(Release.objects.for_catalogue()[:MOST_RELEASES])
         context: dict[str, Any] = {
             "drawn": _drawn(newest[:MOST_DRAWN]),
             "releases": listed(newest[MOST_DRAWN:]),
-            "beliefs": EPSILON_IN_ONE_PICTURE,
-            "beliefs_chart": charts.belief_bars(EPSILON_IN_ONE_PICTURE),
+            "beliefs": beliefs,
+            "beliefs_chart": charts.belief_bars(beliefs),
         }
         return render(request, "releases/welcome.html", context)
     person = signed_in(request)
