@@ -50,15 +50,15 @@ from releases.views.common.wizard import protection_text
 from releases.views.review.backups import RESTORED
 
 PAGE_LENGTH = 25
-ENTRIES_LENGTH = 20
+ENTRIES_LENGTH = 10
 #: Entries that one budget's curve shows; what came before is its beginning.
-MOST_DRAWN = 50
+MOST_DRAWN = 20
 #: Curves in one chart, people and mechanisms in one table: more cannot be told apart.
 MOST_CURVES = 6
 MOST_USES = 20
 MOST_ALERTS = 8
 #: Releases told one by one beside a budget, and questions read to say what one asks.
-MOST_RELEASED = 10
+MOST_RELEASED = 5
 _MOST_READ = 2_000
 
 
@@ -232,21 +232,17 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
 
 def _released(budget: Budget) -> list[dict[str, Any]]:
     """The newest releases that were charged: what was asked, for how much, why, and who can read it."""
-    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).order_by("-sequence")[:MOST_RELEASED]
-    reasons = dict(
-        ReleaseRequest.objects.filter(release__entries__in=charged.values("pk"))
-        .exclude(reason="")
-        .order_by("requested_at")
-        .values_list("release", "reason")
-    )
+    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).select_related("actor", "release__dataset")
+    newest = charged.defer("detail", "release__plan", "release__workload").order_by("-sequence")
+    entries = list(newest[:MOST_RELEASED])
+    released = [entry.release_id for entry in entries if entry.release_id is not None]
+    asked = ReleaseRequest.objects.filter(release__in=released).exclude(reason="").order_by("requested_at")
+    reasons = dict(asked.values_list("release", "reason"))
     # Of those that needed no review: the log alone holds what was said with them.
-    submitted = AuditEvent.objects.filter(
-        action=AuditAction.SUBMIT, object_id__in=[str(pk) for pk in charged.values_list("release", flat=True)]
-    )
+    submitted = AuditEvent.objects.filter(action=AuditAction.SUBMIT, object_id__in=[str(pk) for pk in released])
     for number, detail in submitted.order_by("pk").values_list("object_id", "detail"):
         if said := detail.partition(audit_log.BEFORE_A_REASON)[2]:
             reasons[uuid.UUID(number)] = said
-    entries = charged.select_related("actor", "release__dataset").defer("detail", "release__plan", "release__workload")
     return [
         {
             "entry": entry,
