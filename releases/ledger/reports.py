@@ -45,6 +45,8 @@ _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
 _DRAWN = (EntryKind.CHARGE, EntryKind.RESTORE, EntryKind.GRANT)
 #: Sums over many entries are in 10^-6 of epsilon, each rounded up, so that they stay within 64 bits.
 _MICRO = 10**6
+#: What `ledger.amounts_of` takes.
+_AMOUNT_COLUMNS = ("epsilon", "delta", "rho", "rho_delta", "orders", "recorded_price")
 #: More events than this are not composed while somebody waits for a page.
 _MOST_EVENTS = 500
 
@@ -144,8 +146,10 @@ def standings(budgets: Iterable[Budget]) -> list[Standing]:
     waiting = LedgerEntry.objects.filter(budget__in=budgets, release__state__in=_IN_FLIGHT).exclude(
         kind__in=[kind for kind in EntryKind if kind != EntryKind.CHARGE]
     )
-    for entry in waiting.with_amounts():
-        reserved.setdefault(entry.budget_id, []).append(entry.amounts)
+    # One line for each price, however many wait.
+    alike = waiting.order_by().with_amounts().values_list("budget", *_AMOUNT_COLUMNS).annotate(number=Count("pk"))
+    for budget_id, *stored, number in alike:
+        reserved.setdefault(budget_id, []).append(ledger.amounts_of(*stored).times(number))
     return [_standing(budget, Totals.of(reserved.get(budget.pk, []))) for budget in budgets]
 
 
@@ -227,10 +231,9 @@ def uses(charges: QuerySet[LedgerEntry]) -> tuple[list[Use], list[Use]]:
 def uses_of(budget: Budget) -> tuple[list[Use], list[Use]]:
     """The same of one budget, with each one's share of what was granted; one query, a line for each price."""
     charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).order_by()
-    columns = ("epsilon", "delta", "rho", "rho_delta", "orders", "recorded_price")
     people: dict[str, _Sum] = {}
     kinds: dict[str, _Sum] = {}
-    alike = charged.with_amounts().values_list("actor__username", "release__mechanism", *columns)
+    alike = charged.with_amounts().values_list("actor__username", "release__mechanism", *_AMOUNT_COLUMNS)
     for person, kind, *stored, number in alike.annotate(number=Count("pk")):
         one = ledger.amounts_of(*stored)
         micro = None if one.spent_epsilon >= CLOSED else -(-one.spent_epsilon // _MICRO) * number
