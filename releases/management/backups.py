@@ -26,6 +26,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from releases.management.database import known_migrations, refuse_too_old
 from releases.models import HELD_BY_A_WORKER, AuditEvent, Release, SessionAnswer, Upload, UploadState
 from releases.publication.build_info import SOFTWARE
 
@@ -86,13 +87,14 @@ def put_back(source: Path, *, discard_newer: bool) -> None:
     manifest = _manifest(source)
     if manifest["database"] != connection.vendor:
         raise CommandError(f"The backup is of {manifest['database']}, and DATABASE_URL names {connection.vendor}.")
-    known = set(MigrationLoader(connection).disk_migrations)
-    unknown = [".".join(each) for each in manifest["migrations"] if tuple(each) not in known]
+    known, has = known_migrations(), {(app, name) for app, name in manifest["migrations"]}
+    unknown = [".".join(each) for each in sorted(has - known)]
     if unknown:
         raise CommandError(
             f"The backup was made by another version of the software ({manifest['software']}): this one does not know "
             f"{', '.join(unknown)}. Install that version first."
         )
+    refuse_too_old(has)
     _refuse_at_work()
     if not discard_newer and _changed_since(datetime.fromisoformat(manifest["made_at"])):
         raise CommandError(

@@ -315,6 +315,11 @@ def test_a_backup_of_another_version_or_over_a_running_worker_is_refused(site, t
     refused = site.manage("restore", str(copy), "--discard-newer")
     assert refused.returncode == 1
     assert "does not know releases.9999_later" in refused.stderr
+    older = [each for each in manifest["migrations"] if each[0] != "releases"] + [["releases", "0001_initial"]]
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "migrations": older}))
+    refused = site.manage("restore", str(copy), "--discard-newer")
+    assert refused.returncode == 1
+    assert "too old to be upgraded by this one" in refused.stderr
     (copy / "manifest.json").write_text(json.dumps(manifest))
     site.do(
         """

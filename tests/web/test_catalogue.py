@@ -8,11 +8,10 @@ import math
 import re
 import shutil
 import uuid
+from decimal import Decimal
 from fractions import Fraction
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.urls import reverse
 
 from releases import services
@@ -192,25 +191,6 @@ def test_what_it_is_found_by_is_shown_by_no_page_and_stands_in_no_receipt(public
     for address in (reverse("release_detail", args=[public.pk]), receipt, "/catalogue/", "/api/catalogue"):
         assert "unheard" not in body(client.get(address))
     assert "unheard" not in json.dumps(Release.objects.get(pk=public.pk).result)
-
-
-def test_releases_from_before_words_were_kept_are_found_by_the_same(public, make_draft, dataset, client):
-    bare = {"dataset": dataset, "state": "published", "is_public": True}
-    Release.objects.create(title="Bare", result={}, **bare)
-    undescribed = {name: value for name, value in public.result.items() if name != "described"}
-    older = Release.objects.create(title="Older", result=undescribed, **bare)
-    make_draft(dataset)
-    kept = Searchable.objects.get().text
-    Searchable.objects.all().delete()
-    assert not is_found(client, "female")
-    import_module("releases.migrations.0020_searchable").write_down_words(apps, None)
-    assert Searchable.objects.get(release=public).text == kept
-    assert Searchable.objects.get(release=older).text == searchable(undescribed)
-    assert Searchable.objects.count() == 3
-    assert {each.release.title for each in client.get("/catalogue/", {"q": "female"}).context["releases"]} == {
-        public.title,
-        "Older",
-    }
 
 
 def test_what_is_searched_for_is_shown_as_text_and_never_as_markup(client):

@@ -6,10 +6,8 @@ At epsilon 30 noise that is not 0 has a chance below 10^-5 in any of these tests
 from __future__ import annotations
 
 import uuid
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
 from django.urls import reverse
 
@@ -254,18 +252,6 @@ def test_a_kept_session_is_planned_again_with_the_columns_it_had(plan_session, a
     again = as_(alice).get(address_of_plan(draft))
     assert again.context["form"].cleaned_data["columns"] == ["sex"]
     assert again.context["plan"].schema.universe.names == ("sex",)
-
-
-def test_a_session_planned_before_columns_could_be_chosen_is_about_all_of_them(plan_session):
-    """Its workload named the first column alone."""
-    plan_session(post=True)
-    draft = Release.objects.get()
-    draft.workload = {"version": 1, "queries": [{"count": {"age": {"from": 18, "to": 25}}}]}
-    draft.save()
-    migration = import_module("releases.migrations.0013_sessions_name_their_columns")
-    migration.name_all_columns(apps, None)
-    draft.refresh_from_db()
-    assert services.plan_of(release=draft).schema.universe.names == ("age", "sex")
 
 
 def test_the_page_of_a_session_says_what_it_is_about_and_which_rows_count(plan_session, as_, alice):

@@ -108,7 +108,7 @@ def test_a_part_that_fails_is_named_and_nothing_else_is_told(client, monkeypatch
 
 
 def test_a_migration_that_was_not_applied_is_noticed(client):
-    MigrationRecorder(connection).record_unapplied("releases", "0001_initial")
+    MigrationRecorder(connection).record_unapplied("releases", "0022_mixed_orders")
     assert client.get("/readyz").json()["migrations"] == "failing"
 
 

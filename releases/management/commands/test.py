@@ -46,7 +46,7 @@ class Command(BaseCommand):
     help = (
         "Run every test, two processes at a time; those that need PostgreSQL, Redis or Chromium run where these "
         "answer. With --fast, run the rules of the code and the contracts of every part alone, in less than a minute. "
-        "Other options go to pytest."
+        "Ends with the twenty slowest. Other options go to pytest."
     )
     requires_system_checks: list[str] = []
 
@@ -58,4 +58,4 @@ class Command(BaseCommand):
         if "--fast" in options:
             options.remove("--fast")
             options = ["-m", "not slow", *CONTRACTS, *options]
-        sys.exit(pytest.main(["-n", "2", "--dist", "worksteal", *options]))
+        sys.exit(pytest.main(["-n", "2", "--dist", "worksteal", "--durations=20", *options]))

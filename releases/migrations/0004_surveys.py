@@ -90,67 +90,96 @@ def add_triggers(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-
+    replaces = [("releases", "0008_surveys")]
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
-        ('releases', '0007_api_tokens'),
+        ("auth", "0012_alter_user_first_name_max_length"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("releases", "0003_ledger"),
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name='auditevent',
-            name='action',
-            field=models.CharField(choices=[('sign-in', 'signed in'), ('sign-out', 'signed out'), ('sign-in failed', 'failed to sign in'), ('account', "changed the account's security"), ('upload', 'uploaded a table'), ('discard', 'discarded a table'), ('declare', 'declared columns or protection'), ('share', 'shared a dataset'), ('request', 'asked for'), ('take back', 'took a request back'), ('first approval', 'approved, as the first of two'), ('approve', 'approved'), ('deny', 'denied'), ('ask back', 'asked back'), ('submit', 'charged and queued'), ('cancel', 'cancelled'), ('publish', 'published'), ('fail', 'gave up on'), ('make public', 'made public'), ('make private', 'made private'), ('withdraw', 'withdrew'), ('open survey', 'opened'), ('close survey', 'closed'), ('download', 'downloaded'), ('freeze', 'froze'), ('unfreeze', 'unfroze'), ('restore', 'booked what was missing'), ('verify', 'verified the ledger'), ('export', 'exported'), ('settings', 'changed the settings')], db_index=True, max_length=20),
+        migrations.CreateModel(
+            name="Survey",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("title", models.CharField(max_length=200)),
+                ("question", models.CharField(max_length=500)),
+                ("answers", models.JSONField(help_text="texts to choose from, in order")),
+                ("epsilon", models.CharField(help_text="of one report, as a decimal", max_length=40)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("draft", "draft"), ("open", "open"), ("closed", "closed")],
+                        default="draft",
+                        max_length=8,
+                    ),
+                ),
+                ("is_public", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("opened_at", models.DateTimeField(blank=True, null=True)),
+                ("closed_at", models.DateTimeField(blank=True, null=True)),
+                ("truth", models.PositiveIntegerField(blank=True, null=True)),
+                ("other", models.PositiveIntegerField(blank=True, null=True)),
+                ("result", models.JSONField(blank=True, null=True)),
+                (
+                    "group",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="surveys",
+                        to="auth.group",
+                    ),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="surveys", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+            ],
+            options={
+                "indexes": [models.Index(fields=["-created_at"], name="surveys_by_time")],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("state", "draft"),
+                            models.Q(("opened_at__isnull", False), ("other__isnull", False), ("truth__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="an_opened_survey_has_a_law",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "closed"), _negated=True),
+                            models.Q(("closed_at__isnull", False), ("result__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="a_closed_survey_has_a_result",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("is_public", False), ("state", "closed"), _connector="OR"),
+                        name="only_a_closed_survey_is_public",
+                    ),
+                ],
+            },
         ),
         migrations.CreateModel(
-            name='Survey',
+            name="SurveyTally",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('title', models.CharField(max_length=200)),
-                ('question', models.CharField(max_length=500)),
-                ('answers', models.JSONField(help_text='texts to choose from, in order')),
-                ('epsilon', models.CharField(help_text='of one report, as a decimal', max_length=40)),
-                ('state', models.CharField(choices=[('draft', 'draft'), ('open', 'open'), ('closed', 'closed')], default='draft', max_length=8)),
-                ('is_public', models.BooleanField(default=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('opened_at', models.DateTimeField(blank=True, null=True)),
-                ('closed_at', models.DateTimeField(blank=True, null=True)),
-                ('truth', models.PositiveIntegerField(blank=True, null=True)),
-                ('other', models.PositiveIntegerField(blank=True, null=True)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('group', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='surveys', to='auth.group')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='surveys', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("answer", models.PositiveSmallIntegerField(help_text="its place in the survey's list, from 0")),
+                ("number", models.PositiveIntegerField(default=0)),
+                (
+                    "survey",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="tallies", to="releases.survey"
+                    ),
+                ),
             ],
-        ),
-        migrations.CreateModel(
-            name='SurveyTally',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('answer', models.PositiveSmallIntegerField(help_text="its place in the survey's list, from 0")),
-                ('number', models.PositiveIntegerField(default=0)),
-                ('survey', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='tallies', to='releases.survey')),
-            ],
-        ),
-        migrations.AddIndex(
-            model_name='survey',
-            index=models.Index(fields=['-created_at'], name='surveys_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='survey',
-            constraint=models.CheckConstraint(condition=models.Q(('state', 'draft'), models.Q(('opened_at__isnull', False), ('other__isnull', False), ('truth__isnull', False)), _connector='OR'), name='an_opened_survey_has_a_law'),
-        ),
-        migrations.AddConstraint(
-            model_name='survey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'closed'), _negated=True), models.Q(('closed_at__isnull', False), ('result__isnull', False)), _connector='OR'), name='a_closed_survey_has_a_result'),
-        ),
-        migrations.AddConstraint(
-            model_name='survey',
-            constraint=models.CheckConstraint(condition=models.Q(('is_public', False), ('state', 'closed'), _connector='OR'), name='only_a_closed_survey_is_public'),
-        ),
-        migrations.AddConstraint(
-            model_name='surveytally',
-            constraint=models.UniqueConstraint(fields=('survey', 'answer'), name='one_tally_an_answer'),
+            options={
+                "constraints": [models.UniqueConstraint(fields=("survey", "answer"), name="one_tally_an_answer")],
+            },
         ),
         migrations.RunPython(add_triggers, migrations.RunPython.noop),
     ]
