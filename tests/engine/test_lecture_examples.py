@@ -23,7 +23,7 @@ from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.choices import predicate_counts
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Rows
