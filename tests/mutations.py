@@ -102,6 +102,13 @@ MUTATIONS = (
         test="tests/engine/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
     ),
     Mutation(
+        name="one-range-of-a-tree-for-all-levels",
+        file="releases/engine/mechanisms/laplace_tree.py",
+        text="levels = bins.bit_length()",
+        instead="levels = 1",
+        test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
+    ),
+    Mutation(
         name="distances-of-all-triples-as-one",
         file="releases/engine/mechanisms/mixture_fit.py",
         text="Sensitivity(l1=number * self.moved.l1,",
