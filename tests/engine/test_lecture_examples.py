@@ -16,7 +16,6 @@ import pytest
 from scipy.stats import binom
 
 from releases.engine.accounting import accountant
-from releases.engine.accounting.composition import Step, advanced, basic, optimal
 from releases.engine.accounting.events import DiscreteLaplaceEvent, ParallelEvent
 from releases.engine.bounds import theory
 from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
@@ -27,6 +26,7 @@ from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Rows
+from releases.engine.verification.composition_theorems import Step, advanced, basic, optimal
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import column_span, vote_changes
 from releases.engine.workload.smooth_sensitivity import (
