@@ -68,7 +68,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="range-whole-epsilon-at-each-end",
-        file="releases/engine/mechanisms/exponential_range.py",
+        file="releases/engine/mechanisms/quantiles.py",
         text="epsilon = epsilon_of_each(request.budget, draw_event, rounds=_ENDS)",
         instead="epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)",
         test="tests/engine/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
@@ -96,10 +96,17 @@ MUTATIONS = (
     ),
     Mutation(
         name="histogram-sensitivity-1-under-replace",
-        file="releases/engine/mechanisms/noisy_histogram.py",
+        file="releases/engine/mechanisms/histogram.py",
         text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="moved = 1",
         test="tests/engine/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
+    ),
+    Mutation(
+        name="one-range-of-a-tree-for-all-levels",
+        file="releases/engine/mechanisms/laplace_tree.py",
+        text="levels = bins.bit_length()",
+        instead="levels = 1",
+        test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
     ),
     Mutation(
         name="distances-of-all-triples-as-one",

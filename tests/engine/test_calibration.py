@@ -12,6 +12,7 @@ from releases.engine.accounting.calibration import (
     analytic_gaussian_epsilon,
     analytic_gaussian_sigma,
     classical_gaussian_sigma,
+    gaussian_delta,
     gaussian_epsilon,
     gaussian_variance,
     gaussian_variance_for_rho,
@@ -21,7 +22,6 @@ from releases.engine.accounting.calibration import (
     zcdp_budget,
 )
 from releases.engine.accounting.conversions import epsilon_of_rho
-from releases.engine.accounting.profiles import gaussian_delta
 from releases.engine.domain.privacy import ZCDP
 from releases.engine.errors import InvalidInput, Unpriceable
 

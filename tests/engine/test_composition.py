@@ -10,23 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.accounting.composition import (
+from releases.engine.accounting.composition import Question, optimal_epsilon
+from releases.engine.errors import InvalidInput, Unpriceable
+from releases.engine.verification.composition_theorems import (
     COMPOSITION_RULES,
-    Question,
     Step,
-    adaptive_rate,
     advanced,
     advanced_lecture,
     advanced_tanh,
     basic,
     concentrated,
-    concentrated_bun_steinke,
-    heterogeneous,
     optimal,
-    optimal_epsilon,
 )
-from releases.engine.accounting.conversions import epsilon_of_rho_bun_steinke
-from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 THOUSAND = [Step(epsilon=Fraction(1, 10), times=1000)]
@@ -50,9 +45,6 @@ def exact_delta(*, epsilon, times, at):
         (advanced_lecture, 36.62),
         (advanced, 27.14),
         (advanced_tanh, 21.618),
-        (heterogeneous, 21.618),
-        (adaptive_rate, 21.623),
-        (concentrated_bun_steinke, 21.6115),
         (concentrated, 20.5411),
         (optimal, 19.344671448),
     ],
@@ -66,14 +58,14 @@ def test_a_thousand_steps_of_a_tenth_give_the_known_figures(rule, epsilon):
 def test_each_theorem_is_at_most_the_cruder_one_before_it():
     figures = [
         rule(THOUSAND, slack=MILLIONTH).epsilon
-        for rule in (basic, advanced_lecture, advanced, adaptive_rate, advanced_tanh, concentrated, optimal)
+        for rule in (basic, advanced_lecture, advanced, advanced_tanh, concentrated, optimal)
     ]
     assert figures == sorted(figures, reverse=True)
 
 
 def test_only_proved_filters_are_labelled_as_filters():
     filters = {name for name, rule in COMPOSITION_RULES.items() if rule.question is Question.FILTER}
-    assert filters == {"basic", "adaptive_rate", "concentrated", "concentrated_bun_steinke"}
+    assert filters == {"basic", "concentrated"}
     assert all(rule.source for rule in COMPOSITION_RULES.values())
     for rule in COMPOSITION_RULES.values():
         labelled = rule.compute(THOUSAND, slack=MILLIONTH)
@@ -108,25 +100,18 @@ def test_the_optimal_epsilon_is_the_dominating_pairs_loss_distribution():
 
 def test_a_delta_in_every_step_is_added_to_what_is_promised():
     steps = [Step(epsilon=Fraction(1, 10), delta=Fraction(1, 10**9), times=100)]
-    for rule in (advanced, advanced_lecture, advanced_tanh, adaptive_rate, concentrated):
+    for rule in (advanced, advanced_lecture, advanced_tanh, concentrated):
         assert rule(steps, slack=MILLIONTH).delta == MILLIONTH + Fraction(1, 10**7)
     # 1 - (1 - delta)**k (1 - slack), which is a little less.
     expected = 1 - (1 - 1e-9) ** 100 * (1 - 1e-6)
-    for rule in (optimal, heterogeneous):
-        found = rule(steps, slack=MILLIONTH)
-        assert float(found.delta) == pytest.approx(expected, rel=1e-9)
-        assert found.delta < MILLIONTH + Fraction(1, 10**7)
+    found = optimal(steps, slack=MILLIONTH)
+    assert float(found.delta) == pytest.approx(expected, rel=1e-9)
+    assert found.delta < MILLIONTH + Fraction(1, 10**7)
     assert basic(steps).delta == Fraction(1, 10**7)
     assert (
         optimal(steps, slack=MILLIONTH).epsilon
         == optimal([Step(epsilon=Fraction(1, 10), times=100)], slack=MILLIONTH).epsilon
     )
-
-
-def test_a_very_long_list_with_deltas_is_computed_without_writing_out_its_power():
-    steps = [Step(epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), times=10**9)]
-    found = heterogeneous(steps, slack=MILLIONTH)
-    assert float(found.delta) == pytest.approx(1 - math.exp(-1e-3) * (1 - 1e-6), rel=1e-9)
 
 
 def test_deltas_that_add_up_to_one_promise_nothing():
@@ -146,7 +131,7 @@ def test_a_theorem_about_equal_steps_refuses_unequal_ones():
     for rule in (advanced, advanced_lecture, advanced_tanh, optimal):
         with pytest.raises(Unpriceable, match="equal steps"):
             rule(steps, slack=MILLIONTH)
-    for rule in (basic, heterogeneous, adaptive_rate, concentrated):
+    for rule in (basic, concentrated):
         assert rule(steps, slack=MILLIONTH).epsilon > 0
 
 
@@ -174,7 +159,7 @@ def test_steps_that_are_equal_may_be_listed_one_by_one():
 def test_order_does_not_matter_and_a_further_step_never_costs_less(steps, shuffle):
     shuffled = list(steps)
     shuffle.shuffle(shuffled)
-    for rule in (basic, heterogeneous, adaptive_rate, concentrated, concentrated_bun_steinke):
+    for rule in (basic, concentrated):
         whole = rule(steps, slack=MILLIONTH)
         assert rule(shuffled, slack=MILLIONTH) == whole
         if len(steps) > 1:
@@ -198,13 +183,6 @@ def test_no_theorem_promises_less_than_randomized_response_spends(epsilon, times
             assert rule.compute(steps, slack=slack).epsilon >= least
         except Unpriceable:
             assert rule.name == "advanced_lecture"
-
-
-def test_the_adaptive_rate_is_the_older_conversion_of_half_the_squares():
-    steps = [Step(epsilon=Fraction(1, 10), times=30), Step(epsilon=Fraction(1, 3), times=4)]
-    rho = (30 * Fraction(1, 100) + 4 * Fraction(1, 9)) / 2
-    older = epsilon_of_rho_bun_steinke(rho=rho, delta=MILLIONTH)
-    assert adaptive_rate(steps, slack=MILLIONTH).epsilon == pytest.approx(older, abs=1e-12)
 
 
 def test_the_books_own_example_of_advanced_composition_comes_to_a_little_more_than_1():

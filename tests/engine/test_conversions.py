@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
+from releases.engine.accounting.calibration import gaussian_delta
 from releases.engine.accounting.conversions import (
     SamplingScheme,
     amplified,
@@ -31,7 +32,6 @@ from releases.engine.accounting.conversions import (
     rho_of_pure,
     rho_of_randomized_response,
 )
-from releases.engine.accounting.profiles import gaussian_delta
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput, Unpriceable
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit import common
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.tables.counts import Histogram
 from releases.engine.verification.recording import record
 from releases.engine.workload.queries import Workload
@@ -92,7 +92,7 @@ def measured(monkeypatch):
         return [np.full(part.universe.shape, rows / part.universe.size) for part in parts]
 
     monkeypatch.setattr(common, "fit_parts", even)
-    monkeypatch.setattr("releases.engine.mechanisms.noisy_queries.fit_parts", even)
+    monkeypatch.setattr("releases.engine.mechanisms.queries.fit_parts", even)
     return seen
 
 

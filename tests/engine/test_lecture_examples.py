@@ -16,17 +16,17 @@ import pytest
 from scipy.stats import binom
 
 from releases.engine.accounting import accountant
-from releases.engine.accounting.composition import Step, advanced, basic, optimal
 from releases.engine.accounting.events import DiscreteLaplaceEvent, ParallelEvent
 from releases.engine.bounds import theory
 from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.choices import predicate_counts
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Rows
+from releases.engine.verification.composition_theorems import Step, advanced, basic, optimal
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import column_span, vote_changes
 from releases.engine.workload.smooth_sensitivity import (

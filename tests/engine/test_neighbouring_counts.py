@@ -7,7 +7,7 @@ import pytest
 
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import rows_of
 from releases.engine.verification.privacy_loss import loss_seen

@@ -18,8 +18,7 @@ from releases.engine.bounds.accuracy import Proof, gaussian_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.mechanisms.gaussian_numbers import GaussianLaw
-from releases.engine.mechanisms.laplace_numbers import LaplaceLaw
+from releases.engine.mechanisms.sums import GaussianLaw, LaplaceLaw
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows, Tally

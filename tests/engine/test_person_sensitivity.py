@@ -23,8 +23,8 @@ from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.category_discovery import scale_of
 from releases.engine.mechanisms.choices import score_sensitivity
 from releases.engine.mechanisms.error_certificate import Certificate
-from releases.engine.mechanisms.exponential_quantile import rank_sensitivity
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.mechanisms.histogram import histogram_sensitivity
+from releases.engine.mechanisms.quantiles import rank_sensitivity
 from releases.engine.workload import queries as workloads
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.sensitivity import vote_changes

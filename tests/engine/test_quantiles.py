@@ -20,8 +20,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.bounds.selection_error import nearness_miss
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.universe import Schema
-from releases.engine.mechanisms.exponential_metric import true_quantile
-from releases.engine.mechanisms.exponential_quantile import pad, rank_sensitivity, ranked
+from releases.engine.mechanisms.quantiles import pad, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
 from releases.engine.verification.recording import record, with_noise_scaled

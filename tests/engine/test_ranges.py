@@ -19,8 +19,8 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms import exponential_range
-from releases.engine.mechanisms.exponential_quantile import rank_sensitivity
+from releases.engine.mechanisms import quantiles
+from releases.engine.mechanisms.quantiles import rank_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import both_ends_are_near
@@ -164,9 +164,9 @@ def test_a_large_delta_is_made_use_of():
 
 def test_draws_that_cross_are_put_in_order(monkeypatch):
     plan = planned("exponential-range", GRADE, asked(), epsilon="1/100")
-    drawn, draw = [], exponential_range.draw_value
+    drawn, draw = [], quantiles.draw_value
     monkeypatch.setattr(
-        exponential_range, "draw_value", lambda *args, **kwargs: drawn.append(draw(*args, **kwargs)) or drawn[-1]
+        quantiles, "draw_value", lambda *args, **kwargs: drawn.append(draw(*args, **kwargs)) or drawn[-1]
     )
     counts, crossed = table(plan, [(1,), (2,)]), 0
     for index in range(60):

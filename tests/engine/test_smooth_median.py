@@ -23,10 +23,15 @@ from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible
 from releases.engine.mechanisms import smooth_median
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.mechanisms.smooth_median import laplace_lower_quantile
-from releases.engine.mechanisms.smooth_median_cauchy import cauchy_calibration, cauchy_multiplier
-from releases.engine.mechanisms.smooth_median_gaussian import dilation_delta, gaussian_calibration
-from releases.engine.mechanisms.smooth_median_laplace import laplace_calibration, laplace_delta
+from releases.engine.mechanisms.smooth_median import (
+    cauchy_calibration,
+    cauchy_multiplier,
+    dilation_delta,
+    gaussian_calibration,
+    laplace_calibration,
+    laplace_delta,
+    laplace_lower_quantile,
+)
 from releases.engine.noise.lattice import Law, rounded_noise
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows

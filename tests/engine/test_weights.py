@@ -160,7 +160,7 @@ def test_a_weighted_workload_too_large_to_enumerate_is_bounded_from_above():
 def test_neighbours_are_drawn_for_alike_and_lie_within_the_weighted_sensitivity(name, relation, monkeypatch):
     """What is fitted to the noisy tables is post-processing, and left out."""
     monkeypatch.setattr(
-        "releases.engine.mechanisms.noisy_queries.fit_parts",
+        "releases.engine.mechanisms.queries.fit_parts",
         lambda parts, tables, rows, progress: [np.ones(part.universe.shape) for part in parts],
     )
     row = st.tuples(st.integers(0, 29), st.integers(0, 1))
@@ -359,7 +359,7 @@ def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, m
         seen.extend(each.variance for tables in measured for each in tables)
         return [np.ones(part.universe.shape) for part in parts]
 
-    monkeypatch.setattr("releases.engine.mechanisms.noisy_queries.fit_parts", fitted)
+    monkeypatch.setattr("releases.engine.mechanisms.queries.fit_parts", fitted)
     plan = planned(name, weighted((2, 3, 9)))
     plan.run(counts_of(plan.schema.universe, [(1, 1)] * 50), rng=StreamRandomness(b"fit"))
     # A prefix is the table of its steps, with the noise of two answers in each.

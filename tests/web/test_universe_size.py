@@ -11,7 +11,7 @@ from django.urls import reverse
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
-from releases.engine.mechanisms.noisy_histogram import most_bins_summed
+from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.workload.queries import Count, Marginal, Prefix, Workload
 from releases.planning import comparison, universe_size
 from releases.presentation.durations import usual_limit

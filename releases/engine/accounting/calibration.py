@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from releases.engine.accounting.conversions import epsilon_of_rho, largest_rho, rho_of_gaussian
-from releases.engine.accounting.profiles import gaussian_delta
-from releases.engine.arithmetic.rounding import above, enclose, intervals, round_up
+from releases.engine.arithmetic.rounding import Real, above, above_number, enclose, intervals, number, reals, round_up
 from releases.engine.domain.privacy import LARGEST_EPSILON, ZCDP, ApproxDP, decimal_text
 from releases.engine.errors import InvalidInput, Unpriceable
 
@@ -126,6 +125,21 @@ def gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
 # Gaussian, exactly: the continuous law alone
 
 
+def gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
+    """The least delta of continuous Gaussian noise at an epsilon, its privacy profile, rounded up.
+
+    With m = 1/sqrt(noise_variance) = l2 sensitivity/sigma:
+
+    Phi(m/2 - epsilon/m) - e^epsilon Phi(-m/2 - epsilon/m) (Balle and Wang 2018, Theorem 8). k Gaussians, adaptive or
+    not, are one with 1/noise_variance the sum of theirs. erfc is computed to sixty digits and trusted to 39.
+    """
+    if epsilon < 0:
+        raise InvalidInput("epsilon", str(epsilon), "must not be below 0")
+    context = reals()
+    m, e = 1 / context.sqrt(number(noise_variance)), number(epsilon)
+    return above_number(_phi(m / 2 - e / m) - context.exp(e) * _phi(-m / 2 - e / m))
+
+
 def analytic_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The least sigma / l2 sensitivity of continuous Gaussian noise for (epsilon, delta)-DP (Balle and Wang 2018).
 
@@ -219,3 +233,9 @@ def _analytic(epsilon: float, delta: float) -> float:
 
     most = log(float(_LARGEST_SIGMA))
     return inf if excess(most) > 0 else exp(float(brentq(excess, log(1e-6), most, xtol=1e-9)))
+
+
+def _phi(x: Real) -> Real:
+    """The normal distribution function."""
+    context = reals()
+    return context.erfc(-x / context.sqrt(2)) / 2

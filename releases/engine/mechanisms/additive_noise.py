@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sinh
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.accounting.calibration import calibrations, zcdp_budget
 from releases.engine.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -27,7 +27,7 @@ from releases.engine.bounds.accuracy import (
     laplace_sum_quantile,
     laplace_weighted_quantile,
 )
-from releases.engine.domain.privacy import ApproxDP, decimal_text
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, decimal_text
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.workload.queries import Sensitivity
@@ -79,14 +79,25 @@ class Noise(Protocol):
         """What the absolute sum of `count` independent draws exceeds with probability at most beta."""
         ...
 
+    def beside(self, budget: PrivacyBudget) -> dict[str, str]:
+        """What other calibrations to the budget would ask for, for people and receipts."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaplaceNoise:
     """Discrete Laplace noise of scale Δ1/(ε w): ε-DP (Dwork and Roth 2014, Theorem 3.6, on the integers)."""
 
+    needs_delta: ClassVar[bool] = False
+
     epsilon: Fraction
     l1_sensitivity: int
     weight: int = 1
+
+    @staticmethod
+    def within(budget: PrivacyBudget, sensitivity: Sensitivity) -> LaplaceNoise:
+        """The least noise that stays within the budget's epsilon."""
+        return LaplaceNoise(epsilon=budget.epsilon, l1_sensitivity=sensitivity.l1)
 
     @property
     def scale(self) -> Fraction:
@@ -124,18 +135,24 @@ class LaplaceNoise:
     def sum(self, *, count: int, beta: float) -> float:
         return laplace_sum_quantile(scale=self.scale, count=count, beta=beta)
 
+    def beside(self, budget: PrivacyBudget) -> dict[str, str]:
+        return {}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GaussianNoise:
     """Discrete Gaussian noise of variance Δ2²/(2ρ w²): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorems 4, 14)."""
+
+    needs_delta: ClassVar[bool] = True
 
     rho: Fraction
     l2_sensitivity_squared: int
     weight: int = 1
 
     @staticmethod
-    def within(budget: ApproxDP, sensitivity: Sensitivity) -> GaussianNoise:
-        """The least noise whose conversion to (epsilon, delta) stays within the budget."""
+    def within(budget: PrivacyBudget, sensitivity: Sensitivity) -> GaussianNoise:
+        """The least noise whose conversion to (epsilon, delta) stays within the budget, which has a delta."""
+        assert isinstance(budget, ApproxDP)
         rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho
         return GaussianNoise(rho=rho, l2_sensitivity_squared=sensitivity.l2_squared)
 
@@ -178,6 +195,14 @@ class GaussianNoise:
 
     def sum(self, *, count: int, beta: float) -> float:
         return gaussian_sum_quantile(variance=self.exact_variance, count=count, beta=beta)
+
+    def beside(self, budget: PrivacyBudget) -> dict[str, str]:
+        assert isinstance(budget, ApproxDP)
+        return calibrations(budget, rho=self.rho)
+
+
+#: A law that a mechanism adds noise of.
+NoiseLaw: TypeAlias = type[LaplaceNoise] | type[GaussianNoise]
 
 
 def discrete_laplace_variance(scale: float) -> float:

@@ -16,6 +16,43 @@ The k most common are chosen one after the other, each among those that are left
 k choices of epsilon_0 each, in sequence. A pure budget gives epsilon_0 = epsilon / k; an approximate one the larger of
 that and what k times the choice's rho leaves of the budget's. A bounded range has rho epsilon_0^2 / 8, four times less
 than what is proved of the others (`accountant`).
+
+`exponential-choice`. The most common value, or the largest of several counts, by the exponential mechanism.
+
+Chosen with probability proportional to exp(lambda * count), lambda = epsilon / (2 g) or, where all counts move the same
+way, epsilon / g (see `choices` for g and for when that is): epsilon-DP by McSherry and Talwar (2007), Theorem 6, and
+Dwork and Roth (2014), Theorem 3.10. The log ratio of the probabilities of two neighbours lies in an interval of length
+epsilon: lambda times the counts' changes lie in one, and the normaliser shifts all alike. So it is a bounded range
+(Durfee and Rogers 2019), which composes better than epsilon-DP does.
+
+Accuracy: with m candidates, alpha rows or fewer are missed but for at most beta, where alpha is the least number with
+(m - 1) exp(-lambda (alpha + 1)) / (1 + (m - 1) exp(-lambda (alpha + 1))) <= beta. It is reached when one candidate has
+alpha + 1 rows more than all others, so no smaller number is true of every table. Dwork and Roth's Corollary 3.12 gives
+(2 g / epsilon) ln(m / beta), which sums where this divides.
+
+`noisy-max-choice`. The most common value, or the largest of several counts, by report-noisy-max.
+
+Discrete Laplace noise of scale 2 g / epsilon on every count, or of g / epsilon where all counts move the same way (see
+`choices`); the largest wins, ties broken evenly, and nothing but its name is told. epsilon-DP: Dwork and Roth (2014),
+Claim 3.9, which is stated with scale 1 / epsilon and proved for counts when a row is added or removed; between tables
+that replace a row it needs the factor 2. That the noise is whole, and that numbers tie, costs nothing
+(`selection.report_noisy_max`). The noise does not grow with how many candidates a row counts for: noise on a histogram
+of m overlapping counts would have scale m / epsilon.
+
+Accuracy: alpha is the least number for which the exact probability of missing by more, over the worst table, is at most
+beta (`selection_error.noisy_max_miss`).
+
+`permute-and-flip-choice`. The most common value, or the largest of several counts, by permute-and-flip.
+
+Candidates in random order each toss a coin that comes up with probability exp(lambda (count - largest)), and the first
+whose coin does is chosen; lambda = epsilon / (2 g), or epsilon / g where all counts move the same way (see `choices`).
+epsilon-DP and never worse than the exponential mechanism, in expectation and in every tail: McKenna and Sheldon (2020),
+Theorems 1 and 2. It has the law of report-noisy-max with exponential noise (Ding et al. 2021); Dwork and Roth (2014),
+Theorem 3.13, say that this is the exponential mechanism, which is a slip: that takes Gumbel noise.
+
+Accuracy: with m candidates and q = exp(-lambda (alpha + 1)), alpha is the least number with
+1 - (1 - (1 - q)^m) / (m q) <= beta. It is reached when one candidate has alpha + 1 rows more than all others; about
+half of what the exponential mechanism then misses.
 """
 
 from __future__ import annotations
@@ -30,15 +67,37 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.accountant import forms
 from releases.engine.accounting.calibration import zcdp_budget
-from releases.engine.accounting.events import Event, RepeatedEvent
+from releases.engine.accounting.events import (
+    Event,
+    ExponentialMechanismEvent,
+    PermuteAndFlipEvent,
+    RepeatedEvent,
+    ReportNoisyMaxEvent,
+)
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.bounds.selection_error import least_alpha, share_of_each
+from releases.engine.bounds.selection_error import (
+    exponential_miss,
+    least_alpha,
+    noisy_max_miss,
+    permute_and_flip_miss,
+    share_of_each,
+)
 from releases.engine.domain.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import InfeasiblePlan, Plan, Progress, Request, Work, infeasible
+from releases.engine.mechanisms.base import (
+    InfeasiblePlan,
+    Mechanism,
+    Plan,
+    Progress,
+    Request,
+    Work,
+    infeasible,
+    register,
+)
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
+from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Inquiry
@@ -259,3 +318,95 @@ def _says(statistic: Statistic, alpha: int) -> str:
         if alpha
         else f"the {statistic.k:,} values named are the most common ones, in their true order but for ties."
     )
+
+
+@register
+class ExponentialChoice(Mechanism):
+    name = "exponential-choice"
+    title = "Exponential mechanism on counts"
+    summary = "Chooses a value with a probability that grows with its count; best when several are to be chosen."
+    source = "McSherry and Talwar, Mechanism Design via Differential Privacy (2007), Theorem 6"
+    options = ()
+    answers = (MostCommon, LargestCount)
+
+    def _plan(self, request: Request) -> Plan:
+        return plan_choice(
+            request,
+            ExponentialChoicePlan,
+            event=lambda epsilon: ExponentialMechanismEvent(epsilon=epsilon),
+            miss=lambda candidates, rate, gap, left_out: exponential_miss(candidates=candidates, rate=rate, gap=gap),
+            formula=r"\alpha = \left\lceil \frac{1}{\lambda} \ln \frac{(m - 1)(1 - \beta_k)}{\beta_k} \right\rceil - 1,"
+            r"\quad \lambda = \frac{\varepsilon_0}{2 \Delta} \text{ or } \frac{\varepsilon_0}{\Delta},"
+            r"\quad \beta_k = 1 - (1 - \beta)^{1/k}",
+            source="Derived; sharpens Dwork and Roth (2014), Corollary 3.12",
+        )
+
+
+class ExponentialChoicePlan(ChoicePlan):
+    def _select(self, scores: NDArray[np.int64], rng: Randomness) -> int:
+        return exponential_mechanism(
+            scores, epsilon=self.epsilon, sensitivity=Fraction(self.sensitivity), monotone=self.monotone, rng=rng
+        )
+
+
+@register
+class NoisyMaxChoice(Mechanism):
+    name = "noisy-max-choice"
+    title = "Report noisy max"
+    summary = "Adds noise to every count and names the largest; the textbook way, beaten by permute-and-flip."
+    source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Claim 3.9"
+    options = ()
+    answers = (MostCommon, LargestCount)
+
+    def _plan(self, request: Request) -> Plan:
+        return plan_choice(
+            request,
+            NoisyMaxChoicePlan,
+            event=lambda epsilon: ReportNoisyMaxEvent(epsilon=epsilon),
+            miss=lambda candidates, rate, gap, left_out: noisy_max_miss(
+                candidates=candidates, scale=1 / rate, gap=gap, left_out=left_out
+            ),
+            formula=r"\alpha = \min\left\{a : \Pr\left[\max_{1 < i \le m} X_i - X_1 > a\right] \le \beta_k\right\},"
+            r"\quad X_i \sim \mathrm{Lap}\left(\frac{2 \Delta}{\varepsilon_0} \text{ or }"
+            r" \frac{\Delta}{\varepsilon_0}\right), \quad \beta_k = 1 - (1 - \beta)^{1/k}",
+            source="Derived; the exact law over the worst table",
+        )
+
+
+class NoisyMaxChoicePlan(ChoicePlan):
+    def _select(self, scores: NDArray[np.int64], rng: Randomness) -> int:
+        return report_noisy_max(
+            scores, epsilon=self.epsilon, sensitivity=Fraction(self.sensitivity), monotone=self.monotone, rng=rng
+        )
+
+
+@register
+class PermuteAndFlipChoice(Mechanism):
+    name = "permute-and-flip-choice"
+    title = "Permute and flip"
+    summary = "Chooses a value with a probability that grows with its count; never misses more than the others."
+    source = "McKenna and Sheldon, Permute-and-Flip (2020), Theorems 1 and 2"
+    options = ()
+    answers = (MostCommon, LargestCount)
+
+    def _plan(self, request: Request) -> Plan:
+        return plan_choice(
+            request,
+            PermuteAndFlipChoicePlan,
+            event=lambda epsilon: PermuteAndFlipEvent(epsilon=epsilon),
+            miss=lambda candidates, rate, gap, left_out: permute_and_flip_miss(
+                candidates=candidates, rate=rate, gap=gap
+            ),
+            formula=r"\alpha = \min\left\{a : 1 - \frac{1 - (1 - q_a)^m}{m q_a} \le \beta_k\right\},"
+            r"\quad q_a = e^{-\lambda (a + 1)},"
+            r"\quad \lambda = \frac{\varepsilon_0}{2 \Delta} \text{ or } \frac{\varepsilon_0}{\Delta},"
+            r"\quad \beta_k = 1 - (1 - \beta)^{1/k}",
+            source="Derived; the exact law over the worst table",
+        )
+
+
+class PermuteAndFlipChoicePlan(ChoicePlan):
+    def _select(self, scores: NDArray[np.int64], rng: Randomness) -> int:
+        return permute_and_flip(
+            scores, epsilon=self.epsilon, sensitivity=Fraction(self.sensitivity), monotone=self.monotone, rng=rng
+        )

@@ -63,8 +63,8 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE, SOURCE, Certificate
+from releases.engine.mechanisms.histogram import histogram_sensitivity, most_bins_summed, nearest_counts
 from releases.engine.mechanisms.marginal_fit.common import expected_bound, refused_noise, usable_allowance, within
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity, most_bins_summed, nearest_counts
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Sensitivity, Workload, attributes_asked

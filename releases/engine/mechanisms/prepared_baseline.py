@@ -16,7 +16,7 @@ from releases.engine.bounds.accuracy import union_half_widths
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.counts import MOST_DENSE_CELLS
 from releases.engine.workload.queries import Sensitivity
 

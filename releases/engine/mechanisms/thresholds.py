@@ -29,6 +29,27 @@ used. Roth's lecture notes release q_i + x_i itself, the number that was compare
 
 Accuracy: `selection_error.comparisons_miss`, the exact probability over the worst counts; Dwork and Roth's Theorem 3.24
 has 8 (ln k + ln(2 / beta)) / epsilon, for c = 1 and if no count but the last is near T.
+
+`above-threshold`. Which of a stream of counts is the first above a threshold.
+
+Privacy: `thresholds` with c = 1, epsilon-DP however many counts are asked. Dwork and Roth (2014), Algorithm 1 and
+Theorem 3.23, have noise of scale 2 / epsilon on the threshold and 4 / epsilon on the counts, which are epsilon / 2 for
+each; where all counts move the same way 1 : 1 with scale 2 / epsilon for both is the best split, otherwise 1 : 2^(2/3).
+
+`sparse-vector`. Which of a stream of counts are above a threshold, until c of them were.
+
+Privacy: `thresholds`, epsilon-DP however many counts are asked. One noise on the threshold serves all c answers (Lyu,
+Su and Li 2017, Algorithm 1); Dwork and Roth (2014), Algorithm 2, draw it anew after each, at c times its cost.
+
+`numeric-sparse-vector`. Which of a stream of counts are above a threshold, until c of them were, and their values.
+
+Privacy: `thresholds`; the values have fresh noise of scale c D / e3, so e1 + e2 + e3 = epsilon. The bound's beta is
+shared out evenly between the comparisons and the values, which fail independently: 1 - sqrt(1 - beta) for each.
+
+Where all counts move the same way less is lost than is charged. A count said to be above that moves by m <= D takes
+(D - m) / D of its share of e2 and m / D of its share of e3 on the way to the larger table, and no part of e1 on the way
+back: max(e1 + max(e2, e3), e2 + e3) in all. The event does not tell the relation, so its price is the sum, which
+replacing does reach (`sparse_vector_audit`).
 """
 
 from __future__ import annotations
@@ -41,12 +62,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.events import Event
+from releases.engine.accounting.events import AboveThresholdEvent, Event, SparseVectorEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
 from releases.engine.bounds.selection_error import comparisons_miss, least_alpha, share_of_each
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Plan, Progress, Request, Work, infeasible
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.choices import (
     TOO_MUCH_NOISE,
     epsilon_of_each,
@@ -248,3 +269,101 @@ def _says(stream: Threshold, alpha: int, off: int | None) -> str:
     if off is not None:
         said += f", and every value given is within {'1 row' if off == 1 else f'{off:,} rows'} of the truth"
     return f"{said}; nothing is said of counts that were not asked."
+
+
+@register
+class AboveThreshold(Mechanism):
+    name = "above-threshold"
+    title = "Above threshold"
+    summary = "Asks one count after the other and stops at the first above the threshold; counts below cost nothing."
+    source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Algorithm 1, Theorem 3.23"
+    options = ()
+    answers = (Threshold,)
+
+    def _plan(self, request: Request) -> Plan:
+        stream = request.statistic
+        assert isinstance(stream, Threshold)
+        if stream.answers != 1:
+            return infeasible(
+                request, f"It stops at the first count above the threshold, and {stream.answers} are wanted."
+            )
+        sensitivity, monotone = sensitivity_of(request)
+
+        def noise(epsilon: Fraction) -> StreamNoise:
+            comparisons = Comparisons.within(epsilon, answers=1, sensitivity=sensitivity, monotone=monotone)
+            return StreamNoise(comparisons=comparisons, event=AboveThresholdEvent(epsilon=epsilon))
+
+        return plan_stream(request, noise)
+
+
+@register
+class SparseVector(Mechanism):
+    name = "sparse-vector"
+    title = "Sparse vector"
+    summary = "Asks one count after the other until so many were above the threshold; counts below cost nothing."
+    source = "Lyu, Su and Li, Understanding the Sparse Vector Technique (2017), Algorithm 1"
+    options = ()
+    answers = (Threshold,)
+
+    def _plan(self, request: Request) -> Plan:
+        stream = request.statistic
+        assert isinstance(stream, Threshold)
+        sensitivity, monotone = sensitivity_of(request)
+
+        def noise(epsilon: Fraction) -> StreamNoise:
+            comparisons = Comparisons.within(
+                epsilon, answers=stream.answers, sensitivity=sensitivity, monotone=monotone
+            )
+            event = SparseVectorEvent(
+                epsilon_threshold=comparisons.epsilon_threshold,
+                epsilon_queries=comparisons.epsilon_queries,
+                epsilon_answers=Fraction(0),
+                answers=stream.answers,
+            )
+            return StreamNoise(comparisons=comparisons, event=event)
+
+        return plan_stream(request, noise)
+
+
+#: A quarter for the values makes both bounds about equal for a few answers among a few dozen counts.
+VALUES = Option(
+    name="values",
+    help="How much of epsilon, in percent, is for the values of those above; the rest decides which they are.",
+    lowest=1,
+    highest=99,
+    default=25,
+)
+
+
+@register
+class NumericSparseVector(Mechanism):
+    name = "numeric-sparse-vector"
+    title = "Sparse vector with values"
+    summary = (
+        "Asks one count after the other until so many were above the threshold, and gives the noisy values of those."
+    )
+    source = "Lyu, Su and Li, Understanding the Sparse Vector Technique (2017), Algorithm 1"
+    options = (VALUES,)
+    answers = (Threshold,)
+
+    def _plan(self, request: Request) -> Plan:
+        stream = request.statistic
+        assert isinstance(stream, Threshold)
+        sensitivity, monotone = sensitivity_of(request)
+        share = Fraction(request.options["values"], 100)
+
+        def noise(epsilon: Fraction) -> StreamNoise:
+            for_values = epsilon * share
+            comparisons = Comparisons.within(
+                epsilon - for_values, answers=stream.answers, sensitivity=sensitivity, monotone=monotone
+            )
+            event = SparseVectorEvent(
+                epsilon_threshold=comparisons.epsilon_threshold,
+                epsilon_queries=comparisons.epsilon_queries,
+                epsilon_answers=for_values,
+                answers=stream.answers,
+            )
+            value_scale = stream.answers * sensitivity / for_values
+            return StreamNoise(comparisons=comparisons, event=event, value_scale=value_scale)
+
+        return plan_stream(request, noise)

@@ -445,6 +445,7 @@ CASES: dict[str, Case] = {
         share=HALF,
     ),
     "smalldb": _of_small_databases(measure=0, population=4),
+    "laplace-tree": replace(_on_counts(PURE, weakened=TENTH, share=TENTH), queries=[{"prefix": "town"}]),
     "smalldb-net": _of_small_databases(measure=1, candidates=8),
     # Three counts just below the threshold that rise towards it, then one above it that falls.
     "pmw-online": Case(

@@ -15,9 +15,9 @@ from typing import Any
 
 import mpmath
 
-from releases.engine.accounting import composition, tight_composition
+from releases.engine.accounting import tight_composition
 from releases.engine.accounting.accountant import EPSILON_PLACES, price
-from releases.engine.accounting.composition import Guarantee, Step
+from releases.engine.accounting.composition import Guarantee
 from releases.engine.accounting.conversions import (
     epsilon_of_rho,
     epsilon_of_rho_bun_steinke,
@@ -34,6 +34,8 @@ from releases.engine.accounting.events import (
     LaplaceEvent,
     RepeatedEvent,
 )
+from releases.engine.verification import composition_theorems
+from releases.engine.verification.composition_theorems import Step
 
 #: The delta of every figure, and the epsilon of every pure step.
 DELTA = Fraction(1, 10**6)
@@ -92,12 +94,12 @@ def _compositions() -> Iterator[FigureSeen]:
     root = e * mpmath.sqrt(2 * k * -mpmath.log(_mp(DELTA)))
     rho = k * e * mpmath.tanh(e / 2)
     rules: list[tuple[str, Callable[..., Guarantee], Any]] = [
-        ("sum of epsilons", composition.basic, k * e),
-        ("lecture form, 2 k epsilon^2", composition.advanced_lecture, root + 2 * k * e * e),
-        ("Dwork and Roth, Theorem 3.20", composition.advanced, root + k * e * mpmath.expm1(e)),
-        ("its form with tanh", composition.advanced_tanh, root + rho),
-        ("sum of rho, CKS20", composition.concentrated, converted(rho, _mp(DELTA))),
-        ("optimal (Kairouz, Oh, Viswanath)", composition.optimal, optimal(e, k, _mp(DELTA))),
+        ("sum of epsilons", composition_theorems.basic, k * e),
+        ("lecture form, 2 k epsilon^2", composition_theorems.advanced_lecture, root + 2 * k * e * e),
+        ("Dwork and Roth, Theorem 3.20", composition_theorems.advanced, root + k * e * mpmath.expm1(e)),
+        ("its form with tanh", composition_theorems.advanced_tanh, root + rho),
+        ("sum of rho, CKS20", composition_theorems.concentrated, converted(rho, _mp(DELTA))),
+        ("optimal (Kairouz, Oh, Viswanath)", composition_theorems.optimal, optimal(e, k, _mp(DELTA))),
     ]
     for name, rule, oracle in rules:
         ours = float(rule(steps, slack=DELTA).epsilon)

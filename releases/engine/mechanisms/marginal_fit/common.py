@@ -27,7 +27,7 @@ from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
-from releases.engine.mechanisms.noisy_histogram import most_bins_summed
+from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts

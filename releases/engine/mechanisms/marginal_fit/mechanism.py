@@ -32,6 +32,7 @@ from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Progress, Request, Work, register
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit.common import (
     BYTES_EACH,
     FittedTablesPlan,
@@ -51,7 +52,6 @@ from releases.engine.mechanisms.marginal_fit.design import (
     laplace_design,
     laplace_error,
 )
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Sensitivity

@@ -54,6 +54,7 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
+from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit.common import (
     BYTES_EACH,
     FittedTablesPlan,
@@ -65,7 +66,6 @@ from releases.engine.mechanisms.marginal_fit.common import (
     usable_parts,
     within,
 )
-from releases.engine.mechanisms.noisy_histogram import histogram_sensitivity
 from releases.engine.noise.randomness import Randomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Counts
