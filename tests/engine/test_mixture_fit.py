@@ -209,6 +209,17 @@ def test_triples_are_looked_at_where_the_noise_leaves_something_to_be_seen_and_e
     assert spent[50_000] < 0.42
 
 
+@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
+def test_whatever_the_number_of_rows_no_noise_is_larger_than_was_said_before_the_run(budget):
+    plan = planned(schema_of(2, 9, 40, 3), {"marginals": 3}, budget=budget)
+    ones, pairs = plan.split.at_most(plan.triples)
+    for rows in (0, 1, 30, 1_000, 50_000, 10**9):
+        steps = plan._steps(mixture_fit._Schedule.of(plan.split, rows), rows)
+        drawn = zip([*plan.split.on_ones(steps[0]), *plan.split.on_pairs(steps[1])], [*ones, *pairs], strict=True)
+        assert all(noise.variance <= (1 + 1e-9) * said.variance for noise, said in drawn)
+        assert sum(step.amount for step in steps) <= plan.split.tables.amount
+
+
 def test_a_pair_that_no_question_asks_about_gets_a_ninth_of_the_share():
     schema = schema_of(3, 3, 3)
     plan = planned(schema, {"marginal": ["c0", "c1"]}, {"marginal": ["c1", "c2"]})

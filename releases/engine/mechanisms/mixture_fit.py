@@ -73,10 +73,13 @@ from releases.engine.workload.queries import Sensitivity, Workload, attributes_a
 TOTAL = Fraction(1, 100)
 #: No triples are looked at where the noise on a distance is larger than this, in total variation.
 _MOST_BLUR = 0.05
-#: Weights of tables grow with this power of their cells.
-_POWER_ONE, _POWER_TWO = 0.5, 0.5
-#: Shares of what is spent on tables that one-way marginals get at least and at most, where pairs are measured too.
-LEAST_ONES, MOST_ONES = 0.025, 0.4
+#: Weights of tables grow with this power of their cells. Laplace noise on all pairs is so large that only cells of many
+#: rows stand out, and the number of these grows more slowly than that of all cells.
+_POWER_ONE, _POWER_TWO, _POWER_TWO_PURE = 0.5, 0.5, 0.25
+#: Shares of what is spent on tables that one-way marginals get at least and at most, where pairs are measured too. Of
+#: epsilon the least is larger: where the sum of w_i s_i is least, s_i the deviation of the noise on a table, shares of
+#: rho go with w_i^(2/3) and shares of epsilon with w_i^(1/2), the former to the power of 3/4.
+LEAST_ONES, LEAST_ONES_PURE, MOST_ONES = 0.025, 0.063, 0.4
 #: Share of what is left for pairs, where triples are measured too, and what they get of all at least.
 PAIRS, LEAST_PAIRS = 0.36, 0.17
 #: One-way marginals get so much that their noise is this far from the truth, in mean total variation.
@@ -183,6 +186,11 @@ class _Split:
         """Whether some question holds two attributes."""
         return any(self.asked)
 
+    @property
+    def least_ones(self) -> float:
+        """The share of one-way marginals at least, where pairs are measured too."""
+        return LEAST_ONES_PURE if self.tables.is_pure else LEAST_ONES
+
     def events(self) -> tuple[Event, ...]:
         total = [self.total.event] if self.total else []
         return (*total, _event(self.tables), self.certificate.noise.event)
@@ -191,7 +199,7 @@ class _Split:
         """The noise on one-way marginals and on pairs, at its largest: what is known of it before the run."""
         if not self.is_joint:
             return self.on_ones(self.tables), []
-        ones, pairs = (Fraction(share) for share in (LEAST_ONES, LEAST_PAIRS if triples else 1 - MOST_ONES))
+        ones, pairs = (Fraction(share) for share in (self.least_ones, LEAST_PAIRS if triples else 1 - MOST_ONES))
         return self.on_ones(self.tables.share(ones)), self.on_pairs(self.tables.share(pairs))
 
     def signal(self, rows: float) -> float:
@@ -207,15 +215,16 @@ class _Split:
         whole = [sqrt(noise.variance) for noise in self.on_ones(self.tables)]
         blur = 0.4 * float(np.mean(np.array(whole) * self.shape)) / max(rows, 1.0)
         needed = (blur / _ONES_BLUR) ** (1 if self.tables.is_pure else 2)
-        return float(np.clip(needed, LEAST_ONES, MOST_ONES))
+        return float(np.clip(needed, self.least_ones, MOST_ONES))
 
     def on_ones(self, allowance: Allowance) -> list[Noise]:
         return self.on_tables(allowance, [length**_POWER_ONE for length in self.shape])
 
     def on_pairs(self, allowance: Allowance) -> list[Noise]:
         pairs = combinations(self.shape, 2)
+        power = _POWER_TWO_PURE if allowance.is_pure else _POWER_TWO
         weights = [
-            (one * other) ** _POWER_TWO * (1.0 if is_asked else _UNASKED)
+            (one * other) ** power * (1.0 if is_asked else _UNASKED)
             for (one, other), is_asked in zip(pairs, self.asked, strict=True)
         ]
         return self.on_tables(allowance, weights)
@@ -243,12 +252,14 @@ class _Schedule:
     Attributes:
         ones, distances: shares of what is spent on tables.
         strength, steps: of `fit_mixture`.
+        pairs_strength: of the only fit, where no triples are measured.
         components: of the mixture.
     """
 
     ones: float
     distances: float
     strength: float
+    pairs_strength: float
     steps: int
     components: int
 
@@ -261,8 +272,9 @@ class _Schedule:
 
         return _Schedule(
             ones=split.ones_share(rows),
-            distances=power(-0.4, 0.11, 0.02, 0.12),
+            distances=power(-0.2, 0.06, 0.02, 0.12),
             strength=power(-0.3, 0.35, 0.1, 0.4),
+            pairs_strength=power(-0.5, 0.35, 0.1, 0.4),
             steps=round(power(0.3, 110, 200, 400)),
             components=round(power(0.5, 10 * _COMPONENTS, _FEWEST, _MOST)),
         )
@@ -432,7 +444,7 @@ class MixtureFitPlan(Plan):
         given: dict[str, Any] = {
             "rows": rows,
             "rng": rng,
-            "strength": schedule.strength,
+            "strength": schedule.strength if len(steps) > 2 else schedule.pairs_strength,
             "steps": schedule.steps,
             "components": schedule.components,
         }
