@@ -19,7 +19,7 @@ from releases import services
 from releases.api.answers import answer_of_plan, answer_of_release
 from releases.api.paging import newest
 from releases.engine.mechanisms.base import mechanisms
-from releases.models import Release
+from releases.models import SESSION, Release
 from releases.permissions import (
     get_dataset_for,
     get_own_release_for,
@@ -117,7 +117,7 @@ def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
 def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) -> Any:
     """Plan a draft anew. Answers as a new draft is answered."""
     release = get_own_release_for(request, release_id)
-    if release.is_session:
+    if release.kind is SESSION:
         raise services.Refusal("It is the draft of a session; discard it and draft another.")
     with transaction.atomic():
         _fill(release, asked)

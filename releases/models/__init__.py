@@ -12,6 +12,7 @@ from releases.models.datasets import Dataset
 from releases.models.fingerprints import Fingerprint, Relative, Share
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
+from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
 from releases.models.releases import HELD_BY_A_WORKER, Release, ReleaseQuerySet, ReleaseState
 from releases.models.reviews import (
     AuditAction,
@@ -33,9 +34,12 @@ from releases.models.uploads import Upload, UploadState
 from releases.models.workloads import Workload, WorkloadVersion
 
 __all__ = [
+    "CERTIFICATE",
     "HELD_BY_A_WORKER",
     "LOST",
+    "PLAIN",
     "POLICY_MEANING",
+    "SESSION",
     "ApiToken",
     "Attempt",
     "Audience",
@@ -60,6 +64,7 @@ __all__ = [
     "Person",
     "Relative",
     "Release",
+    "ReleaseKind",
     "ReleaseQuerySet",
     "ReleaseRequest",
     "ReleaseState",

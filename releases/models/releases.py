@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from releases.models.attempts import Attempt, Ending, next_attempt_text
 from releases.models.datasets import Dataset
 from releases.models.ledger import EntryKind
+from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
 from releases.models.reviews import (
     ReleaseRequest,
     RequestState,
@@ -89,6 +90,9 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         if not person.is_authenticated:
             return self.none()
         return self.filter(dataset__in=Dataset.objects.visible_to(person))
+
+    def of_kind(self, kind: ReleaseKind) -> ReleaseQuerySet:
+        return self.filter(kind.rows)
 
     def for_catalogue(self) -> ReleaseQuerySet:
         """What everybody may read, with its bound; certificates stand with their release where that is there too."""
@@ -241,6 +245,12 @@ class Release(models.Model):
     @property
     def status(self) -> ReleaseState:
         return ReleaseState(self.state)
+
+    @property
+    def kind(self) -> ReleaseKind:
+        if self.is_session:
+            return SESSION
+        return PLAIN if self.certifies_id is None else CERTIFICATE
 
     @property
     def is_held(self) -> bool:

@@ -245,8 +245,7 @@ def _to_reviewers(request: AnyRequest, title: str, text: str) -> None:
 def _asked(request: AnyRequest) -> str:
     if isinstance(request, BudgetRequest):
         return f"a budget of epsilon {request.epsilon} for {_asked_for(request)}"
-    kind = "session" if request.release.is_session else "release"
-    return f"a {kind} of epsilon {request.epsilon}, {request.release.title}"
+    return f"a {request.release.kind.noun} of epsilon {request.epsilon}, {request.release.title}"
 
 
 def _asked_for(request: BudgetRequest) -> str:

@@ -27,7 +27,7 @@ from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Inquiry
-from releases.models import Release
+from releases.models import CERTIFICATE, Release
 from releases.publication.build_info import SOFTWARE
 from releases.schema.bin_edges import ends_in_words
 from releases.schema.learned import origins
@@ -49,7 +49,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
     learned: dict[str, list[dict[str, str]]] = {}
     for each in origins(release.dataset, plan.schema.universe):
         learned.setdefault(LEARNED[each.what], []).append(each.to_json())
-    about = {} if release.certifies_id is None else {"certifies": str(release.certifies_id)}
+    about = {} if release.kind is not CERTIFICATE else {"certifies": str(release.certifies_id)}
     return {
         "version": RECEIPT_VERSION,
         "release": str(release.pk),

@@ -41,6 +41,7 @@ from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     HELD_BY_A_WORKER,
     LOST,
+    SESSION,
     AuditAction,
     Ending,
     EntryKind,
@@ -86,17 +87,7 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
     folder = Path(settings.RELEASES_DIR) / str(release.pk) / str(token)
     try:
         with leases.heartbeat(_held(release.pk, token), what=f"release {release.pk}"):
-            if release.status is ReleaseState.CLOSING:
-                progress = leases.Progress(_held(release.pk, token))
-                published = session_closing.publish(release, token, folder, progress=progress)
-            elif release.is_session:
-                published = _open(release, token)
-            elif (before := high_water_marks.story(release.pk).published) is not None:
-                published = _publish(
-                    release.pk, token, session_closing.published_before(release, before), folder=before.folder
-                )
-            else:
-                published = _publish(release.pk, token, _run(release, token, folder))
+            published = _execute(release, token, folder)
     except Cancelled:
         published = False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
@@ -111,6 +102,18 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
         # Another worker holds the release now; what was computed here is nobody's.
         shutil.rmtree(folder, ignore_errors=True)
     return published
+
+
+def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
+    """What a claimed release waits for, by its state and kind; False where another worker holds it now."""
+    if release.status is ReleaseState.CLOSING:
+        progress = leases.Progress(_held(release.pk, token))
+        return session_closing.publish(release, token, folder, progress=progress)
+    if release.kind is SESSION:
+        return _open(release, token)
+    if (before := high_water_marks.story(release.pk).published) is not None:
+        return _publish(release.pk, token, session_closing.published_before(release, before), folder=before.folder)
+    return _publish(release.pk, token, _run(release, token, folder))
 
 
 def is_behind(release_id: uuid.UUID | str) -> bool:

@@ -19,6 +19,7 @@ from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.models import (
+    CERTIFICATE,
     Dataset,
     Release,
     ReleaseState,
@@ -44,7 +45,7 @@ def inputs_of(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fracti
         raise Refusal("Say first what the release should answer.")
     if not release.epsilon:
         raise Refusal("Say first how much privacy budget the release may spend.")
-    if release.certifies_id is not None:
+    if release.kind is CERTIFICATE:
         schema = certified_schema(release)
         question = read_question(release.workload, schema.universe)
     else:
@@ -115,12 +116,8 @@ def certified_schema(release: Release) -> Schema:
 
 def counting_receipt(of: Release) -> dict[str, Any]:
     """The receipt of a published release of counts."""
-    if of.is_session:
-        raise Refusal(
-            "A live session cannot be certified: it has no workload of its own, and every answer came with its bound."
-        )
-    if of.certifies_id is not None:
-        raise Refusal("It is a certificate itself: its own sentence says how much its noise can have added.")
+    if of.kind.why_not_certified:
+        raise Refusal(of.kind.why_not_certified)
     if of.status is not ReleaseState.PUBLISHED or of.result is None:
         raise Refusal(f"Only a finished release can be certified; this one is {of.status.label}.")
     receipt: dict[str, Any] = of.result["receipt"]

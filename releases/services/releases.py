@@ -21,6 +21,8 @@ from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
+    CERTIFICATE,
+    SESSION,
     AuditAction,
     Dataset,
     LedgerEntry,
@@ -38,6 +40,11 @@ from releases.worker import leases
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+#: Said to whoever confirms something else than the draft is by now.
+DRAFT_CHANGED = "The draft was changed since this page was shown. Read it once more."
+#: What a draft is planned from, beside what its dataset declares.
+_PLANNED_FROM = ("workload", "mechanism", "epsilon", "delta", "beta", "options", "certifies_id", "is_session")
 
 
 def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
@@ -113,7 +120,9 @@ def name_release(*, release: Release, title: str) -> None:
         InvalidInput: the title breaks its rule.
         Refusal: the release is no draft.
     """
-    _change_draft(release, title=_read_title(title))
+    named = _read_title(title)
+    _update_draft(release, title=named)
+    release.title = named
 
 
 def set_questions(
@@ -128,7 +137,7 @@ def set_questions(
         InvalidInput: a rule of the workload format is broken.
         Refusal: the release is no draft.
     """
-    if release.certifies_id is not None:
+    if release.kind is CERTIFICATE:
         raise Refusal("A certificate asks for the error of one release; certify another on that release's page.")
     if workload is None:
         _change_draft(release, workload=None, workload_version=None)
@@ -219,7 +228,7 @@ def plan_of(*, release: Release) -> Plan:
 
 @transaction.atomic
 def submit_release(
-    *, release: Release, key: uuid.UUID, by: User, send: bool = True, reason: str = ""
+    *, release: Release, key: uuid.UUID, by: User, send: bool = True, reason: str = "", plan: Plan | None = None
 ) -> LedgerEntry | None:
     """Charge a draft and queue it: charge, release row and the message to a worker are one transaction.
 
@@ -229,9 +238,10 @@ def submit_release(
     Args:
         send: False where the caller executes the release itself and no worker need hear of it.
         reason: for reviewers: one decides by it, or all read afterwards what it was for.
+        plan: of the draft as `release` holds it, where the caller has made it; it is charged as it is.
 
     Raises:
-        Refusal: it is no draft, or its plan cannot be run.
+        Refusal: it is no draft, or its plan cannot be run, or the draft was changed since the plan was made.
         LedgerRefusal: the budget does not allow it; nothing is charged.
     """
     made = LedgerEntry.objects.filter(key=key, release=release).first()
@@ -239,10 +249,13 @@ def submit_release(
         return made
     if ReleaseRequest.objects.filter(key=key, release=release).exists():
         return None
-    plan = plan_of(release=release)
+    if plan is None:
+        plan = plan_of(release=release)
+    else:
+        _refuse_if_changed(release)
     if plan.infeasible:
         raise Refusal(plan.infeasible)
-    if release.is_session and not isinstance(plan, OnlinePlan):
+    if release.kind is SESSION and not isinstance(plan, OnlinePlan):
         # A worker could not open it, and the charge would stay.
         raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session anew.")
     try:
@@ -401,6 +414,14 @@ def charge_and_queue(
     return entry
 
 
+def _refuse_if_changed(release: Release) -> None:
+    """Locks the draft, so that it stays what was planned until it is charged."""
+    stored = Release.objects.select_for_update(of=("self",)).select_related("dataset").get(pk=release.pk)
+    is_same = all(getattr(stored, name) == getattr(release, name) for name in _PLANNED_FROM)
+    if not is_same or stored.dataset.declared != release.dataset.declared:
+        raise Refusal(DRAFT_CHANGED)
+
+
 def _refuse_without_rows(release: Release) -> None:
     """Locks the dataset, so that its rows are not deleted between this and the charge."""
     dataset = Dataset.objects.select_for_update().get(pk=release.dataset_id)
@@ -503,6 +524,10 @@ def _read_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change_draft(release: Release, **values: Any) -> None:
+    _update_draft(release, **values)
+    release.refresh_from_db()
+
+
+def _update_draft(release: Release, **values: Any) -> None:
     if Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).update(**values) != 1:
         raise Refusal("The release was submitted and can no longer be changed. Clone it to plan another.")
-    release.refresh_from_db()

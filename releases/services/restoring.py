@@ -105,7 +105,7 @@ def _becomes(release: Release) -> tuple[str, dict[str, Any] | None]:
     except high_water_marks.Unreadable:
         told = high_water_marks.Story()
     has_session = Session.objects.filter(release=release.pk).exists()
-    if told.published is not None and not told.is_cancelled and has_session == release.is_session:
+    if told.published is not None and not told.is_cancelled and has_session == release.kind.is_interactive:
         try:
             return "published again with the very files that it had", session_closing.published_before(
                 release, told.published

@@ -37,7 +37,8 @@ from releases.notifications import messages
 from releases.publication.search_index import searchable
 from releases.services.release_inputs import Refusal
 from releases.services.releases import enqueue
-from releases.services.sessions import plan_of_session, replay
+from releases.services.session_state import replay
+from releases.services.sessions import plan_of_session
 from releases.worker import leases
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Live sessions: opened by a worker under one charge, asked one question at a time (closed in ``session_closing``).
 
-An answer is in the database, and its number outside of it, before anybody sees it. A session that crashes between two
-answers is replayed from its transcript; only the noisy threshold is stored beside it, and it is never shown.
+An answer is in the database, and its number outside of it, before anybody sees it. The state of a session is a function
+of its transcript (``session_state.py``); only the noisy threshold is stored beside it, and it is never shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.notifications import messages
-from releases.services import attempts, stored_tables
+from releases.services import attempts, session_state, stored_tables
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_choice, set_questions
 from releases.worker.failures import log_failure
@@ -194,7 +194,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         raise Refusal(FROZEN)
     if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):
         raise Refusal(why)
-    live = replay(locked, plan)
+    live = session_state.take(locked, plan)
 
     def truth(question: Count) -> int:
         try:
@@ -222,10 +222,12 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
         _note_if_used_up(locked, live)
         sequence = len(live.exchanges)
+        session_state.keep(locked, live)
         # On disc before the commit, and so before anybody sees it.
         high_water_marks.note_answer(locked.pk, sequence)
     else:
         sequence = locked.answers.get(key=key_of(exchange.query, plan.schema.universe)).sequence
+        session_state.keep(locked, live)
     return Answered(
         exchange=exchange, sequence=sequence, updates_left=live.updates_left, questions_left=live.questions_left
     )
@@ -286,29 +288,6 @@ def plan_of_session(session: Session) -> OnlinePlan:
     plan = plan_from_json(session.release.plan or {})
     assert isinstance(plan, OnlinePlan)
     return plan
-
-
-def replay(session: Session, plan: OnlinePlan) -> LiveSession:
-    """The live session as its transcript leaves it."""
-    universe = plan.schema.universe
-    exchanges = [
-        Exchange(
-            query=read_count(answer.query, universe),
-            kind=AnswerKind(answer.kind),
-            estimate=answer.estimate,
-            half_width=answer.half_width,
-            sign=answer.sign,
-        )
-        for answer in session.answers.order_by("sequence")
-    ]
-    return LiveSession(
-        universe=universe,
-        rules=plan.rules,
-        total=session.total,
-        total_half_width=session.total_half_width,
-        noisy_threshold=session.noisy_threshold,
-        exchanges=exchanges,
-    )
 
 
 def key_of(query: Count, universe: Universe) -> str:

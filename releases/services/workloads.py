@@ -48,10 +48,8 @@ class ColumnFit:
 
 def why_not_saved(release: Release) -> str:
     """Why the questions of a release cannot be saved as a workload; empty where they can."""
-    if release.is_session:
-        return "A live session has no questions of its own to save."
-    if release.certifies_id is not None:
-        return "A certificate asks about one release and can be asked of no other dataset."
+    if release.kind.why_not_saved:
+        return release.kind.why_not_saved
     if release.status is not ReleaseState.DRAFT and release.workload_version_id is not None:
         return "It was submitted with a workload already."
     return "" if release.workload else "Add at least one question first, then save the questions."

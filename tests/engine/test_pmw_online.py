@@ -277,7 +277,7 @@ def test_bins_that_are_no_neighbours_are_updated_alike():
     apart = Count(attributes=("c0", "c2"), bins=((0, 2), (1, 3)))
     before = session.distribution()
     assert session.estimate(apart) == round(session.total * float(before[[0, 2]][:, :, [1, 3]].sum()))
-    session._record(Exchange(query=apart, kind=AnswerKind.PAID, estimate=0, half_width=1.0, sign=1))
+    session.record(Exchange(query=apart, kind=AnswerKind.PAID, estimate=0, half_width=1.0, sign=1))
     moved = session.distribution() / before
     inside = moved[0, 0, 1, 0]
     assert np.allclose(moved[[0, 2]][:, :, [1, 3]], inside)
@@ -338,7 +338,7 @@ def test_answers_that_contradict_one_another_leave_a_distribution(estimates):
     session, _, _ = opened(plan)
     lower = Count(attributes=("c0",), bins=((0, 1),))
     for query, estimate in zip((lower, Count(attributes=("c0",), bins=((0, 2),))), estimates, strict=True):
-        session._record(Exchange(query=query, kind=AnswerKind.PAID, estimate=estimate, half_width=10.0, sign=1))
+        session.record(Exchange(query=query, kind=AnswerKind.PAID, estimate=estimate, half_width=10.0, sign=1))
     weights = session.agreeing()
     assert np.isfinite(weights).all()
     assert weights.min() >= 0

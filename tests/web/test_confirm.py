@@ -8,7 +8,8 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import AuditEvent, Budget, LedgerEntry, Release
+from releases.engine.mechanisms.base import Mechanism
+from releases.models import AuditEvent, Budget, Dataset, LedgerEntry, Release
 from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -221,3 +222,48 @@ def test_a_mechanism_chosen_for_another_kind_of_question_is_chosen_anew(draft, u
     page = as_(alice).get(url, follow=True)
     assert page.redirect_chain == [(reverse("compare", args=[draft.pk]), 302)]
     assert "answers another kind of question" in words(page)
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The mechanisms that were asked for a plan."""
+    names, plan = [], Mechanism.plan
+
+    def counted(mechanism, *given, **chosen):
+        names.append(mechanism.name)
+        return plan(mechanism, *given, **chosen)
+
+    monkeypatch.setattr(Mechanism, "plan", counted)
+    return names
+
+
+def test_a_press_on_the_button_plans_once(draft, url, as_, alice, planned, monkeypatch):
+    monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
+    page = as_(alice).get(url)
+    given = {name: field_value(page, name) for name in ("key", "plan", "title")}
+    planned.clear()
+    assert as_(alice).post(url, given).url == reverse("release_detail", args=[draft.pk])
+    assert planned == [draft.mechanism]
+    assert charges().count() == 1
+
+
+@pytest.mark.parametrize("changed", [{"epsilon": "0.5"}, {"title": "Another title"}])
+def test_a_plan_of_a_draft_that_was_changed_meanwhile_is_not_charged(draft, alice, changed):
+    plan = services.plan_of(release=draft)
+    Release.objects.filter(pk=draft.pk).update(**changed)
+    submit = {"release": draft, "key": uuid.uuid4(), "by": alice, "send": False, "plan": plan}
+    if "epsilon" not in changed:
+        assert services.submit_release(**submit) is not None
+        return
+    with pytest.raises(services.Refusal, match="was changed since"):
+        services.submit_release(**submit)
+    assert not charges().exists()
+
+
+def test_a_plan_for_columns_that_were_declared_anew_meanwhile_is_not_charged(draft, alice):
+    plan = services.plan_of(release=draft)
+    dataset = Dataset.objects.get(pk=draft.dataset_id)
+    Dataset.objects.filter(pk=dataset.pk).update(declared=dataset.declared[:1])
+    with pytest.raises(services.Refusal, match="was changed since"):
+        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, plan=plan)
+    assert not charges().exists()

@@ -372,7 +372,7 @@ def test_used_up_updates_are_said_where_further_answers_have_no_bound(make_sessi
 
 
 def test_the_standing_is_that_of_the_replayed_session(make_session, as_, alice):
-    from releases.services.sessions import replay
+    from releases.services.session_state import replay
 
     for updates, total in ((1, 10**9), (1, 1), (3, 200)):
         session = make_session(updates=updates)

@@ -17,7 +17,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import PopulationForm, ProtectionForm, RenameForm, SharingForm
 from releases.ledger import reports
-from releases.models import Dataset, ReleaseState, Upload
+from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
 from releases.presentation.error_messages import in_words
@@ -145,53 +145,68 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if dataset.universe is None:
         messages.info(request, "Declare the columns first.")
         return redirect("columns", dataset_id=dataset.pk)
-    budget = dataset.budget
-    initial: dict[str, Any] = {}
-    if budget is not None:
-        unit = budget.privacy_unit
-        initial = {
-            "kind": unit.kind,
-            "id_column": unit.id_column,
-            "max_rows": unit.max_rows,
-            "neighbours": budget.neighbours,
-        }
     joins = request.method == "POST" and "other" in request.POST
     others = _other_populations(request, dataset)
     population = PopulationForm(request.POST if joins else None, others=others)
     if joins and population.is_valid() and _join(dataset, population, request):
         return redirect("budget", dataset_id=dataset.pk)
     typed = request.POST if request.method == "POST" and not joins else None
-    form = ProtectionForm(typed, columns=dataset.columns, initial=initial)
+    form = ProtectionForm(typed, columns=dataset.columns, initial=_promised(dataset.budget))
     if typed is not None and form.is_valid():
-        try:
-            with undone_if_check(request):
-                services.declare_protection(
-                    dataset=dataset,
-                    unit=form.cleaned_data["unit"],
-                    neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
-                    by=signed_in(request),
-                )
-        except InvalidInput as error:
-            form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
+        _promise(request, dataset, form)
         if not form.errors and not is_check(request):
             return redirect("budget", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
-    # As it is found under its lock, where something was refused.
-    budget, why_fixed = dataset.budget, services.why_protection_is_fixed(dataset)
     context = {
         "form": form,
         "population": population if others.exists() else None,
         "alike": others.filter(columns=dataset.columns).order_by("created_at")[:5],
+        **_fixed(request, dataset),
+        **frame("protection", dataset),
+    }
+    is_wrong = bool(form.errors or population.errors)
+    return render(request, "releases/protection.html", context, status=400 if is_wrong else 200)
+
+
+def _promised(budget: Budget | None) -> dict[str, Any]:
+    """What a budget promises, as the form's fields hold it."""
+    if budget is None:
+        return {}
+    unit = budget.privacy_unit
+    return {
+        "kind": unit.kind,
+        "id_column": unit.id_column,
+        "max_rows": unit.max_rows,
+        "neighbours": budget.neighbours,
+    }
+
+
+def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> None:
+    """Store what was declared, or only try it where it is checked; what is wrong with it stands in the form."""
+    try:
+        with undone_if_check(request):
+            services.declare_protection(
+                dataset=dataset,
+                unit=form.cleaned_data["unit"],
+                neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
+                by=signed_in(request),
+            )
+    except InvalidInput as error:
+        form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
+
+
+def _fixed(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
+    """Why the protection can no longer be changed, and which tables share it: as found under its lock, where something
+    was refused."""
+    budget, why_fixed = dataset.budget, services.why_protection_is_fixed(dataset)
+    return {
         "why_fixed": why_fixed,
         "fixed": protection_text(budget) if why_fixed and budget else "",
         "shared_with": Dataset.objects.visible_to(request.user).filter(budget=budget).exclude(pk=dataset.pk)
         if budget is not None
         else [],
-        **frame("protection", dataset),
     }
-    is_wrong = bool(form.errors or population.errors)
-    return render(request, "releases/protection.html", context, status=400 if is_wrong else 200)
 
 
 def _other_populations(request: HttpRequest, dataset: Dataset) -> QuerySet[Dataset]:

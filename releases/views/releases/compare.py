@@ -35,10 +35,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return release
     if (back := back_to_questions(request, release)) is not None:
         return back
-    if not release.epsilon:
-        # Until something is chosen, what a person would try first; shown, not stored.
-        budget = release.dataset.budget
-        release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
+    _suggest(release)
     guess = guessed_rows(release.options or {})
     initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
     form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
@@ -65,25 +62,39 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
         if request.headers.get("HX-Request"):
             return render(request, "releases/_curves.html", curves)
-    best = comparison.best_choices(rows)
     context = {
         "form": form,
-        "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
-        "best": best,
-        "says_little_at_all": comparison.says_little_at_all(rows),
         "shown": _numbers_shown(release),
         "others": comparison.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
-        "units": list(dict.fromkeys(row.unit for row in rows)),
-        "is_weighted": any(row.margins for row in rows),
-        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
         "says": _still_shown(release) if form.errors or problems else "",
+        **_facts_of(rows),
         **curves,
         **beliefs(epsilon),
         **frame("compare", release.dataset, release),
         **_error_first(request, rows, release.dataset.budget),
     }
     return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _suggest(release: Release) -> None:
+    """Until something is chosen, what a person would try first; shown, not stored."""
+    if not release.epsilon:
+        budget = release.dataset.budget
+        release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
+
+
+def _facts_of(rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
+    """What the page says of the plans beside one another."""
+    best = comparison.best_choices(rows)
+    return {
+        "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
+        "best": best,
+        "says_little_at_all": comparison.says_little_at_all(rows),
+        "units": list(dict.fromkeys(row.unit for row in rows)),
+        "is_weighted": any(row.margins for row in rows),
+        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
+    }
 
 
 def _checked_choice(

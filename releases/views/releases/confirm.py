@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -21,15 +22,10 @@ from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.error_messages import in_words
-from releases.publication.receipt import rules_in_words
-from releases.services.releases import plan_digest
+from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import frame
 from releases.views.releases.drafts import back_to_questions, draft_or_result
-from releases.views.results.certificates import address_of_certificate, certificate_facts
-from releases.views.sessions.sessions import address_of_plan, session_facts
-
-#: Earlier releases that are looked through for the same questions under the same declaration.
-_MOST_ALIKE = 20
+from releases.views.releases.kinds import pages_of
 
 
 def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -37,95 +33,97 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = draft_or_result(request, release_id, is_confirmed=True)
     if isinstance(release, HttpResponse):
         return release
+    plan = _planned(request, release)
+    if isinstance(plan, HttpResponse):
+        return plan
+    row = _row(release, plan)
+    if row is None:
+        messages.info(request, "What was chosen answers another kind of question. Choose one of these mechanisms.")
+        return redirect("compare", release_id=release.pk)
+    form = TitleForm(request.POST or None, initial={"title": release.title})
+    problem = ""
+    if request.method == "POST" and form.is_valid():
+        refusal = _submit(request, release, plan, title=form.cleaned_data["title"])
+        release.refresh_from_db()
+        # Of two presses on the button, the second finds what the first has submitted.
+        if refusal is None or release.status is not ReleaseState.DRAFT:
+            return redirect("release_detail", release_id=release.pk)
+        problem = refusal
+        # What was left when the page was shown may have been spent since.
+        row = _row(release, plan) or row
+    barred = row.why_not or _over_the_limit(release, row, signed_in(request))
+    pages = pages_of(release)
+    form.fields["title"].label = pages.title_label
+    context = {
+        "form": form,
+        "plan": plan,
+        "fingerprint": plan_digest(plan),
+        "row": row,
+        "problem": problem or barred,
+        "can_be_confirmed": not barred,
+        "key": uuid.uuid4(),
+        "address_of_plan": pages.address_of_plan(release),
+        **beliefs(exact(release.epsilon, field="epsilon")),
+        **_review_facts(request, release, plan, is_barred=bool(barred)),
+        **frame("confirm", release.dataset, release),
+        **pages.facts(request, release, plan),
+    }
+    refused = 409 if request.method == "POST" and context["problem"] else 200
+    return render(request, pages.confirmation, context, status=400 if form.errors else refused)
+
+
+def _planned(request: HttpRequest, release: Release) -> Plan | HttpResponse:
+    """The draft's plan, made once for the page and for the charge; or the step that has to come first."""
     if (back := back_to_questions(request, release)) is not None:
         return back
     if not release.epsilon or not release.mechanism:
         messages.info(request, "Choose a mechanism first.")
         return redirect("compare", release_id=release.pk)
     try:
-        plan = services.plan_of(release=release)
+        return services.plan_of(release=release)
     except (InvalidInput, services.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
-    row = _row(release, plan)
-    if row is None:
-        messages.info(request, "What was chosen answers another kind of question. Choose one of these mechanisms.")
-        return redirect("compare", release_id=release.pk)
-    problem = barred = row.why_not or _over_the_limit(release, row, signed_in(request))
-    form = TitleForm(request.POST or None, initial={"title": release.title})
-    reason = request.POST.get("reason", "").replace("\0", "")
-    if request.method == "POST" and form.is_valid():
-        try:
-            if request.POST.get("plan") != plan_digest(plan):
-                raise services.Refusal("The draft was changed since this page was shown. Read it once more.")
-            services.name_release(release=release, title=form.cleaned_data["title"])
-            services.submit_release(
-                release=release,
-                key=uuid.UUID(request.POST.get("key", "")),
-                by=signed_in(request),
-                reason=reason,
-            )
-        except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
-            release.refresh_from_db()
-            if release.status is not ReleaseState.DRAFT:
-                # The first of two presses on the button came in between: this page is about what it submitted.
-                return redirect("release_detail", release_id=release.pk)
-            problem = in_words(error)
-            # What was left when the page was shown may have been spent since.
-            row = _row(release, plan) or row
-            barred = row.why_not or _over_the_limit(release, row, signed_in(request))
-        except ValueError:
-            problem = "The form is out of date. Read it once more and confirm again."
-        else:
-            return redirect("release_detail", release_id=release.pk)
-    epsilon = exact(release.epsilon, field="epsilon")
-    why_it_waits = None if barred else services.why_it_waits(release=release, plan=plan, by=signed_in(request))
-    context = {
-        "form": form,
-        "plan": plan,
-        "fingerprint": plan_digest(plan),
-        "row": row,
-        "problem": problem,
-        "can_be_confirmed": not barred,
-        "key": uuid.uuid4(),
-        **beliefs(epsilon),
-        "rules": rules_in_words(plan.schema.universe),
-        "answered_before": _answered_before(request, release, plan),
-        "needs_review": why_it_waits is not None,
-        "why_it_waits": why_it_waits.in_words("you") if why_it_waits is not None else "",
-        "reason": reason,
-        **frame("confirm", release.dataset, release),
+
+
+def _submit(request: HttpRequest, release: Release, plan: Plan, *, title: str) -> str | None:
+    """Submit the plan that the page showed. Why it was refused; None where it was not."""
+    try:
+        if request.POST.get("plan") != plan_digest(plan):
+            raise services.Refusal(DRAFT_CHANGED)
+        services.name_release(release=release, title=title)
+        services.submit_release(
+            release=release,
+            key=uuid.UUID(request.POST.get("key", "")),
+            by=signed_in(request),
+            reason=_reason(request),
+            plan=plan,
+        )
+    except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
+        return in_words(error)
+    except ValueError:
+        return "The form is out of date. Read it once more and confirm again."
+    return None
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").replace("\0", "")
+
+
+def _review_facts(request: HttpRequest, release: Release, plan: Plan, *, is_barred: bool) -> dict[str, Any]:
+    """Whether a reviewer has to see it first, and why."""
+    waits = None if is_barred else services.why_it_waits(release=release, plan=plan, by=signed_in(request))
+    return {
+        "needs_review": waits is not None,
+        "why_it_waits": waits.in_words("you") if waits is not None else "",
+        "reason": _reason(request),
     }
-    refused = 409 if request.method == "POST" and problem else 200
-    page = "releases/confirm.html"
-    if release.is_session:
-        page = "releases/session_confirm.html"
-        form.fields["title"].label = "Title of the session"
-        context |= {**session_facts(plan, release.dataset), "address_of_plan": address_of_plan(release)}
-    elif release.certifies is not None:
-        page = "releases/certificate_confirm.html"
-        form.fields["title"].label = "Title of the certificate"
-        context |= {
-            **certificate_facts(plan, release.certifies),
-            "address_of_plan": address_of_certificate(release),
-        }
-    return render(request, page, context, status=400 if form.errors else refused)
 
 
 def _row(release: Release, plan: Plan) -> comparison.ComparedPlan | None:
     """The plan as the comparison shows it; None where it answers another kind of question."""
     rows = comparison.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
     return rows[0] if rows else None
-
-
-def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Release | None:
-    """The newest finished release that one may read and that has answered the very same questions."""
-    alike = Release.objects.visible_to(request.user).filter(
-        dataset=release.dataset_id, state=ReleaseState.PUBLISHED, workload=release.workload, is_session=False
-    )
-    schema = plan.schema.to_json()
-    newest = alike.defer("plan").order_by("-published_at")[:_MOST_ALIKE]
-    return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
 
 
 def _over_the_limit(release: Release, row: comparison.ComparedPlan, person: User) -> str:

@@ -12,8 +12,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import Release, ReleaseState
 from releases.permissions import get_own_release_for
 from releases.views.common.wizard import workload_of
-from releases.views.results.certificates import address_of_certificate
-from releases.views.sessions.sessions import address_of_plan
+from releases.views.releases.kinds import pages_of
 
 
 def draft_or_result(
@@ -26,10 +25,8 @@ def draft_or_result(
     release = get_own_release_for(request, release_id)
     if release.status is not ReleaseState.DRAFT:
         return redirect("release_detail", release_id=release.pk)
-    if release.is_session and not is_confirmed:
-        return redirect(address_of_plan(release))
-    if release.certifies_id is not None and not is_confirmed:
-        return redirect(address_of_certificate(release))
+    if not release.kind.has_steps and not is_confirmed:
+        return redirect(pages_of(release).address_of_plan(release))
     return release
 
 

@@ -22,7 +22,7 @@ from releases.presentation.error_messages import in_words
 def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """What a draft or a release asks, may spend and is run by, to load into another draft."""
     release = get_own_release_for(request, release_id)
-    if release.is_session or release.certifies_id is not None:
+    if not release.kind.has_steps:
         # Neither is planned from a file: a session by its address, a certificate on the page of its release.
         return redirect("release_detail", release_id=release.pk)
     held = PlanFile(
@@ -43,7 +43,7 @@ def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Fill a draft from a file: all that the file says, or nothing of it."""
     release = get_own_release_for(request, release_id)
-    if release.status is not ReleaseState.DRAFT or release.is_session or release.certifies_id is not None:
+    if release.status is not ReleaseState.DRAFT or not release.kind.has_steps:
         return redirect("release_detail", release_id=release.pk)
     form = PlanFileForm(request.POST, request.FILES)
     if not form.is_valid():

@@ -26,7 +26,7 @@ from releases.engine.workload.queries import (
 from releases.engine.workload.questions import Inquiry, Question
 from releases.forms.fields import MOST_TICKED_COLUMNS
 from releases.forms.statistics import STATISTIC_FORMS, StatisticForm
-from releases.models import Release
+from releases.models import PLAIN, Release
 from releases.planning import comparison
 from releases.presentation.error_messages import in_words
 from releases.views.common.predicates import column_field, predicate
@@ -210,7 +210,7 @@ def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, An
         Release.objects.editable_by(request.user)
         .exclude(pk=release.pk)
         .exclude(workload=None)
-        .filter(certifies=None, is_session=False)
+        .of_kind(PLAIN)
         .annotate(is_other=Case(When(dataset=release.dataset_id, then=0), default=1))
         .order_by("is_other", "-created_at")
     )

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.forms.releases import WorkloadForm
-from releases.models import Release, ReleaseQuerySet, ReleaseState
+from releases.models import CERTIFICATE, Release, ReleaseQuerySet, ReleaseState
 from releases.permissions import (
     get_dataset_for,
     get_own_release_for,
@@ -37,6 +37,7 @@ from releases.schema.descriptions import notes_of, table_of
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import frame, workload_of
 from releases.views.releases.drafts import draft_or_result
+from releases.views.releases.kinds import pages_of
 from releases.views.releases.questions import (
     STATISTIC_ACTIONS,
     Asked,
@@ -47,9 +48,8 @@ from releases.views.releases.questions import (
 )
 from releases.views.releases.weights import is_typed
 from releases.views.results.answers import result_context
-from releases.views.results.certificates import certification, plans_anew
+from releases.views.results.certificates import certification
 from releases.views.results.citation import citation
-from releases.views.sessions.sessions import address_of_plan
 
 PAGE_LENGTH = 50
 
@@ -73,10 +73,8 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
     earlier = _earlier_release(request, request.POST.get("like", ""))
-    if earlier is not None and earlier.is_session and earlier.dataset_id == dataset.pk:
-        return redirect(address_of_plan(earlier))
-    if address := plans_anew(dataset, earlier):
-        return redirect(address)
+    if earlier is not None and not earlier.kind.has_steps and earlier.dataset_id == dataset.pk:
+        return redirect(pages_of(earlier).address_of_plan(earlier))
     release = services.draft_release(dataset=dataset, by=signed_in(request))
     if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
         try:
@@ -187,8 +185,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Result: progress while it runs, then answers, chart, receipt and downloads."""
     release = get_release_for(request, release_id)
     if release.status is ReleaseState.DRAFT:
-        to_confirm = release.is_session or release.certifies_id or release.is_approved_draft
-        return redirect("confirm" if to_confirm else "questions", release_id=release.pk)
+        is_planned = not release.kind.has_steps or release.is_approved_draft
+        return redirect("confirm" if is_planned else "questions", release_id=release.pk)
     if release.status is ReleaseState.OPEN:
         return redirect("session", release_id=release.pk)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
@@ -315,7 +313,7 @@ def _made_public(release: Release) -> dict[str, Any]:
     seen.append("the receipt, with the columns asked about and their categories and bins, the mechanism and its price")
     if table_of(release.result) or notes_of(release.result):
         seen.append("what was said of the table and its columns when it was made")
-    if release.certifies_id is not None:
+    if release.kind is CERTIFICATE:
         seen.append("which release it certifies, and what was asked there")
     return {
         "title": release.title,

@@ -27,7 +27,7 @@ from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
 from releases.engine.workload.largest_error import RELEASED_ANSWERS
 from releases.forms.releases import CertificateForm
-from releases.models import Dataset, Release, ReleaseState
+from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
 from releases.presentation.error_messages import in_words
@@ -211,7 +211,7 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
     if release.result is None:
         return {}
     shown: dict[str, Any] = {"certificates": certificates_of(request, release)}
-    if is_own and not release.is_session and release.status is ReleaseState.PUBLISHED:
+    if is_own and release.kind is PLAIN and release.status is ReleaseState.PUBLISHED:
         try:
             services.certifiable(release)
         except services.Refusal as error:
@@ -219,13 +219,6 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
         else:
             shown["usual_epsilon"] = usual_epsilon(release)
     return shown
-
-
-def plans_anew(dataset: Dataset, earlier: Release | None) -> str:
-    """The address where another like a certificate of this dataset is planned; empty for any other release."""
-    if earlier is None or earlier.certifies_id is None or earlier.dataset_id != dataset.pk:
-        return ""
-    return address_of_certificate(earlier)
 
 
 def _sentence(certificate: Release) -> str:

@@ -22,7 +22,7 @@ def registry(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     entry = registry_entry(
         release.result["receipt"],
         address=request.build_absolute_uri(reverse("receipt", args=[release.pk])),
-        is_session=release.is_session,
+        is_session=release.kind.is_interactive,
     )
     reader = signed_in(request) if request.user.is_authenticated else None
     audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail="deployment.yaml")

@@ -27,6 +27,7 @@ from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import BoardFilterForm, FreezeForm
 from releases.ledger import audit_log, ledger, reports
 from releases.models import (
+    SESSION,
     Audience,
     AuditAction,
     AuditEvent,
@@ -260,7 +261,7 @@ def _released(budget: Budget) -> list[dict[str, Any]]:
 
 def _asked(release: Release) -> str:
     """What a release answers, in one line; nothing where its columns were declared anew before it was run."""
-    if release.is_session:
+    if release.kind is SESSION:
         return "a live session"
     if release.result is None:
         return ""
@@ -279,7 +280,7 @@ def _readers(release: Release) -> str:
         return f"nobody: {release.status.label}"
     if release.is_public:
         return "everybody: public"
-    if release.is_session and release.session.audience == Audience.EVERYBODY:
+    if release.kind is SESSION and release.session.audience == Audience.EVERYBODY:
         return "the dataset's people; what it answered, everybody who signs in"
     return "the dataset's people"
 

@@ -81,8 +81,7 @@ def _row(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
     if isinstance(asked, BudgetRequest):
         return {"asked": asked, "kind": "budget", "title": asked.budget.name, "dataset": ""}
     release = asked.release
-    kind = "session" if release.is_session else "release"
-    return {"asked": asked, "kind": kind, "title": release.title, "dataset": release.dataset.title}
+    return {"asked": asked, "kind": release.kind.noun, "title": release.title, "dataset": release.dataset.title}
 
 
 @reviewers_only

@@ -35,7 +35,7 @@ from releases.forms.fields import MOST_TICKED_COLUMNS
 from releases.forms.releases import AskForm, SessionForm
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import first_epsilon
-from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.models import SESSION, Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.planning import comparison, usefulness
 from releases.planning.epsilon_meaning import beliefs
@@ -168,12 +168,12 @@ def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release
 
 def _kept_draft(number: str, dataset: Dataset) -> Release | None:
     try:
-        return dataset.releases.filter(pk=uuid.UUID(number), state=ReleaseState.DRAFT, is_session=True).first()
+        return dataset.releases.filter(pk=uuid.UUID(number), state=ReleaseState.DRAFT).of_kind(SESSION).first()
     except ValueError:
         return None
 
 
-def address_of_plan(release: Release) -> str:
+def address_of_session(release: Release) -> str:
     """Where a draft of a session is planned again, filled with what it holds."""
     options = (release.options or {}).get(MECHANISM, {})
     held = {
@@ -232,7 +232,7 @@ def session_sentence(plan: OnlinePlan) -> str:
 
 def session_words(release: Release, plan: Plan) -> dict[str, str]:
     """What a session asks and how accurate it is, where a page would else speak of a workload; nothing of others."""
-    if not release.is_session or not isinstance(plan, OnlinePlan):
+    if release.kind is not SESSION or not isinstance(plan, OnlinePlan):
         return {}
     rules = plan.rules
     asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
@@ -275,16 +275,10 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     form = AskForm(request.POST if "query" in request.POST else None)
     problem, status = "", 200
     if request.method == "POST":
-        try:
-            if "query" not in request.POST or form.is_valid():
-                query = form.cleaned_data["query"] if form.is_bound else predicate(universe, request.POST)
-                answered = services.ask_session(session=live, query=query, by=signed_in(request))
-                return _answered(request, live, plan, answered)
-            problem, status = " ".join(map(str, form.errors["query"])), 400
-        except InvalidInput as error:
-            problem, status = in_words(error), 400
-        except (SessionOver, ledger.LedgerRefusal, services.Refusal) as error:
-            problem, status = in_words(error), 409
+        asked = _ask(request, live, plan, form)
+        if isinstance(asked, services.Answered):
+            return _answered(request, live, plan, asked)
+        problem, status = asked
     context = {"problem": problem, **_page_context(request, live, plan)}
     if problem:
         # The answer before it, in the address still, would be taken for one to this question.
@@ -304,6 +298,19 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "example": _example(universe),
     }
     return render(request, "releases/session.html", context, status=status)
+
+
+def _ask(request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm) -> services.Answered | tuple[str, int]:
+    """The answer; or what is wrong with the question, with the status that says so."""
+    try:
+        if form.is_bound and not form.is_valid():
+            return " ".join(map(str, form.errors["query"])), 400
+        query = form.cleaned_data["query"] if form.is_bound else predicate(plan.schema.universe, request.POST)
+        return services.ask_session(session=live, query=query, by=signed_in(request))
+    except InvalidInput as error:
+        return in_words(error), 400
+    except (SessionOver, ledger.LedgerRefusal, services.Refusal) as error:
+        return in_words(error), 409
 
 
 def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResponse:

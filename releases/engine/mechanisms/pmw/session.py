@@ -111,7 +111,7 @@ class Rules:
 
 @dataclass(kw_only=True)
 class Session:
-    """A session under way. Made by `open_session`, or again by `resume_session`.
+    """A session under way. Made by `open_session`, or again from its transcript.
 
     Attributes:
         universe, rules: public, fixed.
@@ -137,7 +137,7 @@ class Session:
         self._sum = 1.0
         replayed, self.exchanges = self.exchanges, []
         for exchange in replayed:
-            self._record(exchange)
+            self.record(exchange)
 
     @property
     def updates_left(self) -> int:
@@ -184,7 +184,7 @@ class Session:
         if self.questions_left <= 0:
             raise SessionOver("All questions that the session's bound speaks of were asked.")
         exchange = self._answer(query, truth, rng)
-        self._record(exchange)
+        self.record(exchange)
         if exchange.kind is AnswerKind.PAID and self.rules.renews_threshold:
             self.noisy_threshold = draw_threshold(self.rules, rng)
         return exchange
@@ -266,7 +266,7 @@ class Session:
                 return part
         return min(max(estimate, least), 1 - least)
 
-    def _record(self, exchange: Exchange) -> None:
+    def record(self, exchange: Exchange) -> None:
         """Add an exchange to the transcript and move the public state by it; replaying is nothing else."""
         self.exchanges.append(exchange)
         self._asked[exchange.query] = exchange

@@ -1,0 +1,84 @@
+"""Each kind of release on pages: where its draft is planned, and how it is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from releases.engine.mechanisms.base import Plan
+from releases.models import CERTIFICATE, PLAIN, SESSION, Release, ReleaseKind, ReleaseState
+from releases.publication.receipt import rules_in_words
+from releases.views.results.certificates import address_of_certificate, certificate_facts
+from releases.views.sessions.sessions import address_of_session, session_facts
+
+#: Earlier releases that are looked through for the same questions under the same declaration.
+_MOST_ALIKE = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindPages:
+    """The pages of a kind of release.
+
+    Attributes:
+        confirmation: the template.
+        title_label: of the field for the title.
+        address_of_plan: where a draft is planned, filled with what it holds.
+        facts: what the confirmation says of this kind alone.
+    """
+
+    confirmation: str
+    title_label: str
+    address_of_plan: Callable[[Release], str]
+    facts: Callable[[HttpRequest, Release, Plan], dict[str, Any]]
+
+
+def pages_of(release: Release) -> KindPages:
+    return _PAGES[release.kind]
+
+
+def _facts_of_counts(request: HttpRequest, release: Release, plan: Plan) -> dict[str, Any]:
+    return {
+        "rules": rules_in_words(plan.schema.universe),
+        "answered_before": _answered_before(request, release, plan),
+    }
+
+
+def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Release | None:
+    """The newest finished release that one may read and that has answered the very same questions."""
+    alike = Release.objects.visible_to(request.user).filter(
+        dataset=release.dataset_id, state=ReleaseState.PUBLISHED, workload=release.workload
+    )
+    schema = plan.schema.to_json()
+    newest = alike.of_kind(PLAIN).defer("plan").order_by("-published_at")[:_MOST_ALIKE]
+    return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
+
+
+def _facts_of_certificate(request: HttpRequest, release: Release, plan: Plan) -> dict[str, Any]:
+    assert release.certifies is not None
+    return certificate_facts(plan, release.certifies)
+
+
+_PAGES: dict[ReleaseKind, KindPages] = {
+    PLAIN: KindPages(
+        confirmation="releases/confirm.html",
+        title_label="Title of the release",
+        address_of_plan=lambda release: reverse("compare", args=[release.pk]),
+        facts=_facts_of_counts,
+    ),
+    SESSION: KindPages(
+        confirmation="releases/session_confirm.html",
+        title_label="Title of the session",
+        address_of_plan=address_of_session,
+        facts=lambda request, release, plan: session_facts(plan, release.dataset),
+    ),
+    CERTIFICATE: KindPages(
+        confirmation="releases/certificate_confirm.html",
+        title_label="Title of the certificate",
+        address_of_plan=address_of_certificate,
+        facts=_facts_of_certificate,
+    ),
+}

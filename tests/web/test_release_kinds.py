@@ -1,0 +1,39 @@
+"""Every release is of one kind, in lists as on pages."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import CERTIFICATE, PLAIN, SESSION, Release
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def kinds(draft, alice):
+    session = services.draft_session(dataset=draft.dataset, by=alice, title="Ask", epsilon="1")
+    asked = {"largest_error": {"workload": draft.workload, "released": {"released answers": {"sha256": "0" * 64}}}}
+    certificate = Release.objects.create(
+        dataset=draft.dataset, title="Certificate", certifies=draft, workload={"version": 1, "queries": [asked]}
+    )
+    return {PLAIN: draft, SESSION: session, CERTIFICATE: certificate}
+
+
+def test_lists_and_releases_agree_on_the_kind(kinds):
+    for kind, release in kinds.items():
+        assert release.kind is kind
+        assert Release.objects.of_kind(kind).get() == release
+
+
+def test_the_steps_of_a_draft_without_steps_lead_to_the_page_that_plans_it(kinds, as_, alice):
+    planned = {
+        SESSION: reverse("new_session", args=[kinds[PLAIN].dataset_id]),
+        CERTIFICATE: reverse("certify", args=[kinds[PLAIN].pk]),
+    }
+    for kind, address in planned.items():
+        for step in ("questions", "compare"):
+            response = as_(alice).get(reverse(step, args=[kinds[kind].pk]))
+            assert response.url.partition("?")[0] == address
+    assert as_(alice).get(reverse("questions", args=[kinds[PLAIN].pk])).status_code == 200
