@@ -29,14 +29,13 @@ from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.query import NUMBER_GRAMMAR
-from releases.engine.workload.largest_error import LargestError
 from releases.engine.workload.queries import MarginalSource, Workload
 from releases.engine.workload.questions import Inquiry, Question
-from releases.engine.workload.statistics import Survey, Votes
 from releases.models import Release
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
 from releases.publication.spreadsheets import begins_a_formula
+from releases.questions.base import kind_of
 from releases.schema.descriptions import described
 from releases.storage.private_files import FILE, FOLDER, private_folder
 
@@ -106,8 +105,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
-    are_counts = isinstance(workload, Workload) or isinstance(workload.statistic, (Survey, Votes, LargestError))
-    lowest = 0.0 if are_counts else -np.inf
+    lowest = 0.0 if kind_of(workload).counts_rows else -np.inf
     intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
     for family, half_width, (estimate, lower, upper) in intervals:
         cells = family.cells(universe)

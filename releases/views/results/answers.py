@@ -29,6 +29,7 @@ from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.dictionary import DICTIONARY, columns_of
 from releases.publication.readme import FILES, description_of
 from releases.publication.receipt import fuller_bins, rows_of_one, rows_text, rules_in_words, synthetic_beside
+from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, notes_of, table_of, with_unit
 from releases.views.results.rows import Answer
 from releases.views.results.statistics import shown_statistic
@@ -51,9 +52,6 @@ _MOST_COUNTED_ROWS = 2_000_000
 _MOST_COUNTED_CELLS = 2_000_000
 #: More bins of a column than this cannot be told apart in a heat map.
 _MOST_HEAT_BINS = 50
-
-#: Statistics that count or choose bins.
-_OF_BINS = ("largest_count", "most_common", "survey", "threshold")
 
 #: What the tables of one release add up to, by how their counts hang together.
 _TOTALS: dict[Consistency | None, str] = {
@@ -186,9 +184,9 @@ def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str
 
 def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
     """The columns whose bins the answers are about; sums, means and quantiles are about values."""
-    if not isinstance(workload, Inquiry):
-        return family.attributes
-    return workload.statistic.attributes if workload.statistic.kind in _OF_BINS else ()
+    if not kind_of(workload).is_about_bins:
+        return ()
+    return workload.columns if isinstance(family, Part) else family.attributes
 
 
 def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> dict[str, str]:
