@@ -30,7 +30,7 @@ from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.query import NUMBER_GRAMMAR
 from releases.engine.workload.queries import MarginalSource, Workload
-from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.questions import Question
 from releases.models import Release
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
@@ -98,10 +98,10 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     A choice has the column `answer` in place of the numbers, and `value` beside it where counts were paid for too.
     """
     universe = workload.universe
-    if isinstance(workload, Inquiry) and workload.statistic.is_open:
+    if workload.is_open:
         return _open_list(workload, result)
     asked = {name for family in workload.families for name in family.attributes}
-    used = [name for name in universe.names if name in asked] if isinstance(workload, Workload) else sorted(asked)
+    used = [name for name in universe.names if name in asked] if workload.is_counts else sorted(asked)
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
@@ -114,7 +114,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
         filled = {name: list(map(guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
         for name in used:
             labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
-        places = _DECIMALS if isinstance(workload, Workload) else _places(half_width)
+        places = _DECIMALS if workload.is_counts else _places(half_width)
         scale = 10**places
         numbers["estimate"].append(np.round(estimate, places))
         numbers["lower"].append(np.floor(lower * scale) / scale)
@@ -132,7 +132,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     return pa.table(table)
 
 
-def _open_list(inquiry: Inquiry, result: Result) -> pa.Table:
+def _open_list(inquiry: Question, result: Result) -> pa.Table:
     """One row for each thing that was chosen, however many there are."""
     (part,) = inquiry.families
     ((label,),) = part.labels(inquiry.universe)

@@ -259,7 +259,7 @@ def _asked(release: Release) -> tuple[Release, Question]:
 
 def _read(questions: Mapping[str, Any], universe: Universe) -> Question:
     question = read_question(dict(questions), universe)
-    if isinstance(question, Inquiry) and not question.statistic.is_offered:
+    if not question.is_offered:
         raise InvalidInput("workload", question.kind, "is asked by certifying a release on its own page")
     return question
 

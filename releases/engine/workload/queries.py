@@ -194,6 +194,9 @@ class Workload:
     """
 
     kind: ClassVar[str] = "counts"
+    is_counts: ClassVar[bool] = True
+    is_offered: ClassVar[bool] = True
+    is_open: ClassVar[bool] = False
     universe: Universe
     families: tuple[Family, ...]
 

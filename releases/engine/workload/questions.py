@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
@@ -15,8 +15,17 @@ from releases.engine.workload.statistic import Part, Statistic
 class Inquiry:
     """One statistic asked of a table, where a `Workload` asks for counts. Pages and files treat both alike."""
 
+    is_counts: ClassVar[bool] = False
     universe: Universe
     statistic: Statistic
+
+    @property
+    def is_offered(self) -> bool:
+        return self.statistic.is_offered
+
+    @property
+    def is_open(self) -> bool:
+        return self.statistic.is_open
 
     @property
     def kind(self) -> str:

@@ -245,7 +245,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "has_categories": any(not each.is_numeric for each in universe.attributes),
         "is_ticked": ticked,
         "kinds": _offered_titles(),
-        "is_statistic": isinstance(workload, Inquiry),
+        "is_statistic": workload is not None and not workload.is_counts,
         "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
         "as_json": json.dumps(release.workload, indent=2, ensure_ascii=False) if release.workload else "",
     }

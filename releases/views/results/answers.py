@@ -124,7 +124,7 @@ def result_context(
         "arranged_by": arrangement.heads(family.attributes),
         "found": found,
         "heat": _heat(every, family.attributes, notes) if is_heat and every is not None else None,
-        "is_counts": not isinstance(workload, Inquiry),
+        "is_counts": workload.is_counts,
         "totals": _TOTALS.get(mechanism(receipt["mechanism"]["name"]).consistency, ""),
         "shown": shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None,
         "cells": cells,
@@ -186,7 +186,7 @@ def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
     """The columns whose bins the answers are about; sums, means and quantiles are about values."""
     if not kind_of(workload).is_about_bins:
         return ()
-    return workload.columns if isinstance(family, Part) else family.attributes
+    return family.attributes if workload.is_counts else workload.columns
 
 
 def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> dict[str, str]:
@@ -204,7 +204,7 @@ def asked_of(receipt: dict[str, Any]) -> dict[str, Any]:
     question = read_question(receipt["workload"], universe)
     titles = [each.title(universe) for each in question.families[:_MOST_TITLES]]
     return {
-        "summary": questions_text(question) if isinstance(question, Workload) else "",
+        "summary": questions_text(question) if question.is_counts else "",
         "titles": titles,
         "more": len(question.families) - len(titles),
     }
