@@ -16,9 +16,8 @@ from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import tables_counted
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
-from releases.engine.workload.queries import Count, Marginal, Prefix, Workload
-from releases.engine.workload.questions import Inquiry, Question, universe_asked
-from releases.engine.workload.statistics import Mean, Quantile, SecondMoments, Sum
+from releases.engine.workload.queries import Workload
+from releases.engine.workload.questions import Question, universe_asked
 from releases.ledger import ledger
 from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import closed_by, usual_delta
@@ -28,13 +27,12 @@ from releases.presentation.durations import usual_limit
 from releases.presentation.math import typeset
 from releases.publication.files import readable_size
 from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
+from releases.questions.base import kind_of
 
 #: No epsilon above it is proposed for an error.
 MOST_EPSILON = 50
 #: More releases than this that fit are not counted.
 _MOST_COUNTED = 1000
-#: Bounds the rank of its answer, in rows, where the others for quantiles bound the value.
-BOUNDS_RANKS = "exponential-quantile"
 
 #: To count a million rows over all declared columns once; to begin, to draw synthetic rows and to write files.
 _SECONDS_A_TABLE = 2.5
@@ -176,7 +174,7 @@ class ComparedPlan:
             and not self.plan.infeasible
             and "expected_rows" in options
             and self.rows is None
-            and bool(usefulness.is_mean(self.plan))
+            and kind_of(self.plan.workload).depends_on_rows
         )
 
     @property
@@ -359,12 +357,7 @@ def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
 
 def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
-    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
-    if isinstance(statistic, SecondMoments):
-        return "units of the products"
-    if isinstance(statistic, (Sum, Mean)) or (isinstance(statistic, Quantile) and plan.mechanism != BOUNDS_RANKS):
-        return f"units of {', '.join(statistic.attributes)}"
-    return "rows"
+    return kind_of(plan.workload).bound_unit(plan.workload.columns, mechanism=plan.mechanism)
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
@@ -466,24 +459,7 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
 
 def questions_text(workload: Question) -> str:
     """What is asked, in one line: ``55 tables of counts over 2 columns; 733 answers``."""
-    if isinstance(workload, Inquiry):
-        return ", ".join(part.title(workload.universe) for part in workload.families)
-    marginals: dict[int, int] = {}
-    for family in workload.families:
-        if isinstance(family, Marginal):
-            order = len(family.attributes)
-            marginals[order] = marginals.get(order, 0) + 1
-    counts = sum(isinstance(family, Count) for family in workload.families)
-    prefixes = sum(isinstance(family, Prefix) for family in workload.families)
-    parts = [
-        f"{_counted(number, 'table')} of counts over {_counted(order, 'column')}"
-        for order, number in sorted(marginals.items())
-    ]
-    parts += [f"running totals of {_counted(prefixes, 'column')}"] if prefixes else []
-    parts += [_counted(counts, "single count")] if counts else []
-    weights = sorted({family.weight for family in workload.families})
-    importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if workload.is_weighted else ""
-    return f"{', '.join(parts)}; {_counted(workload.size, 'answer')}{importance}"
+    return kind_of(workload).in_words(workload)
 
 
 def universe_text(workload: Question) -> str:

@@ -10,16 +10,14 @@ from typing import Any
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.engine.workload.questions import Inquiry, Question
-from releases.engine.workload.statistics import Mean, Quantile
-from releases.planning.comparison import BOUNDS_RANKS, ComparedPlan, plan_at
+from releases.engine.workload.questions import Question
+from releases.planning.comparison import ComparedPlan, plan_at
 from releases.presentation import charts
 from releases.presentation.charts import BoundPoint
+from releases.questions.base import kind_of
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
 _CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
-#: The least that is drawn where a statistic has no unit of its own, and of a mean in half its column's last places.
-_LEAST_DRAWN, _MEAN_DRAWN = 1e-3, 1e-3
 
 
 def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
@@ -44,13 +42,8 @@ def _least_drawn(plan: Plan) -> float:
     Of counts less than half a row is nothing; of a value, less than half the last place that is kept of its column.
     Sums of very many rows, and means over them, are drawn further down.
     """
-    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
-    if statistic is None or (isinstance(statistic, Quantile) and plan.mechanism == BOUNDS_RANKS):
-        return 0.5
-    if isinstance(statistic, (Mean, Quantile)):
-        places = max(plan.schema.universe[name].decimals for name in statistic.attributes)
-        return 0.5 * 10.0**-places * (_MEAN_DRAWN if isinstance(statistic, Mean) else 1)
-    return _LEAST_DRAWN
+    columns = [plan.schema.universe[name] for name in plan.workload.columns]
+    return kind_of(plan.workload).least_bound(columns, mechanism=plan.mechanism)
 
 
 def drawn_titles(rows: Sequence[ComparedPlan]) -> list[str]:

@@ -17,10 +17,9 @@ from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared
-from releases.engine.workload.queries import STATISTIC_WORDS
-from releases.engine.workload.questions import Inquiry
-from releases.engine.workload.statistics import Mean, Quantile
+from releases.engine.workload.statistic import asks_statistic
 from releases.publication.receipt import rows_text
+from releases.questions.base import kind_of
 
 #: Mechanisms' options that say how many rows there are, as somebody guesses.
 GUESSES = ("population", "expected_rows")
@@ -53,10 +52,9 @@ def says_little(alpha: float, rows: int) -> str:
 
 def says_little_of_range(plan: Plan, alpha: float) -> str:
     """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
-    statistic = plan.workload.statistic if isinstance(plan.workload, Inquiry) else None
-    if not isinstance(statistic, (Mean, Quantile)):
+    if not kind_of(plan.workload).is_within_range:
         return ""
-    edges = [plan.schema.universe[name].edges for name in statistic.attributes]
+    edges = [plan.schema.universe[name].edges for name in plan.workload.columns]
     widest = float(max(each[-1] - each[0] for each in edges))
     if alpha < widest / 2:
         return ""
@@ -64,22 +62,12 @@ def says_little_of_range(plan: Plan, alpha: float) -> str:
     return f"the declared range is {widest:,g} wide: the answer would say {much}"
 
 
-def is_mean(plan: Plan) -> bool:
-    """Whether the answer is a mean: how far noise moves it depends on how many rows there are."""
-    return isinstance(plan.workload, Inquiry) and isinstance(plan.workload.statistic, Mean)
-
-
 def says_little_of_released(receipt: Mapping[str, Any]) -> str:
     """The same of a published release of counts, held against the number of rows that it has itself released; one that
     describes no table, and so has no synthetic rows, has released none."""
     bound, rows = receipt["bound"], round(receipt["total"]["estimate"])
     queries = receipt["workload"]["queries"]
-    if (
-        bound["says"]
-        or not receipt["synthetic_rows"]
-        or bound["alpha"] < rows / 2
-        or any(word in query for query in queries for word in STATISTIC_WORDS)
-    ):
+    if bound["says"] or not receipt["synthetic_rows"] or bound["alpha"] < rows / 2 or asks_statistic(queries):
         return ""
     much = "nothing" if bound["alpha"] >= rows else "almost nothing"
     within = rows_text(bound["alpha"])

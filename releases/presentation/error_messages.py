@@ -10,6 +10,7 @@ import json
 import re
 
 from releases.engine.errors import InvalidInput
+from releases.questions.base import phrases
 
 #: Places that a path names by one fixed word each.
 _PLACES = {
@@ -30,28 +31,6 @@ _PLACES = {
     "most_per_person": "Most that one person may spend",
     "review_above": "Review releases above epsilon",
     "upload_cap": "Largest upload",
-}
-#: What a query asks, as the pages call it.
-_KINDS = {
-    "categories": "values that are not declared",
-    "count": "count",
-    "largest_count": "largest of several counts",
-    "largest_error": "largest error",
-    "marginal": "table",
-    "marginals": "tables",
-    "mean": "average",
-    "median": "median",
-    "most_common": "most common value",
-    "prefix": "running totals",
-    "quantile": "quantile",
-    "range": "range",
-    "second_moments": "second moments",
-    "sum": "sum",
-    "survey": "survey",
-    "threshold": "threshold",
-    "top": "most common values",
-    "votes": "votes",
-    "weight": "importance",
 }
 _QUERY = re.compile(r"queries\[(\d+)\]\.(.+)", re.DOTALL)
 _COLUMN = re.compile(r"columns\[(\d+)\](?: \((.*)\))?(?:\.(\w+))?", re.DOTALL)
@@ -98,7 +77,7 @@ def place_in_words(path: str) -> str:
         return _numbered("Line", int(match[1]), match[2], match[3])
     if path.startswith("options."):
         return f"Option {path.removeprefix('options.')}"
-    if path.partition(".")[0] in _KINDS and ("." in path or "_" in path):
+    if path.partition(".")[0] in phrases() and ("." in path or "_" in path):
         said = ", ".join(_inside_query(path))
         return said[:1].upper() + said[1:]
     return path
@@ -109,10 +88,10 @@ def _inside_query(path: str) -> list[str]:
     kind, _, rest = path.partition(".")
     if kind == "query":
         return []
-    if kind not in _KINDS:
+    if kind not in phrases():
         return [path]
     if kind != "count":
-        return [_KINDS[kind], rest] if rest else [_KINDS[kind]]
+        return [phrases()[kind], rest] if rest else [phrases()[kind]]
     # A column's name may hold dots; only a limit stands behind it.
     column, dot, limit = rest.rpartition(".")
     if dot and limit in ("from", "to"):

@@ -29,14 +29,13 @@ from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.query import NUMBER_GRAMMAR
-from releases.engine.workload.largest_error import LargestError
 from releases.engine.workload.queries import MarginalSource, Workload
-from releases.engine.workload.questions import Inquiry, Question
-from releases.engine.workload.statistics import Survey, Votes
+from releases.engine.workload.questions import Question
 from releases.models import Release
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
 from releases.publication.spreadsheets import begins_a_formula
+from releases.questions.base import kind_of
 from releases.schema.descriptions import described
 from releases.storage.private_files import FILE, FOLDER, private_folder
 
@@ -99,15 +98,14 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     A choice has the column `answer` in place of the numbers, and `value` beside it where counts were paid for too.
     """
     universe = workload.universe
-    if isinstance(workload, Inquiry) and workload.statistic.is_open:
+    if workload.is_open:
         return _open_list(workload, result)
     asked = {name for family in workload.families for name in family.attributes}
-    used = [name for name in universe.names if name in asked] if isinstance(workload, Workload) else sorted(asked)
+    used = [name for name in universe.names if name in asked] if workload.is_counts else sorted(asked)
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
-    are_counts = isinstance(workload, Workload) or isinstance(workload.statistic, (Survey, Votes, LargestError))
-    lowest = 0.0 if are_counts else -np.inf
+    lowest = 0.0 if kind_of(workload).counts_rows else -np.inf
     intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
     for family, half_width, (estimate, lower, upper) in intervals:
         cells = family.cells(universe)
@@ -116,7 +114,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
         filled = {name: list(map(guarded, column)) for name, column in zip(family.attributes, columns, strict=True)}
         for name in used:
             labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
-        places = _DECIMALS if isinstance(workload, Workload) else _places(half_width)
+        places = _DECIMALS if workload.is_counts else _places(half_width)
         scale = 10**places
         numbers["estimate"].append(np.round(estimate, places))
         numbers["lower"].append(np.floor(lower * scale) / scale)
@@ -134,7 +132,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     return pa.table(table)
 
 
-def _open_list(inquiry: Inquiry, result: Result) -> pa.Table:
+def _open_list(inquiry: Question, result: Result) -> pa.Table:
     """One row for each thing that was chosen, however many there are."""
     (part,) = inquiry.families
     ((label,),) = part.labels(inquiry.universe)

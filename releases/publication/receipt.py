@@ -26,7 +26,6 @@ from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
-from releases.engine.workload.questions import Inquiry
 from releases.models import CERTIFICATE, Release
 from releases.publication.build_info import SOFTWARE
 from releases.schema.bin_edges import ends_in_words
@@ -129,8 +128,7 @@ def synthetic_beside(receipt: Mapping[str, Any]) -> str:
 
 def answers_of(plan: Plan, result: Result) -> int:
     """How many answers there are: where that is not known beforehand, as many as were chosen."""
-    is_open = isinstance(plan.workload, Inquiry) and plan.workload.statistic.is_open
-    return len(result.chosen) if is_open else plan.workload.size
+    return len(result.chosen) if plan.workload.is_open else plan.workload.size
 
 
 def cost_of(plan: Plan) -> dict[str, Any]:

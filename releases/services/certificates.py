@@ -16,11 +16,12 @@ from releases.engine.domain.privacy import privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
-from releases.engine.workload.largest_error import RELEASED_ANSWERS
+from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.models import Release, ReleaseState
 from releases.publication.receipt import rows_of_one
+from releases.questions.kinds.largest_error import certifying_workload
 from releases.services.release_inputs import (
     FILES,
     certifiable,
@@ -108,7 +109,7 @@ def _question(of: Release, what: str) -> dict[str, Any]:
     parts = possible[what or next(iter(possible))]
     workload = counting_receipt(of)["workload"]
     released = {part: {"sha256": digest_of_published(of, part)} for part in parts}
-    return {"version": 1, "queries": [{"largest_error": {"workload": workload, "released": released}}]}
+    return certifying_workload(workload, released)
 
 
 def _numbers(of: Release, what: str, path: Path, workload: Workload) -> list[NDArray[np.float64]]:

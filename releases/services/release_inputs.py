@@ -14,7 +14,7 @@ from typing import Any
 from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
+from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, of_columns_asked
@@ -24,6 +24,7 @@ from releases.models import (
     Release,
     ReleaseState,
 )
+from releases.questions.kinds.largest_error import certified_parts
 
 #: Said wherever something new is asked of a table whose rows are gone.
 NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
@@ -108,7 +109,7 @@ def certified_schema(release: Release) -> Schema:
     assert of is not None
     certifiable(of)
     assert release.workload is not None
-    for what, named in release.workload["queries"][0]["largest_error"]["released"].items():
+    for what, named in certified_parts(release.workload).items():
         if digest_of_published(of, what) != named["sha256"]:
             raise Refusal("A published file of the release was changed since. Plan the certificate anew.")
     return counted_schema(of)

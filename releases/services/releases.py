@@ -16,9 +16,8 @@ from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.mechanisms.pmw.online import OnlinePlan
-from releases.engine.workload.largest_error import LargestError
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.questions import Question
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     CERTIFICATE,
@@ -143,9 +142,9 @@ def set_questions(
         _change_draft(release, workload=None, workload_version=None)
         return None
     read = read_question(dict(workload), declared_schema(release.dataset).universe)
-    if isinstance(read, Inquiry) and isinstance(read.statistic, LargestError):
+    if not read.is_offered:
         # Typed by hand it could name any file, and would certify nothing that was published.
-        raise InvalidInput("workload", LargestError.kind, "is asked by certifying a release on its own page")
+        raise InvalidInput("workload", read.kind, "is asked by certifying a release on its own page")
     asked = read.to_json()
     if version is None and asked == release.workload:
         version = release.workload_version

@@ -11,7 +11,6 @@ from django.db import IntegrityError, transaction
 
 from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.largest_error import LargestError
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.ledger import audit_log
@@ -258,8 +257,8 @@ def _asked(release: Release) -> tuple[Release, Question]:
 
 def _read(questions: Mapping[str, Any], universe: Universe) -> Question:
     question = read_question(dict(questions), universe)
-    if isinstance(question, Inquiry) and isinstance(question.statistic, LargestError):
-        raise InvalidInput("workload", LargestError.kind, "is asked by certifying a release on its own page")
+    if not question.is_offered:
+        raise InvalidInput("workload", question.kind, "is asked by certifying a release on its own page")
     return question
 
 

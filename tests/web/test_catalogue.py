@@ -8,7 +8,6 @@ import math
 import re
 import shutil
 import uuid
-from decimal import Decimal
 from fractions import Fraction
 
 import pytest

@@ -13,9 +13,10 @@ from releases import services
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.queries import OFFERED_WORDS
-from releases.forms.statistics import STATISTIC_FORMS
+from releases.engine.workload.statistic import offered_words
+from releases.forms.statistics import StatisticForm
 from releases.models import Release
+from releases.questions.base import offered_statistics
 from tests.web.pages import body, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +85,7 @@ def queries(blank):
 
 def test_every_statistic_of_the_engine_is_offered():
     kinds = {"top": "most_common", "median": "quantile"}
-    assert {kinds.get(word, word) for word in OFFERED_WORDS} == set(STATISTIC_FORMS)
+    assert {kinds.get(word, word) for word in offered_words()} == set(offered_statistics())
 
 
 @pytest.mark.parametrize(("kind", "typed", "question"), ASKED)
@@ -92,18 +93,18 @@ def test_a_statistic_is_asked_and_shown_again(visit, blank, kind, typed, questio
     assert visit(kind, {"action": "ask", **typed}).status_code == 302
     assert queries(blank) == [question]
     again = visit("")
-    assert f"<h2>{STATISTIC_FORMS[kind].title}</h2>" in body(again)
+    assert f"<h2>{offered_statistics()[kind].title}</h2>" in body(again)
     for name, value in typed.items():
         if isinstance(value, str) and name != "column":
             assert field_value(again, name) == value.replace("0.90", "0.9")
     assert inline_code(again) == []
 
 
-@pytest.mark.parametrize("kind", STATISTIC_FORMS)
+@pytest.mark.parametrize("kind", offered_statistics())
 def test_the_page_of_a_kind_has_no_inline_code_and_says_what_is_answered(visit, kind):
     shown = visit(kind)
     assert shown.status_code == 200
-    assert STATISTIC_FORMS[kind].says in words(shown)
+    assert offered_statistics()[kind].says in words(shown)
     assert inline_code(shown) == []
 
 
@@ -155,7 +156,7 @@ def test_a_broken_rule_is_named_and_nothing_typed_is_lost(visit, blank, kind, ty
     assert message in words(response)
     form, place = response.context["statistic"], message.split(":")[0]
     named = [name for name, field in form.fields.items() if place in (name, field.label)]
-    assert list(form.errors) == (named or [form.first])
+    assert list(form.errors) == (named or [form.kind.fields[0].name])
     for name, value in typed.items():
         if isinstance(value, str) and name != "column":
             assert field_value(response, name) == value
@@ -264,12 +265,12 @@ def test_only_mechanisms_for_the_kind_are_candidates_with_their_formula_and_sour
 def test_of_very_many_columns_names_are_typed_and_read_by_the_same_rules():
     columns = [{"name": f"c{number}", "type": "integer", "edges": [0, 1, 2]} for number in range(600)]
     universe = Schema.from_json({"version": 1, "columns": columns}).universe
-    total = STATISTIC_FORMS["sum"](QueryDict("columns=c1,+c2%0Ac599"), universe=universe)
+    total = StatisticForm(offered_statistics()["sum"], QueryDict("columns=c1,+c2%0Ac599"), universe=universe)
     assert total.is_valid()
     assert total.statistic.attributes == ("c1", "c2", "c599")
-    wrong = STATISTIC_FORMS["sum"](QueryDict("columns=c1,+wage"), universe=universe)
+    wrong = StatisticForm(offered_statistics()["sum"], QueryDict("columns=c1,+wage"), universe=universe)
     assert wrong.errors["columns"] == ["sum: 'wage' must name a declared column"]
-    median = STATISTIC_FORMS["quantile"](QueryDict("column=c7&at=0.5"), universe=universe)
+    median = StatisticForm(offered_statistics()["quantile"], QueryDict("column=c7&at=0.5"), universe=universe)
     assert median.is_valid()
     assert median.statistic.attributes == ("c7",)
     assert len(str(median)) < 2_000

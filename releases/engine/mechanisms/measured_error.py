@@ -31,7 +31,7 @@ from releases.engine.mechanisms.error_certificate import SOURCE, Certificate
 from releases.engine.mechanisms.marginal_fit.common import refused_noise, usable_allowance
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
+from releases.engine.workload.kinds.largest_error import HUNDREDTHS, RELEASED_ANSWERS, Hundredths, LargestError
 from releases.engine.workload.questions import Inquiry
 
 _FORMULA = r"\alpha = \max\{0, L + X\} + \min\left\{t : \Pr[X < -t] \le \beta\right\}"

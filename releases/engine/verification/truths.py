@@ -15,7 +15,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan
 from releases.engine.tables.counts import Rows
-from releases.engine.workload.largest_error import LargestError
+from releases.engine.workload.kinds.largest_error import LargestError
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.statistics import (

@@ -22,27 +22,9 @@ from numpy.typing import NDArray
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Attribute, Schema, Universe, check_version, number, plain
 from releases.engine.errors import InvalidInput
+from releases.engine.workload.statistic import offered_words
 
 WORKLOAD_VERSION = 1
-#: The words by which a workload asks for a statistic; ``parsing.py`` reads them.
-STATISTIC_WORDS = (
-    "sum",
-    "mean",
-    "second_moments",
-    "votes",
-    "most_common",
-    "top",
-    "largest_count",
-    "median",
-    "quantile",
-    "range",
-    "categories",
-    "threshold",
-    "survey",
-    "largest_error",
-)
-#: Those of them that a person may choose; what a certificate asks is written for them.
-OFFERED_WORDS = tuple(word for word in STATISTIC_WORDS if word != "largest_error")
 #: A release of more answers than this is a mistake, and no page or file of it could be read.
 MOST_ANSWERS = 50_000_000
 MOST_FAMILIES = 200_000
@@ -211,6 +193,10 @@ class Workload:
         families: in the order asked; a family asked twice is kept once, with the last of its weights.
     """
 
+    kind: ClassVar[str] = "counts"
+    is_counts: ClassVar[bool] = True
+    is_offered: ClassVar[bool] = True
+    is_open: ClassVar[bool] = False
     universe: Universe
     families: tuple[Family, ...]
 
@@ -238,6 +224,11 @@ class Workload:
     def is_weighted(self) -> bool:
         """Whether some questions matter more than others."""
         return len({family.weight for family in self.families}) > 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that some query looks at, in universe order."""
+        return attributes_asked(self.families, self.universe)
 
     @property
     def tells_rows_apart(self) -> bool:
@@ -431,7 +422,7 @@ def _families(query: object, universe: Universe) -> Iterable[Family]:
     readers = {"marginals": _all_marginals, "marginal": _marginal, "count": _count, "prefix": _prefix}
     kinds = [kind for kind in readers if kind in query]
     if len(kinds) != 1:
-        known = ", ".join((*readers, *OFFERED_WORDS))
+        known = ", ".join((*readers, *offered_words()))
         raise InvalidInput("query", ", ".join(map(str, query)), f"must have one of {known}")
     unknown = set(query) - {kinds[0], "weight"} - ({"columns"} if kinds == ["marginals"] else set())
     if unknown:

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from releases.engine.domain.universe import Schema, Universe
-from releases.engine.workload.queries import (
-    WORKLOAD_VERSION,
-    Workload,
-    attributes_asked,
-)
-from releases.engine.workload.statistics import Part, Statistic
+from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
+from releases.engine.workload.statistic import Part, Statistic
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inquiry:
     """One statistic asked of a table, where a `Workload` asks for counts. Pages and files treat both alike."""
 
+    is_counts: ClassVar[bool] = False
     universe: Universe
     statistic: Statistic
+
+    @property
+    def is_offered(self) -> bool:
+        return self.statistic.is_offered
+
+    @property
+    def is_open(self) -> bool:
+        return self.statistic.is_open
+
+    @property
+    def kind(self) -> str:
+        return self.statistic.kind
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the statistic reads, in the order asked."""
+        return self.statistic.attributes
 
     @cached_property
     def families(self) -> tuple[Part, ...]:
@@ -44,10 +58,7 @@ Question: TypeAlias = Workload | Inquiry
 
 def universe_asked(question: Question) -> Universe:
     """The universe of the columns that a question reads."""
-    universe = question.universe
-    if isinstance(question, Workload):
-        return universe.project(attributes_asked(question.families, universe))
-    return universe.project(sorted(question.statistic.attributes, key=universe.axis))
+    return question.universe.project(sorted(question.columns, key=question.universe.axis))
 
 
 def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Question]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from typing import Any
 
@@ -16,25 +17,23 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.workload.queries import (
     MOST_FAMILIES,
-    STATISTIC_WORDS,
     WORKLOAD_VERSION,
     Family,
-    Marginal,
     Workload,
     read_count,
 )
 from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.statistic import asks_statistic
 from releases.forms.fields import MOST_TICKED_COLUMNS
-from releases.forms.statistics import STATISTIC_FORMS, StatisticForm
+from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
 from releases.presentation.error_messages import in_words
+from releases.questions.base import kinds, offered_statistics
 from releases.views.common.predicates import column_field, predicate
 from releases.views.common.wizard import workload_of
 from releases.views.releases.weights import ImportanceField, is_typed, weighed, with_importance
 
-#: The kind of question that is no statistic.
-COUNTS = "counts"
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 #: Questions listed with a button to remove them.
@@ -79,7 +78,7 @@ def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]
         InvalidInput: an importance breaks its rule.
     """
     queries = list((release.workload or {}).get("queries", []))
-    if any(word in query for query in queries for word in STATISTIC_WORDS):
+    if asks_statistic(queries):
         return []
     if not is_typed(posted):
         return queries
@@ -168,25 +167,25 @@ def asked_statistic(form: StatisticForm) -> dict[str, Any]:
 def _chosen_kind(request: HttpRequest, workload: Question | None) -> str:
     """The kind of question the page is about: the one sent, else that of what is asked so far."""
     sent = request.POST.get("kind", "") or request.GET.get("kind", "")
-    if sent == COUNTS or sent in STATISTIC_FORMS:
+    if sent == Workload.kind or sent in offered_statistics():
         return sent
-    return workload.statistic.kind if isinstance(workload, Inquiry) else COUNTS
+    return Workload.kind if workload is None else workload.kind
 
 
 def _statistic_form(
     kind: str, universe: Universe, workload: Question | None, posted: QueryDict, counts: list[str]
 ) -> StatisticForm | None:
     """The fields of a statistic: as posted, else as asked so far, else empty; None for counts."""
-    if kind == COUNTS:
+    if kind == Workload.kind:
         return None
-    make = STATISTIC_FORMS[kind]
-    form = make(universe=universe)
+    make = partial(StatisticForm, offered_statistics()[kind], universe=universe)
+    form = make()
     if posted.get("kind") != kind:
-        if isinstance(workload, Inquiry) and workload.statistic.kind == kind:
+        if isinstance(workload, Inquiry) and workload.kind == kind:
             form.initial = form.typed_of(workload.statistic)
         return form
     if posted.get("action") in ("ask", "check"):
-        return make(posted, universe=universe)
+        return make(posted)
     # Another button: what was typed is kept, and not judged before it is asked.
     form.initial = {name: form[name].field.widget.value_from_datadict(posted, {}, name) for name in form.fields}
     form.initial["counts"] = counts
@@ -245,11 +244,16 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "has_numbers": any(each.is_numeric for each in universe.attributes),
         "has_categories": any(not each.is_numeric for each in universe.attributes),
         "is_ticked": ticked,
-        "kinds": [(COUNTS, "Tables and counts"), *((name, form.title) for name, form in STATISTIC_FORMS.items())],
-        "is_statistic": isinstance(workload, Inquiry),
+        "kinds": _offered_titles(),
+        "is_statistic": workload is not None and not workload.is_counts,
         "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
         "as_json": json.dumps(release.workload, indent=2, ensure_ascii=False) if release.workload else "",
     }
+
+
+def _offered_titles() -> list[tuple[str, str]]:
+    """Counts, and every kind of statistic that people may ask for, with its title."""
+    return [(name, kinds()[name].title) for name in (Workload.kind, *offered_statistics())]
 
 
 def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
@@ -272,7 +276,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
     found: dict[tuple[int, str], list[tuple[int, Family]]] = {}
     for position, family in enumerate(workload.families):
         order = len(family.attributes)
-        if isinstance(family, Marginal):
+        if family.kind == "marginal":
             kind = (order, f"over {order} column{'' if order == 1 else 's'}")
         elif family.kind == "prefix":
             kind = (10**6, "running totals")

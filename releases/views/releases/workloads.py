@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.questions import Question
 from releases.forms.datasets import SharingForm
 from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
@@ -71,7 +71,7 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
     shown = page.get_page(request.GET.get("page"))
     question = version.question
     # Of one statistic, its title says it all.
-    families = () if isinstance(question, Inquiry) else question.families
+    families = question.families if question.is_counts else ()
     context = {
         "workload": workload,
         "version": version,
@@ -79,10 +79,8 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
         "is_newest": version.number == versions[0].number,
         "is_owner": workload.owner_id == request.user.pk,
         "asked": comparison.questions_text(question),
-        "titles": []
-        if isinstance(question, Inquiry)
-        else [each.title(question.universe) for each in families[:MAX_OFFERED]],
-        "more": 0 if isinstance(question, Inquiry) else max(0, len(families) - MAX_OFFERED),
+        "titles": [each.title(question.universe) for each in families[:MAX_OFFERED]],
+        "more": max(0, len(families) - MAX_OFFERED),
         "columns": [(each.name, column_text(each)) for each in version.needed.attributes],
         "page": shown,
         "releases": [_listed(each) for each in shown],

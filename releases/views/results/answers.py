@@ -29,6 +29,7 @@ from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.dictionary import DICTIONARY, columns_of
 from releases.publication.readme import FILES, description_of
 from releases.publication.receipt import fuller_bins, rows_of_one, rows_text, rules_in_words, synthetic_beside
+from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, notes_of, table_of, with_unit
 from releases.views.results.rows import Answer
 from releases.views.results.statistics import shown_statistic
@@ -51,9 +52,6 @@ _MOST_COUNTED_ROWS = 2_000_000
 _MOST_COUNTED_CELLS = 2_000_000
 #: More bins of a column than this cannot be told apart in a heat map.
 _MOST_HEAT_BINS = 50
-
-#: Statistics that count or choose bins.
-_OF_BINS = ("largest_count", "most_common", "survey", "threshold")
 
 #: What the tables of one release add up to, by how their counts hang together.
 _TOTALS: dict[Consistency | None, str] = {
@@ -126,7 +124,7 @@ def result_context(
         "arranged_by": arrangement.heads(family.attributes),
         "found": found,
         "heat": _heat(every, family.attributes, notes) if is_heat and every is not None else None,
-        "is_counts": not isinstance(workload, Inquiry),
+        "is_counts": workload.is_counts,
         "totals": _TOTALS.get(mechanism(receipt["mechanism"]["name"]).consistency, ""),
         "shown": shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None,
         "cells": cells,
@@ -186,9 +184,9 @@ def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str
 
 def _binned(family: Family | Part, workload: Question) -> tuple[str, ...]:
     """The columns whose bins the answers are about; sums, means and quantiles are about values."""
-    if not isinstance(workload, Inquiry):
-        return family.attributes
-    return workload.statistic.attributes if workload.statistic.kind in _OF_BINS else ()
+    if not kind_of(workload).is_about_bins:
+        return ()
+    return family.attributes if workload.is_counts else workload.columns
 
 
 def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> dict[str, str]:
@@ -206,7 +204,7 @@ def asked_of(receipt: dict[str, Any]) -> dict[str, Any]:
     question = read_question(receipt["workload"], universe)
     titles = [each.title(universe) for each in question.families[:_MOST_TITLES]]
     return {
-        "summary": questions_text(question) if isinstance(question, Workload) else "",
+        "summary": questions_text(question) if question.is_counts else "",
         "titles": titles,
         "more": len(question.families) - len(titles),
     }

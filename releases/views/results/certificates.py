@@ -25,13 +25,14 @@ from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
-from releases.engine.workload.largest_error import RELEASED_ANSWERS
+from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
 from releases.presentation.error_messages import in_words
 from releases.publication.receipt import percent, rows_text
+from releases.questions.kinds.largest_error import certified_parts
 from releases.services.release_inputs import FILES
 from releases.views.common.live_validation import status_of
 from releases.views.common.wizard import budget_text, protection_text
@@ -138,7 +139,7 @@ def _added_at(plan: Plan, epsilon: Fraction) -> float:
 def address_of_certificate(draft: Release) -> str:
     """Where a draft of a certificate is planned again, filled with what it holds."""
     assert draft.workload is not None
-    parts = tuple(draft.workload["queries"][0]["largest_error"]["released"])
+    parts = tuple(certified_parts(draft.workload))
     what = next(word for word, named in services.CERTIFIABLE.items() if set(named) == set(parts))
     held = {"what": what, "epsilon": draft.epsilon, "delta": draft.delta, "beta": draft.beta}
     return f"{reverse('certify', args=[draft.certifies_id])}?{urlencode(held)}"
@@ -198,7 +199,7 @@ def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:
 
 def certified_files(receipt: dict[str, Any]) -> list[dict[str, str]]:
     """The files that a certificate's receipt speaks of; none of any other receipt."""
-    asked = receipt["workload"]["queries"][0].get("largest_error", {"released": {}})["released"]
+    asked = certified_parts(receipt["workload"])
     return [{"name": FILES[what], "sha256": named["sha256"]} for what, named in asked.items()]
 
 

@@ -6,6 +6,7 @@ out or named by the SHA-256 of the file that holds them. Only how far they are f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.queries import Workload
-from releases.engine.workload.statistics import Part, Statistic
+from releases.engine.workload.statistic import Part, Statistic, register
 
 SYNTHETIC_ROWS, RELEASED_ANSWERS = "synthetic rows", "released answers"
 WHAT = (SYNTHETIC_ROWS, RELEASED_ANSWERS)
@@ -47,6 +48,7 @@ class Released:
         return {"sha256": self.sha256} if self.sha256 else {"numbers": [list(each) for each in self.numbers]}
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class LargestError(Statistic):
     """max |r_q - a_q| over all queries q of a workload and all that is certified; a the exact answers, r public.
@@ -57,8 +59,27 @@ class LargestError(Statistic):
     """
 
     kind: ClassVar[str] = "largest_error"
+    place: ClassVar[int] = 12
+    is_offered: ClassVar[bool] = False
     workload: Workload
     released: tuple[Released, ...]
+
+    @classmethod
+    def read(cls, word: str, value: object, universe: Universe) -> LargestError:
+        if not isinstance(value, dict) or set(value) != {"workload", "released"}:
+            raise InvalidInput("largest_error", value, "must be an object with released, workload")
+        workload = Workload.from_json(value["workload"], universe)
+        released = value["released"]
+        if not isinstance(released, dict) or not released or not set(released) <= set(WHAT):
+            raise InvalidInput(
+                "largest_error.released", released, f"must be an object with {' or '.join(WHAT)}, or both"
+            )
+        used = {name for family in workload.families for name in family.attributes}
+        return cls(
+            attributes=tuple(sorted(used, key=universe.axis)),
+            workload=workload,
+            released=tuple(_released(what, released[what], workload) for what in WHAT if what in released),
+        )
 
     @property
     def in_words(self) -> str:
@@ -97,3 +118,21 @@ class LargestError(Statistic):
         if not all(np.isfinite(each).all() and np.abs(each).max(initial=0) <= MOST_ROWS for each in numbers):
             raise InvalidInput(what, "a number", f"must be from -{MOST_ROWS:,} to {MOST_ROWS:,}")
         return tuple(np.rint(each * HUNDREDTHS).astype(np.int64) for each in numbers)
+
+
+def _released(what: str, value: object, workload: Workload) -> Released:
+    field = f"largest_error.released.{what}"
+    if isinstance(value, dict) and set(value) == {"sha256"}:
+        if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
+            raise InvalidInput(f"{field}.sha256", value["sha256"], "must be a SHA-256 of 64 hexadecimal digits")
+        return Released(what=what, sha256=value["sha256"])
+    if not isinstance(value, dict) or set(value) != {"numbers"}:
+        raise InvalidInput(field, value, "must be an object with sha256 or with numbers")
+    sizes = [family.cells(workload.universe) for family in workload.families]
+    numbers = value["numbers"]
+    if not isinstance(numbers, list) or [len(each) if isinstance(each, list) else -1 for each in numbers] != sizes:
+        raise InvalidInput(f"{field}.numbers", numbers, "must have a list for every query, a number for every count")
+    for each in (each for family in numbers for each in family):
+        if isinstance(each, bool) or not isinstance(each, int) or abs(each) > MOST_ROWS:
+            raise InvalidInput(f"{field}.numbers", each, f"must be a whole number up to {MOST_ROWS:,}")
+    return Released(what=what, numbers=tuple(tuple(family) for family in numbers))

@@ -1,0 +1,161 @@
+"""What every statistic other than counts has in common, and the register of them. A release answers one of them.
+
+Each kind says what is asked, in public terms only, and stands in one module of ``kinds/``. Which mechanisms answer it,
+with which sensitivity and noise, stands in ``mechanisms/``. Numbers are fixed points in units of their last place
+(`Attribute.decimals`), so that a sum does not depend on the order of its terms.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from releases.engine.domain.universe import Universe
+from releases.engine.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Numbers or choices of one answer that share a bound.
+
+    Attributes:
+        name: what they are of, as a title.
+        rows: what each is of, one label each.
+    """
+
+    name: str
+    rows: tuple[str, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The heading under which the rows stand."""
+        return ("of",)
+
+    def cells(self, universe: Universe) -> int:
+        return len(self.rows)
+
+    def title(self, universe: Universe) -> str:
+        return self.name
+
+    def labels(self, universe: Universe) -> Iterator[tuple[str, ...]]:
+        for row in self.rows:
+            yield (row,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic(ABC):
+    """One question about some attributes.
+
+    Attributes:
+        attributes: the columns it reads, in the order asked.
+    """
+
+    kind: ClassVar[str]
+    #: Among the kinds as people are told of them: the least comes first.
+    place: ClassVar[int]
+    #: By which words a workload asks for it; its kind where there is none other.
+    words: ClassVar[tuple[str, ...]] = ()
+    #: Whether people may ask for it; what a certificate asks is written for them.
+    is_offered: ClassVar[bool] = True
+    #: Whether the answer is chosen from a list (a category, a value, above or below) rather than measured.
+    is_choice: ClassVar[bool] = False
+    #: Whether it is a list of chosen things whose length is an answer too.
+    is_open: ClassVar[bool] = False
+    attributes: tuple[str, ...]
+
+    @classmethod
+    @abstractmethod
+    def read(cls, word: str, value: object, universe: Universe) -> Statistic:
+        """Read what follows one of the words in a workload.
+
+        Raises:
+            InvalidInput: naming the field, the value and the rule.
+        """
+
+    @abstractmethod
+    def parts(self, universe: Universe) -> tuple[Part, ...]:
+        """What the answer consists of."""
+
+    @abstractmethod
+    def to_json(self, universe: Universe) -> dict[str, Any]: ...
+
+    def tells_rows_apart(self, universe: Universe) -> bool:
+        """Whether it can come out otherwise for another table of as many rows."""
+        return True
+
+
+Kind = TypeVar("Kind", bound=type[Statistic])
+_registry: list[type[Statistic]] = []
+
+
+def register(kind: Kind) -> Kind:
+    """Make a statistic known by its words."""
+    _registry.append(kind)
+    return kind
+
+
+@cache
+def statistics_by_word() -> dict[str, type[Statistic]]:
+    """Every statistic by each word that asks for it."""
+    package = importlib.import_module("releases.engine.workload.kinds")
+    for module in pkgutil.iter_modules(package.__path__, prefix=f"{package.__name__}."):
+        importlib.import_module(module.name)
+    ordered = sorted(_registry, key=lambda kind: kind.place)
+    return {word: kind for kind in ordered for word in kind.words or (kind.kind,)}
+
+
+def offered_words() -> tuple[str, ...]:
+    """The words by which people may ask for a statistic."""
+    return tuple(word for word, kind in statistics_by_word().items() if kind.is_offered)
+
+
+def asks_statistic(queries: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether queries of the workload format ask for a statistic; the others ask for counts."""
+    return any(word in query for query in queries for word in statistics_by_word())
+
+
+# Reading parts of the workload format
+
+
+def fields_of(value: object, known: set[str], *, field: str) -> dict[str, Any]:
+    """An object with no other fields than those known."""
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, f"must be an object with {', '.join(sorted(known))}")
+    unknown = set(value) - known
+    if unknown:
+        raise InvalidInput(field, ", ".join(sorted(map(str, unknown))), "is not a known field")
+    return value
+
+
+def columns_named(value: object, universe: Universe, *, field: str) -> tuple[str, ...]:
+    """Declared columns, each once."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not listed:
+        raise InvalidInput(field, value, "must name declared columns")
+    for name in listed:
+        if not isinstance(name, str) or name not in universe.names:
+            raise InvalidInput(field, name, "must name a declared column")
+        if listed.count(name) > 1:
+            raise InvalidInput(field, name, "is named twice")
+    return tuple(listed)
+
+
+def numeric_columns(value: object, universe: Universe, *, field: str) -> tuple[str, ...]:
+    """Declared columns of numbers, each once."""
+    names = columns_named(value, universe, field=field)
+    for name in names:
+        if not universe[name].is_numeric:
+            raise InvalidInput(field, name, "must be a numeric column")
+    return names
+
+
+def whole_number(value: object, low: int, high: int, *, field: str) -> int:
+    """A whole number from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidInput(field, value, f"must be a whole number from {low:,} to {high:,}")
+    return value

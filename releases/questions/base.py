@@ -1,0 +1,266 @@
+"""A kind of question as the web knows it, and the register of all kinds."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.workload.predicates import Predicates
+from releases.engine.workload.queries import Count
+from releases.engine.workload.questions import Question
+from releases.engine.workload.statistic import Statistic
+
+#: A bound of counts below half a row is nothing.
+HALF_A_ROW = 0.5
+
+
+class Columns(StrEnum):
+    """Which of the declared columns a field offers."""
+
+    ALL = "all"
+    NUMERIC = "numeric"
+    CATEGORICAL = "categorical"
+
+    def names(self, universe: Universe) -> list[str]:
+        """The columns of a universe that are offered."""
+        if self is Columns.ALL:
+            return list(universe.names)
+        return [each.name for each in universe.attributes if each.is_numeric == (self is Columns.NUMERIC)]
+
+
+class Input(StrEnum):
+    """What is typed or chosen in a field."""
+
+    TEXT = "text"
+    WHOLE = "whole"
+    DECIMAL = "decimal"
+    COLUMN = "column"
+    COLUMNS = "columns"
+    COUNTS = "counts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One field of the form that asks for a statistic.
+
+    Attributes:
+        name: in the form, and the last word of the place that an error names.
+        missing: what is said where nothing was typed; empty where it may be left empty.
+        columns: which columns a field for columns offers.
+    """
+
+    name: str
+    label: str
+    input: Input
+    help: str = ""
+    initial: str = ""
+    missing: str = ""
+    columns: Columns = Columns.ALL
+
+
+class Shape(StrEnum):
+    """How the answers of a statistic are shown."""
+
+    NUMBER = "number"
+    NUMBERS = "numbers"
+    CHOICE = "choice"
+    RANGE = "range"
+    LIST = "list"
+    VALUES = "values"
+    STREAM = "stream"
+    DISTRIBUTION = "distribution"
+    BOUND = "bound"
+
+
+class Kind(ABC):
+    """A kind of question.
+
+    Attributes:
+        name: the engine's name of the kind.
+        place: among the kinds: the least comes first.
+        title: of the choice among kinds.
+    """
+
+    name: ClassVar[str]
+    place: ClassVar[int]
+    title: ClassVar[str]
+    #: By the words of the workload format, what pages call them.
+    phrases: ClassVar[Mapping[str, str]]
+    #: Whether its answers are numbers of rows, so that none is below 0.
+    counts_rows: ClassVar[bool] = False
+    #: Whether its answers are about the bins of its columns; others are about values.
+    is_about_bins: ClassVar[bool] = False
+    #: Whether its answers lie within the declared range of its column.
+    is_within_range: ClassVar[bool] = False
+    #: Whether how far noise moves its answer depends on the number of rows.
+    depends_on_rows: ClassVar[bool] = False
+    #: Whether its answers are values of its column, in the column's unit.
+    has_columns_unit: ClassVar[bool] = False
+
+    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+        """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
+        return "rows"
+
+    def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
+        """The bound below which nothing is left to be drawn on a logarithmic axis. Sums of very many rows, and means
+        over them, are drawn further down than to a unit."""
+        return 1e-3
+
+    def in_words(self, question: Question) -> str:
+        """What is asked, in one line."""
+        return ", ".join(part.title(question.universe) for part in question.families)
+
+
+S = TypeVar("S", bound=Statistic)
+
+
+class StatisticKind(Kind, Generic[S]):
+    """A kind of statistic.
+
+    Attributes:
+        statistic: the engine's part.
+        says: what is answered, in a sentence or two.
+        fields: what a person fills in; a rule about the whole is said beside the first. None where nobody asks for it.
+        lacks: why nothing of the kind can be asked where the first field has no column to offer.
+    """
+
+    statistic: ClassVar[type[Statistic]]
+    says: ClassVar[str] = ""
+    fields: ClassVar[tuple[Field, ...]] = ()
+    lacks: ClassVar[str] = ""
+
+    @abstractmethod
+    def typed(self, statistic: S, universe: Universe) -> dict[str, Any]:
+        """A statistic as the fields that ask for it."""
+
+    @abstractmethod
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the fields say, in the workload format."""
+
+    def shape(self, statistic: S, *, chosen: bool, answers: int) -> Shape:
+        """How its answers are shown.
+
+        Args:
+            chosen: whether the first of them was chosen from a list.
+            answers: how many it has.
+        """
+        if chosen:
+            return Shape.CHOICE
+        return Shape.NUMBER if answers == 1 else Shape.NUMBERS
+
+    def summary(self, statistic: S, answers: Iterable[tuple[str, str]]) -> str:
+        """What its answers say together, by the label and the choice of each; empty where nothing more is to say."""
+        return ""
+
+
+AnyKind = TypeVar("AnyKind", bound=type[Kind])
+_registry: list[Kind] = []
+
+
+def register(kind: AnyKind) -> AnyKind:
+    """Make a kind known by its name."""
+    if issubclass(kind, StatisticKind):
+        kind.name, kind.place = kind.statistic.kind, kind.statistic.place
+    _registry.append(kind())
+    return kind
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """Every kind of question by its name."""
+    package = importlib.import_module("releases.questions.kinds")
+    for module in pkgutil.iter_modules(package.__path__, prefix=f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return {kind.name: kind for kind in sorted(_registry, key=lambda kind: kind.place)}
+
+
+def kind_of(question: Question) -> Kind:
+    """The kind of a question."""
+    return kinds()[question.kind]
+
+
+def statistic_kind(statistic: Statistic) -> StatisticKind[Any]:
+    """The kind of a statistic."""
+    kind = kinds()[statistic.kind]
+    assert isinstance(kind, StatisticKind)
+    return kind
+
+
+@cache
+def offered_statistics() -> dict[str, StatisticKind[Any]]:
+    """The kinds of statistic that people may ask for, in the order offered."""
+    return {
+        name: kind for name, kind in kinds().items() if isinstance(kind, StatisticKind) and kind.statistic.is_offered
+    }
+
+
+@cache
+def phrases() -> dict[str, str]:
+    """What pages call each word of the workload format."""
+    return {word: phrase for kind in kinds().values() for word, phrase in kind.phrases.items()}
+
+
+# What several kinds share
+
+
+def whole(text: str) -> int | str:
+    """Digits as a number; anything else as it was typed, for the engine to say what is wrong with it."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else text
+
+
+def column_field(columns: Columns) -> Field:
+    """The field for one column."""
+    missing = "column: nothing was chosen; must name a declared column"
+    return Field(name="column", label="Of this column", input=Input.COLUMN, missing=missing, columns=columns)
+
+
+def columns_field(columns: Columns, *, label: str) -> Field:
+    """The field for several columns."""
+    missing = "columns: nothing was chosen; must name declared columns"
+    return Field(name="columns", label=label, input=Input.COLUMNS, missing=missing, columns=columns)
+
+
+COUNTS_FIELD = Field(name="counts", label="The counts", input=Input.COUNTS)
+
+
+def counts_as_json(predicates: Predicates, universe: Universe) -> list[str]:
+    """Predicates as the field for counts carries them."""
+    counts = [Count(attributes=names, bins=bins) for names, bins in predicates]
+    return [json.dumps(count.to_json(universe)["count"], ensure_ascii=False) for count in counts]
+
+
+def units_of(columns: Sequence[str]) -> str:
+    """The unit of numbers that are values of the columns, or sums of them."""
+    return f"units of {', '.join(columns)}"
+
+
+class NumericColumns(StatisticKind[S]):
+    """A statistic of several numeric columns."""
+
+    fields = (columns_field(Columns.NUMERIC, label="Of these columns"),)
+    lacks = "No column is declared as numbers, so there is nothing to add up."
+
+    def typed(self, statistic: S, universe: Universe) -> dict[str, Any]:
+        return {"columns": list(statistic.attributes)}
+
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.name: given["columns"]}
+
+
+class OneColumn(StatisticKind[S]):
+    """A statistic of one column, and nothing else to choose."""
+
+    def typed(self, statistic: S, universe: Universe) -> dict[str, Any]:
+        return {"column": statistic.attributes[0]}
+
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.name: given["column"]}

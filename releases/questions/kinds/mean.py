@@ -1,0 +1,27 @@
+"""Means of numeric columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from releases.engine.domain.universe import Attribute
+from releases.engine.workload.kinds.mean import Mean
+from releases.questions.base import NumericColumns, register, units_of
+
+
+@register
+class MeanKind(NumericColumns[Mean]):
+    statistic = Mean
+    title = "Average"
+    says = "The mean of each column: its sum over the number of rows, each paid for where it is private."
+    phrases = {"mean": "average"}
+    is_within_range = True
+    depends_on_rows = True
+    has_columns_unit = True
+
+    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+        return units_of(columns)
+
+    def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
+        """Means over very many rows are drawn down to a thousandth of half the last place that is kept."""
+        return 0.5 * 10.0 ** -max(each.decimals for each in columns) * 1e-3

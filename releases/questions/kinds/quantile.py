@@ -1,0 +1,57 @@
+"""The median or another quantile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.questions.base import (
+    HALF_A_ROW,
+    Columns,
+    Field,
+    Input,
+    StatisticKind,
+    column_field,
+    register,
+    units_of,
+)
+
+#: The one mechanism that bounds by how many ranks a quantile is off; the others bound its value.
+_BOUNDS_RANKS = "exponential-quantile"
+
+
+@register
+class QuantileKind(StatisticKind[Quantile]):
+    statistic = Quantile
+    title = "Median or quantile"
+    says = "The value that a share of the rows have or are below."
+    phrases = {"median": "median", "quantile": "quantile"}
+    fields = (
+        column_field(Columns.NUMERIC),
+        Field(
+            name="at",
+            label="Share of the rows",
+            input=Input.DECIMAL,
+            help="0.5 for the median, 0.9 for the value that nine in ten are at or below.",
+            initial="0.5",
+        ),
+    )
+    lacks = "No column is declared as numbers, so there is nothing to rank."
+    is_within_range = True
+    has_columns_unit = True
+
+    def typed(self, statistic: Quantile, universe: Universe) -> dict[str, Any]:
+        return {"column": statistic.attributes[0], "at": decimal_text(statistic.at)}
+
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {self.name: {"column": given["column"], "at": given["at"]}}
+
+    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+        return "rows" if mechanism == _BOUNDS_RANKS else units_of(columns)
+
+    def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
+        """Half the last place that is kept of the column; half a row where ranks are bounded."""
+        return HALF_A_ROW if mechanism == _BOUNDS_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)

@@ -1,0 +1,22 @@
+"""Sums of numeric columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from releases.engine.workload.kinds.sum import Sum
+from releases.questions.base import NumericColumns, register, units_of
+
+
+@register
+class SumKind(NumericColumns[Sum]):
+    statistic = Sum
+    title = "Sum"
+    says = (
+        "The total of each column over all rows. A value outside the declared range counts as the declared rule says."
+    )
+    phrases = {"sum": "sum"}
+    has_columns_unit = True
+
+    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+        return units_of(columns)
