@@ -30,10 +30,10 @@ class ChoiceForm(forms.Form):
         help_text="The privacy this release may spend.",
         error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 1"),
     )
-    delta = DecimalTextField(label="Delta", required=False, help_text="Above 0 it admits Gaussian noise.")
+    delta = DecimalTextField(label="Delta", required=False, help_text="Gaussian noise needs a delta above 0.")
     beta = forms.ChoiceField(
         label="Confidence",
-        help_text="How surely every answer is within its bound.",
+        help_text="How often every answer is within its bound.",
         error_messages=missing("Confidence: nothing was chosen."),
     )
     CONFIDENCES = (("0.1", "90%"), ("0.05", "95%"), ("0.01", "99%"), ("0.001", "99.9%"))
@@ -179,7 +179,7 @@ class TitleForm(forms.Form):
     title = forms.CharField(
         label="Title of the release",
         max_length=200,
-        help_text="It stands in lists, on the result and in the receipt.",
+        help_text="Shown in lists, on the result and in the receipt.",
         error_messages=missing("Title: nothing was typed. Say what the release holds."),
     )
 

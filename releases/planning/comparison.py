@@ -163,7 +163,7 @@ class ComparedPlan:
         """About how many rows there should be, where nobody has guessed; empty where that says nothing."""
         if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
             return ""
-        return f"of use from about {usefulness.useful_from(self.bound.alpha):,} rows"
+        return f"useful for tables of {usefulness.useful_from(self.bound.alpha):,} rows or more"
 
     @property
     def wants_rows(self) -> bool:

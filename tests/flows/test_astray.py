@@ -75,7 +75,7 @@ def test_signed_out_while_typing_nothing_typed_is_lost(visitor, make, javascript
     alice.reads("18, 35, 65")
     alice.look("not sent yet")
     alice.press("Send it now")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
     alice.go(f"/datasets/{dataset}/columns/", "columns")
     expect(edges).to_have_value("18, 35, 65")
 
@@ -119,7 +119,7 @@ def test_back_forward_and_reload_show_each_step_as_it_was_left(visitor, make):
     alice.sign_in("alice", PASSWORD)
     steps = [
         (f"/datasets/{dataset}/columns/", "What can the columns hold?"),
-        (f"/datasets/{dataset}/protection/", "Whom does it protect?"),
+        (f"/datasets/{dataset}/protection/", "Who is protected?"),
         (f"/datasets/{dataset}/budget/", "How much may be learned in all?"),
         (f"/releases/{release}/questions/", "What should the release answer?"),
     ]

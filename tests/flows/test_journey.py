@@ -90,7 +90,7 @@ def declare_by_form(alice):
     alice.press("Check only")
     alice.reads("has 10 cells")
     alice.press("Declare and go on")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
 
 
 def protect_and_ask(alice, epsilon="3"):
@@ -284,7 +284,7 @@ def test_the_real_sample_by_codebook(visitor, tmp_path, request, window):
     expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
     codebook.fill((SAMPLES / "health_insurance.json").read_text())
     alice.press("Declare from the codebook")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
     alice.reads("11 columns declared, universe of 290,304 cells")
     if tag == "desktop":
         protect_and_ask(alice, epsilon="5")

@@ -100,7 +100,7 @@ def test_columns_are_declared_and_released_by_keyboard_alone(visitor, undeclared
     alice.tab_to("Declare and go on")
     alice.enter()
 
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
     alice.tab_to("Each row")
     keyboard.press("ArrowDown")
     alice.tab_to("Column that tells people apart")

@@ -27,7 +27,7 @@ def declare_all_but_the_towns(alice):
     alice.page.get_by_label("Type of age").select_option("whole numbers")
     alice.page.get_by_label("Categories or edges of age").fill("0 to 100 by 10")
     alice.press("Declare and go on")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
 
 
 def plan_the_categories(alice, dataset):
@@ -63,7 +63,7 @@ def take_them_over(alice):
     expect(alice.page.get_by_label("Categories or edges of town")).to_have_value("\n".join([*TOWNS, "elsewhere"]))
     alice.page.reload()
     alice.press("Declare and go on")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
 
 
 @pytest.mark.parametrize(

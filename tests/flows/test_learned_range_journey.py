@@ -29,7 +29,7 @@ def declare_the_widest(alice):
     alice.page.get_by_label("Type of wage").select_option("numbers")
     alice.page.get_by_label("Categories or edges of wage").fill("0, 100000")
     alice.press("Declare and go on")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
 
 
 def plan_the_range(alice, dataset):
@@ -69,7 +69,7 @@ def take_it_over(alice):
     expect(edges).to_have_value(re.compile(rf"^{re.escape(low)}, .*{re.escape(high)}$"))
     alice.page.reload()
     alice.press("Declare and go on")
-    alice.heading("Whom does it protect?")
+    alice.heading("Who is protected?")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_plan_is_saved_as_a_file_and_loaded_into_another_draft(visitor, instal
     alice.press("Compare mechanisms")
     file = tmp_path / "kept.json"
     with alice.page.expect_download() as started:
-        alice.follow("download this plan as a file")
+        alice.follow("Download this plan")
     started.value.save_as(file)
     assert json.loads(file.read_text())["epsilon"] == "1"
 

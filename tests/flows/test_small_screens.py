@@ -45,7 +45,7 @@ def test_a_word_opens_its_meaning_by_keyboard_and_by_touch(visitor, world, size,
     word.click()
     expect(meaning).to_be_visible()
     meaning.get_by_role("link", name="All words").click()
-    window.heading("Words used here")
+    window.heading("Glossary")
     assert page.url.endswith("/words/#epsilon")
 
 

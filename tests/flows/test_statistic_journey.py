@@ -49,7 +49,7 @@ def ask_a_stream(alice):
 
 def look_at_four_ways(alice):
     alice.go("/ways/", "four ways")
-    alice.heading("About the methods: four ways of releasing many counts")
+    alice.heading("Methods: four ways to release many counts")
     expect(alice.page.locator("svg.ways-chart")).to_have_count(4)
     alice.page.get_by_label("n, rows in the table").fill("1,000")
     alice.press("Work it out")

@@ -20,6 +20,64 @@ def words(response) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()
 
 
+#: Elements without an end tag.
+_EMPTY = frozenset(("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"))
+#: What a browser does not show, or not as words.
+_NOT_SHOWN = frozenset(("head", "script", "style", "template", "noscript", "svg", "math", "textarea"))
+
+
+class _Visible(HTMLParser):
+    """Collects the text that shows: not what is hidden, and of closed details and menus, the line that shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []
+        self.text: list[str] = []
+
+    def _is_shown(self, tag: str, given: dict[str, str | None]) -> bool:
+        outer, shown = self.open[-1] if self.open else ("", True)
+        if outer == "closed details":
+            return tag == "summary" and all(each for _, each in self.open[:-1])
+        classes = (given.get("class") or "").split()
+        hidden = "hidden" in given or "popover" in given or {"hidden", "on-phones", "skip", "unanswered"} & set(classes)
+        return shown and not hidden and tag not in _NOT_SHOWN and not (tag == "option" and "selected" not in given)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag == "br":
+            self.text.append(" ")
+        if tag in _EMPTY:
+            return
+        shown = self._is_shown(tag, given)
+        is_closed = tag == "details" and "open" not in given
+        self.open.append(("closed details" if is_closed else tag, shown and not is_closed))
+        if tag not in ("a", "b", "em", "i", "span", "strong", "button", "code"):
+            self.text.append("\n")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] not in (tag, f"closed {tag}"):
+            pass
+        if tag not in ("a", "b", "em", "i", "span", "strong", "button", "code"):
+            self.text.append("\n")
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1][1]:
+            self.text.append(re.sub(r"\s+", " ", data))
+
+
+def visible_text(response) -> str:
+    """What shows of a page when it is opened, a line for each paragraph, cell or label."""
+    parser = _Visible()
+    parser.feed(body(response))
+    lines = (re.sub(r" +", " ", line).strip() for line in "".join(parser.text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def visible_words(response) -> list[str]:
+    """The words that a person reads when the page is opened. Numbers and signs alone are no words."""
+    return [each for each in visible_text(response).split() if re.search(r"[^\W\d_]", each)]
+
+
 def field_value(response, name: str) -> str | None:
     """What stands in an input or text area of the page; None where there is no such field."""
     page = body(response)

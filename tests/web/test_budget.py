@@ -138,7 +138,7 @@ def test_a_table_that_was_here_before_says_with_which_it_shares_its_budget(make_
 def test_once_granted_the_step_shows_what_is_granted_spent_and_left(dataset, queued, as_, alice):
     said = words(as_(alice).get(reverse("budget", args=[dataset.pk])))
     assert "Granted epsilon 2, delta 0.000001" in said
-    assert "Spent 0% nothing Reserved by releases on their way 50% epsilon 1 Left 50% epsilon 1" in said
+    assert "Spent 0% nothing Reserved 50% epsilon 1 Left 50% epsilon 1" in said
     assert "Ask for more" in said
 
 

@@ -83,7 +83,7 @@ def test_typed_columns_are_stored_and_lead_on_to_the_protection(sheet, fresh):
 def test_what_is_seldom_meant_is_asked_about_once_and_then_believed(sheet, fresh, as_, alice, values, doubt):
     shown = sheet.fill(AGE, ("sex", "categorical", values))
     assert shown.status_code == 200
-    assert "Is this meant?" in words(shown)
+    assert "Please confirm." in words(shown)
     assert doubt in words(shown)
     assert declared(fresh) is None
     said = {"doubts": shown.context["doubts"][0]}
@@ -374,7 +374,7 @@ def test_a_rule_that_does_not_go_with_the_type_stays_chosen(sheet):
 def test_bins_by_their_ends_are_listed_before_anything_is_stored(sheet, fresh, as_, alice):
     row = ("age", "integer", "0-17, 18-64, 65-120")
     shown = sheet.fill(row)
-    assert "Is this meant?" in words(shown)
+    assert "Please confirm." in words(shown)
     said = "age: “0-17, 18-64, 65-120” is read as 3 bins: 0 to 17, 18 to 64, 65 to 120."
     assert said in words(shown)
     assert declared(fresh) is None

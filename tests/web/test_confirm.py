@@ -62,7 +62,7 @@ def test_it_says_what_runs_out_first(draft, url, as_, alice):
 
 def test_it_says_what_becomes_of_values_that_were_not_declared_and_leads_back(url, draft, as_, alice):
     page = as_(alice).get(url)
-    assert "Nobody has looked whether there are any." in words(page)
+    assert "Nobody has checked whether there are any." in words(page)
     assert f'href="{reverse("columns", args=[draft.dataset_id])}"' in body(page)
 
 

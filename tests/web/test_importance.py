@@ -97,7 +97,7 @@ def test_importance_is_set_in_the_list_and_kept_on_the_way_on(ask, asked, as_, a
     page = as_(alice).get(reverse("questions", args=[asked.pk]))
     fields = fields_in(page)
     assert list(fields) == ["age", "sex", "age × sex"]
-    assert "Twice the importance gets half the noise of the others; the privacy cost stays the same." in words(page)
+    assert "Twice the importance gets half the noise; the privacy cost stays the same." in words(page)
     assert ask(action="importance", **{fields["age × sex"]: "4", fields["age"]: "1"}).status_code == 302
     assert weights_of(asked) == [1, 1, 4]
     page = as_(alice).get(reverse("questions", args=[asked.pk]))
@@ -155,7 +155,7 @@ def test_the_comparison_tells_the_largest_bound_the_smallest_and_those_between(w
     assert "rows at importance 10" in words(page)
     assert f"within {largest:.0f} rows of the truth, those of importance 2 within {middle:.0f} rows" in words(page)
     assert "not used: this mechanism treats all questions alike" in words(page)
-    assert "This speaks of every answer, those of the least importance too" in words(page)
+    assert "This holds for every answer." in words(page)
 
 
 def test_questions_of_one_importance_are_compared_as_ever(asked, as_, alice):

@@ -109,7 +109,7 @@ def test_declaring_removes_what_was_kept_and_nobody_else_s(fresh, as_, alice, bo
     assert [str(each.person) for each in KeptColumns.objects.all()] == ["bob"]
     assert "What you had typed is here again." not in words(as_(alice).get(page_of(fresh)))
     page = words(as_(bob).get(page_of(fresh)))
-    assert "The columns were declared anew since : what you declare from here takes the place of that." in page
+    assert "The columns have been declared again since . What you declare here replaces that." in page
 
 
 def test_declaring_from_a_codebook_removes_it_too_and_a_refused_one_does_not(fresh, as_, alice):

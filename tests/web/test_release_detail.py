@@ -41,7 +41,7 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
     shown = words(as_(alice).get(detail(published)))
     for rule in rules_in_words(published.dataset.universe):
         assert rule in shown
-    confirmed = "What becomes of values that were not declared"
+    confirmed = "How unexpected and missing values are handled"
     assert confirmed in shown
 
 

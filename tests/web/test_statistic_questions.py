@@ -209,10 +209,10 @@ def test_a_statistic_takes_the_place_of_counts_and_counts_that_of_a_statistic(vi
     url = reverse("questions", args=[blank.pk])
     as_(alice).post(url, {"action": "marginals", "order": "1"})
     assert len(queries(blank)) == 5
-    assert "It takes the place of what is asked so far." in words(visit("sum"))
+    assert "It replaces what is asked so far." in words(visit("sum"))
     visit("sum", {"action": "ask", "columns": ["age"]})
     assert queries(blank) == [{"sum": ["age"]}]
-    assert "Counts take the place of the statistic that is asked so far." in words(visit("counts"))
+    assert "Counts replace the statistic that is asked so far." in words(visit("counts"))
     as_(alice).post(url, {"action": "prefix", "prefix": "age"})
     assert queries(blank) == [{"prefix": "age"}]
 
