@@ -55,6 +55,7 @@ from releases.publication.search_index import searchable
 from releases.services import attempts, session_closing, stored_tables
 from releases.services.certificates import with_published
 from releases.services.releases import enqueue
+from releases.storage.scratch import limits
 from releases.worker import leases
 from releases.worker.failures import log_failure
 
@@ -196,7 +197,7 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, Store
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
     high_water_marks.note_claim(release.pk, release.attempts)
-    return plan, TableCounts(table.open(), plan.schema), table
+    return plan, TableCounts(table.open(), plan.schema, folder=limits().temp_folder), table
 
 
 def _charged_plan(release: Release) -> Plan:

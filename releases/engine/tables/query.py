@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.counts import Tally, Texts, count_codes, empty_tables
+from releases.engine.tables.codes import CodedRows
+from releases.engine.tables.counts import Tally, Texts, empty_tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -92,6 +94,8 @@ def open_table(location: str, *, limits: Limits | None = None) -> ir.Table:
 
     if "://" not in location:
         connection = ibis.duckdb.connect()
+        # Pushed below the selects that it stands on, the filter of rows that count would work out every code anew.
+        connection.con.execute("SET disabled_optimizers = 'filter_pushdown'")
         confine(connection.con, paths=[location], limits=limits)
         return connection.read_parquet(location)
     url, _, name = location.partition("#")
@@ -108,10 +112,12 @@ class TableCounts:
     Attributes:
         table: an ibis table, of whatever backend.
         schema: declares the bins, the unit and its bound.
+        folder: where bin numbers are put aside while this object lives; None for the system's.
     """
 
     table: ir.Table
     schema: Schema
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         check_columns(self.table.columns, self.schema)
@@ -135,15 +141,19 @@ class TableCounts:
         return counts
 
     def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
-        """One reading of the table for all of them: a database works out the bin numbers, and they are counted here."""
+        """One reading of the table for all of them, and for all that are asked later."""
         tables = empty_tables(self.universe, sets)
-        used = sorted({name for names in sets for name in names}, key=self.universe.axis)
-        rows = self._bounded_rows()
-        asked = rows.select(**{name: rows[name].cast("int32") for name in map(self._code_of, used)})
-        for batch in _batches(asked):
-            coded = {name: batch.column(self._code_of(name)).to_numpy().astype(np.int64) for name in used}
-            count_codes(coded, sets, tables)
+        self._codes.count_into(tables, [self.universe.axes(names) for names in sets])
         return tables
+
+    @cached_property
+    def _codes(self) -> CodedRows:
+        """A database works them out, once for this object; whatever is asked later is counted from them."""
+        rows = self._bounded_rows()
+        codes = [_code(axis) for axis in range(len(self.universe.attributes))]
+        asked = _batches(rows.select(**{code: rows[code].cast("int32") for code in codes}))
+        blocks = (np.stack([batch.column(code).to_numpy() for code in codes]) for batch in asked)
+        return CodedRows(self.universe.shape, blocks, folder=self.folder)
 
     def _code_of(self, name: str) -> str:
         return _code(self.universe.axis(name))
@@ -218,28 +228,62 @@ def coded(table: ir.Table, schema: Schema) -> ir.Table:
         rows = rows.filter(rows["unit_id"].notnull())
     numeric = {_number(axis): _as_number(rows[_text(axis)]) for axis, each in enumerate(attributes) if each.is_numeric}
     rows = rows.mutate(**numeric) if numeric else rows
+    whole = {_number(axis): _whole(rows[_number(axis)]) for axis, each in enumerate(attributes) if _is_whole(each)}
+    rows = rows.mutate(**whole) if whole else rows
+    # All in one select: one select a column takes a database longer to plan than the rows take to read.
+    codes = {
+        _code(axis): _code_within(rows, axis, each) for axis, each in enumerate(attributes) if not _is_joined(each)
+    }
+    rows = rows.mutate(**codes) if codes else rows
     for axis, attribute in enumerate(attributes):
-        rows = _with_code(rows, axis, attribute)
+        if _is_joined(attribute):
+            rows = _with_joined_code(rows, axis, attribute)
     return rows
 
 
-def _with_code(rows: ir.Table, axis: int, attribute: Attribute) -> ir.Table:
+def _is_whole(attribute: Attribute) -> bool:
+    return attribute.kind is AttributeKind.INTEGER
+
+
+def _whole(number: ir.FloatingValue) -> ir.FloatingValue:
+    import ibis
+
+    return ibis.cases((number == number.floor().cast("float64"), number), else_=ibis.null("float64"))
+
+
+def _is_joined(attribute: Attribute) -> bool:
+    return not attribute.is_numeric and attribute.size > _SHORT_CHAIN
+
+
+def _code_within(rows: ir.Table, axis: int, attribute: Attribute) -> ir.IntegerValue:
+    """A bin number, or that of a category among few, by comparisons in the row itself."""
     import ibis
 
     if attribute.is_numeric:
-        return rows.mutate(**{_code(axis): _bin(rows[_number(axis)], attribute)})
-    caught = attribute.categories.index(attribute.outside) if attribute.outside != DROP else None
+        return _bin(rows[_number(axis)], attribute)
+    caught = _caught(attribute)
     otherwise = ibis.null("int64") if caught is None else ibis.literal(caught, "int64")
     text = rows[_text(axis)]
-    if attribute.size <= _SHORT_CHAIN:
-        branches = [(text == each, ibis.literal(i, "int64")) for i, each in enumerate(attribute.categories)]
-        return rows.mutate(**{_code(axis): ibis.cases(*branches, else_=otherwise)})
+    branches = [(text == each, ibis.literal(i, "int64")) for i, each in enumerate(attribute.categories)]
+    return ibis.cases(*branches, else_=otherwise)
+
+
+def _with_joined_code(rows: ir.Table, axis: int, attribute: Attribute) -> ir.Table:
+    """That of a category among many, looked up in a table of them."""
+    import ibis
+
     names = ibis.memtable(
         {"category": list(attribute.categories), _code(axis): list(range(attribute.size))},
         schema={"category": "string", _code(axis): "int64"},
     )
-    joined = rows.left_join(names, text == names["category"]).drop("category")
+    joined = rows.left_join(names, rows[_text(axis)] == names["category"]).drop("category")
+    caught = _caught(attribute)
     return joined if caught is None else joined.mutate(**{_code(axis): joined[_code(axis)].fill_null(caught)})
+
+
+def _caught(attribute: Attribute) -> int | None:
+    """The catch-all's code; None where other values drop their row."""
+    return attribute.categories.index(attribute.outside) if attribute.outside != DROP else None
 
 
 def _bin(value: ir.FloatingValue, attribute: Attribute) -> ir.IntegerValue:
@@ -248,8 +292,6 @@ def _bin(value: ir.FloatingValue, attribute: Attribute) -> ir.IntegerValue:
 
     edges = [float(edge) for edge in attribute.edges]
     last = attribute.size - 1
-    if attribute.kind is AttributeKind.INTEGER:
-        value = ibis.cases((value == value.floor().cast("float64"), value), else_=ibis.null("float64"))
     inside = _search(value, edges, 0, last)
     if attribute.outside == CLAMP:
         return ibis.cases((value.notnull(), inside), else_=ibis.null("int64"))
