@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 from releases.engine.domain.universe import DROP, Attribute, AttributeKind, Schema, Universe, places
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.statistics import Categories, Range
+from releases.engine.workload.kinds.categories import Categories
+from releases.engine.workload.kinds.range import Range
 from releases.models import Dataset, Release, ReleaseState
 
 #: A learned range is offered in at most so many bins.

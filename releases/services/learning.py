@@ -12,8 +12,10 @@ from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.workload.kinds.categories import Categories
+from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.questions import Inquiry, of_columns_asked
-from releases.engine.workload.statistics import Categories, Range, Statistic
+from releases.engine.workload.statistic import Statistic
 from releases.models import Dataset, Release
 from releases.schema.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
 from releases.services.datasets import declare_universe

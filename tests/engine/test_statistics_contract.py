@@ -32,8 +32,9 @@ from releases.engine.tables.counts import Rows
 from releases.engine.verification.cases import Remembered, rows_of
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import HOLDS, TRUTHS
+from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.statistics import Statistic, Survey
+from releases.engine.workload.statistic import Statistic
 
 RELATIONS = ["add_remove", "replace"]
 BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]

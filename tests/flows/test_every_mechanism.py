@@ -13,20 +13,18 @@ from django.urls import reverse
 
 from releases.engine.accounting import accountant
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
-from releases.engine.workload.statistics import (
-    Categories,
-    LargestCount,
-    Mean,
-    MostCommon,
-    Quantile,
-    Range,
-    SecondMoments,
-    Statistic,
-    Sum,
-    Survey,
-    Threshold,
-    Votes,
-)
+from releases.engine.workload.kinds.categories import Categories
+from releases.engine.workload.kinds.largest_count import LargestCount
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.most_common import MostCommon
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.threshold import Threshold
+from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.statistic import Statistic
 from releases.management.commands.demo import SAMPLE
 from releases.models import EntryKind, LedgerEntry, Release
 from releases.publication import files

@@ -27,7 +27,7 @@ from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Inquiry, Question
-from releases.engine.workload.statistics import Statistic
+from releases.engine.workload.statistic import Statistic
 
 #: Called between steps with what is being done and the share done in [0, 1]; may raise `Cancelled`.
 #: Both are functions of the plan and of noisy values already paid for, never of the data.

@@ -69,7 +69,7 @@ from releases.engine.mechanisms.choices import statistic_of
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.statistics import Categories
+from releases.engine.workload.kinds.categories import Categories
 
 #: A longer text is no category that a table or a chart could show.
 LONGEST_VALUE = 200

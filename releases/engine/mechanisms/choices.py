@@ -99,9 +99,11 @@ from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
 from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.workload.kinds.largest_count import LargestCount
+from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Inquiry
-from releases.engine.workload.statistics import LargestCount, MostCommon, Statistic
+from releases.engine.workload.statistic import Statistic
 
 #: One candidate of a `LargestCount`, or one question of a `Threshold`.
 Predicate = tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]

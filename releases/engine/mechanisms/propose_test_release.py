@@ -59,9 +59,11 @@ from releases.engine.mechanisms.smooth_median import quantile_in_words
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.smooth_sensitivity import SortedColumn, distance_to_instability
-from releases.engine.workload.statistics import Mean, Quantile, Statistic
+from releases.engine.workload.statistic import Statistic
 
 #: A mean is released on a lattice of so many parts of the proposal; rounding then adds a 2000th of it.
 _PARTS = 1024

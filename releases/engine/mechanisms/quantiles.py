@@ -96,7 +96,8 @@ from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of
 from releases.engine.noise.randomness import Randomness, random_below
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Counts, Tally
-from releases.engine.workload.statistics import Quantile, Range
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.range import Range
 
 #: Ranks are counted in units of 1 / the denominator of q, which so stay whole numbers of 64 bits.
 LARGEST_DENOMINATOR = 10**6

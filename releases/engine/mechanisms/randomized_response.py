@@ -46,7 +46,7 @@ from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, R
 from releases.engine.noise.discrete import discrete_laplace
 from releases.engine.noise.randomness import CHUNK, Randomness, bernoulli, random_below, uniform_below
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.statistics import Survey
+from releases.engine.workload.kinds.survey import Survey
 
 #: Beyond this many categories an answer says next to nothing.
 _MOST_CATEGORIES = 1_000

@@ -131,9 +131,10 @@ from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.lattice import CAUCHY, GAUSSIAN, LAPLACE, Law, largest_rounded, rounded_noise
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
+from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.smooth_sensitivity import SortedColumn, smooth_sensitivity
-from releases.engine.workload.statistics import Quantile, Statistic
+from releases.engine.workload.statistic import Statistic
 
 BOUND = Option(
     name="bound",

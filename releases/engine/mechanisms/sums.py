@@ -65,6 +65,10 @@ from releases.engine.mechanisms.base import (
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.row_sums import (
     Ballots,
     Means,
@@ -77,7 +81,6 @@ from releases.engine.workload.row_sums import (
     within,
 )
 from releases.engine.workload.sensitivity import Changes
-from releases.engine.workload.statistics import Mean, SecondMoments, Sum, Votes
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any
 #: noise in 64 bits, and costs a 30-millionth of the sensitivity in accuracy.

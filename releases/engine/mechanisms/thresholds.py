@@ -79,7 +79,7 @@ from releases.engine.mechanisms.choices import (
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.statistics import Threshold
+from releases.engine.workload.kinds.threshold import Threshold
 
 ABOVE, BELOW, NOT_ASKED = "above", "below", "not asked"
 #: Digits after the point of e2 / e1.

@@ -15,23 +15,21 @@ from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan
 from releases.engine.tables.counts import Rows
+from releases.engine.workload.kinds.categories import Categories
+from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.engine.workload.kinds.largest_error import LargestError
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.most_common import MostCommon
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.threshold import Threshold
+from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Inquiry
-from releases.engine.workload.statistics import (
-    Categories,
-    LargestCount,
-    Mean,
-    MostCommon,
-    Quantile,
-    Range,
-    SecondMoments,
-    Statistic,
-    Sum,
-    Survey,
-    Threshold,
-    Votes,
-)
+from releases.engine.workload.statistic import Statistic
 
 Floats: TypeAlias = NDArray[np.float64]
 #: The exact numbers of each part of an answer.

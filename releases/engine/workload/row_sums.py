@@ -26,6 +26,10 @@ from numpy.typing import NDArray
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import CLAMP, Attribute, Schema
 from releases.engine.tables.counts import Counts, Tally
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.sensitivity import (
     ONE,
     Changes,
@@ -36,7 +40,7 @@ from releases.engine.workload.sensitivity import (
     product_span,
     vote_changes,
 )
-from releases.engine.workload.statistics import Mean, SecondMoments, Statistic, Sum, Votes
+from releases.engine.workload.statistic import Statistic
 
 #: Published numbers are doubles: their rounding is far below this share of any half width.
 _ROUNDING = 1e-9

@@ -19,8 +19,8 @@ from releases.engine.domain.universe import CLAMP, DROP, Attribute, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.category_discovery import StableHistogramPlan
+from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.questions import Inquiry
-from releases.engine.workload.statistics import Range
 from releases.forms.learning import LearnCategoriesForm, LearnForm, LearnRangeForm
 from releases.ledger.balances import first_epsilon
 from releases.models import Budget, Dataset, Release

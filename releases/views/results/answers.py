@@ -21,7 +21,7 @@ from releases.engine.mechanisms.base import Consistency, mechanism
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Family, Marginal, Workload
 from releases.engine.workload.questions import Inquiry, Question
-from releases.engine.workload.statistics import Part
+from releases.engine.workload.statistic import Part
 from releases.planning.comparison import questions_text
 from releases.presentation import charts
 from releases.publication import files

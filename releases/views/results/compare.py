@@ -21,7 +21,7 @@ from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Family, Workload, unweighted
 from releases.engine.workload.questions import Question
-from releases.engine.workload.statistics import Part
+from releases.engine.workload.statistic import Part
 from releases.models import Release, ReleaseState
 from releases.permissions import NotVisible, get_published_for
 from releases.publication import files
