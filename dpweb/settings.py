@@ -271,9 +271,9 @@ HEARTBEAT_SECONDS = LEASE_SECONDS / 6
 RECONCILE_SECONDS = LEASE_SECONDS / 4
 #: Work that fails is tried so often, so that a file or a disc that is away has the time to come back: after 15 s,
 #: 1 min, 4 min and twice 15 min, each up to a quarter longer.
-MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", default=6)
+MAX_ATTEMPTS = env.int("MAX_ATTEMPTS", default=6)
 RETRY_SECONDS = env.int("RETRY_SECONDS", default=15)
-MOST_RETRY_SECONDS = env.int("MOST_RETRY_SECONDS", default=900)
+MAX_RETRY_SECONDS = env.int("MAX_RETRY_SECONDS", default=900)
 
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=f"sqla+sqlite:///{DATA_DIR / 'broker.sqlite3'}")
 CELERY_TASK_DEFAULT_QUEUE = env.str("CELERY_TASK_DEFAULT_QUEUE", default="releases")

@@ -33,7 +33,7 @@ COPIED = (
     "CONTRIBUTING.md",
 )
 #: A test that takes longer has not failed.
-_MOST_SECONDS = 600.0
+_MAX_SECONDS = 600.0
 #: pytest's exit status where tests ran and some failed; any other says that nothing was shown.
 _TESTS_FAILED = 1
 
@@ -527,8 +527,8 @@ MUTATIONS = (
     Mutation(
         name="claimed-twice",
         file="releases/services/execution.py",
-        text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS",
-        instead="        pk=release_id, attempts__lt=settings.MOST_ATTEMPTS",
+        text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MAX_ATTEMPTS",
+        instead="        pk=release_id, attempts__lt=settings.MAX_ATTEMPTS",
         test="tests/web/test_execution.py::test_a_release_runs_once_however_often_it_is_delivered",
     ),
     Mutation(
@@ -664,10 +664,10 @@ def _run(mutation: Mutation, copy: Path) -> Outcome:
     started = time.monotonic()
     command = [sys.executable, "-B", "-m", "pytest", mutation.test, "-q", "-x", "--tb=no", "--no-header"]
     try:
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False)
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=_MAX_SECONDS, check=False)
         status, said = done.returncode, (done.stdout.strip() or done.stderr.strip()).splitlines()[-1]
     except subprocess.TimeoutExpired:
-        status, said = -1, f"not done after {_MOST_SECONDS:.0f} seconds"
+        status, said = -1, f"not done after {_MAX_SECONDS:.0f} seconds"
     return Outcome(mutation=mutation, status=status, said=said, seconds=time.monotonic() - started)
 
 

@@ -19,14 +19,14 @@ from django.http import HttpRequest, HttpResponse
 COOKIE = "known_device"
 _SECONDS = 400 * 24 * 3600
 #: People who share a browser; beyond, it knows those who came last.
-_MOST_PEOPLE = 10
+_MAX_PEOPLE = 10
 
 
 def remember(request: HttpRequest, response: HttpResponse, person: AbstractBaseUser) -> None:
     """Note in the browser that somebody has signed in with it."""
     known = _read(request) or {"device": secrets.token_hex(16), "people": []}
     others = [each for each in known["people"] if each != person.pk]
-    value = {"device": known["device"], "people": [*others, person.pk][-_MOST_PEOPLE:]}
+    value = {"device": known["device"], "people": [*others, person.pk][-_MAX_PEOPLE:]}
     response.set_cookie(
         COOKIE,
         signing.dumps(value, salt=COOKIE),

@@ -14,7 +14,7 @@ from releases.views.public.catalogue import Listed, found_in_catalogue, listed
 from releases.views.results.citation import address_of
 
 #: Public releases in one page of the catalogue.
-MOST_CATALOGUED = 50
+MAX_CATALOGUED = 50
 
 router = Router()
 
@@ -25,7 +25,7 @@ def show_catalogue(request: HttpRequest, q: str = "", page: Annotated[int, Query
 
     Searched by all words of `q`, in any order, in titles, datasets and columns. A page beyond the last is empty.
     """
-    paginator = Paginator(found_in_catalogue(q).with_files().with_cost(), MOST_CATALOGUED)
+    paginator = Paginator(found_in_catalogue(q).with_files().with_cost(), MAX_CATALOGUED)
     shown = listed(paginator.page(page)) if page <= paginator.num_pages else []
     return {
         "count": paginator.count,

@@ -11,7 +11,7 @@ from django.utils.timezone import is_naive, make_aware
 from releases.engine.errors import InvalidInput
 
 #: Of a list in one answer; older ones are asked for by the time of the last.
-MOST_LISTED = 100
+MAX_LISTED = 100
 
 Row = TypeVar("Row", bound=Model)
 
@@ -28,7 +28,7 @@ def newest(found: QuerySet[Row, Any], *, by: str, before: datetime | None) -> li
     """
     if before is not None:
         found = found.filter(**{f"{by}__lt": _in_utc(before)})
-    return list(found.order_by(f"-{by}", "-pk")[:MOST_LISTED])
+    return list(found.order_by(f"-{by}", "-pk")[:MAX_LISTED])
 
 
 def _in_utc(before: datetime) -> datetime:

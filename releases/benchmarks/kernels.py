@@ -19,7 +19,7 @@ from releases.engine.estimation.marginals import MarginalTree
 TARGET = 12.0
 SHAPES = ((4,) * 10, (16, 7, 15, 5, 2, 2, 10, 3), (10,) * 7, (9, 16, 7, 6, 5, 2, 2, 10, 8), (10,) * 8)
 #: Beyond so many cells the memory counts, not the passes.
-_LARGE, _MOST_MEGABYTES = 50_000_000, 4096
+_LARGE, _MAX_MEGABYTES = 50_000_000, 4096
 
 
 def tables(shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[Table]:
@@ -65,7 +65,7 @@ def _measured(shape: tuple[int, ...]) -> Row:
             f"{taken / base:.1f}",
             f"{peak:,.0f} MB",
         ),
-        is_met=taken / base <= TARGET if weights.size <= _LARGE else peak <= _MOST_MEGABYTES,
+        is_met=taken / base <= TARGET if weights.size <= _LARGE else peak <= _MAX_MEGABYTES,
     )
 
 

@@ -16,8 +16,8 @@ from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe, plain
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import (
-    MOST_FORM_COLUMNS,
-    MOST_LISTED_COLUMNS,
+    MAX_FORM_COLUMNS,
+    MAX_LISTED_COLUMNS,
     POLICY_TITLES,
     DecimalTextField,
     GroupField,
@@ -215,7 +215,7 @@ class ColumnForm(forms.Form):
         return str(category)
 
 
-ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MOST_FORM_COLUMNS, absolute_max=MOST_FORM_COLUMNS)
+ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MAX_FORM_COLUMNS, absolute_max=MAX_FORM_COLUMNS)
 
 
 class DescriptionForm(forms.Form):
@@ -250,7 +250,7 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
     """A form for every column of the table, filled from what was declared before or is to be."""
     declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
     initials = []
-    for name in dataset.columns[:MOST_FORM_COLUMNS]:
+    for name in dataset.columns[:MAX_FORM_COLUMNS]:
         attribute = declared.get(name)
         said = notes.get(name, {})
         if attribute is None:
@@ -352,7 +352,7 @@ class ProtectionForm(forms.Form):
 
     def __init__(self, *args: Any, columns: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if len(columns) > MOST_LISTED_COLUMNS:
+        if len(columns) > MAX_LISTED_COLUMNS:
             described = self.fields["id_column"]
             self.fields["id_column"] = forms.CharField(
                 label=described.label, required=False, help_text=described.help_text

@@ -16,11 +16,11 @@ from releases.engine.errors import InvalidInput
 from releases.presentation.error_messages import in_words
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
-MOST_FORM_COLUMNS = 120
+MAX_FORM_COLUMNS = 120
 #: More columns than this are typed by name rather than ticked.
-MOST_TICKED_COLUMNS = 120
+MAX_TICKED_COLUMNS = 120
 #: More columns than this are typed rather than chosen from a list.
-MOST_LISTED_COLUMNS = 500
+MAX_LISTED_COLUMNS = 500
 
 POLICY_TITLES = {Policy.PURE: "Pure", Policy.APPROX: "Approximate", Policy.ZCDP: "Concentrated"}
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django import forms
 
 from releases.engine.domain.privacy import exact, privacy_budget
-from releases.engine.domain.universe import MOST_DECIMALS, Attribute, AttributeKind, number
+from releases.engine.domain.universe import MAX_DECIMALS, Attribute, AttributeKind, number
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.category_discovery import LONGEST_VALUE
 from releases.forms.fields import DecimalTextField, WholeNumberField, missing, whole_number
@@ -82,9 +82,9 @@ class LearnRangeForm(LearnForm):
     decimals = WholeNumberField(
         label="Digits after the point",
         min_value=0,
-        max_value=MOST_DECIMALS,
+        max_value=MAX_DECIMALS,
         help_text="How exactly the ends are told. Round amounts need none.",
-        error_messages=whole_number("decimals", least=0, most=MOST_DECIMALS, example=2),
+        error_messages=whole_number("decimals", least=0, most=MAX_DECIMALS, example=2),
     )
     inside = DecimalTextField(
         label="Percent of rows inside",

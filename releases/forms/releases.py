@@ -12,7 +12,7 @@ from releases.engine.bounds.theory import Numbers
 from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import (
-    MOST_TICKED_COLUMNS,
+    MAX_TICKED_COLUMNS,
     DecimalTextField,
     WholeNumberField,
     missing,
@@ -121,7 +121,7 @@ class SessionForm(ChoiceForm):
         super().__init__(*args, **kwargs)
         columns = self.fields["columns"]
         assert isinstance(columns, forms.MultipleChoiceField)
-        if len(declared) > MOST_TICKED_COLUMNS:
+        if len(declared) > MAX_TICKED_COLUMNS:
             columns.widget = forms.SelectMultiple()
         columns.choices = [(name, name) for name in declared]
 
@@ -200,7 +200,7 @@ class WorkloadForm(forms.Form):
 class PlanFileForm(forms.Form):
     """A plan saved before, as a file."""
 
-    MOST_BYTES = 10 * 2**20
+    MAX_BYTES = 10 * 2**20
     plan = forms.FileField(
         label="Plan file",
         allow_empty_file=True,
@@ -210,8 +210,8 @@ class PlanFileForm(forms.Form):
 
     def clean_plan(self) -> dict[str, Any]:
         file = self.cleaned_data["plan"]
-        if file.size > self.MOST_BYTES:
-            raise ValidationError(f"Plan file: {file.name} must be at most {self.MOST_BYTES // 2**20} MB.")
+        if file.size > self.MAX_BYTES:
+            raise ValidationError(f"Plan file: {file.name} must be at most {self.MAX_BYTES // 2**20} MB.")
         try:
             text = file.read().decode("utf-8-sig")
         except UnicodeDecodeError:

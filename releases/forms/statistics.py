@@ -13,7 +13,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_statistic
 from releases.engine.workload.queries import read_count
 from releases.engine.workload.statistic import Statistic
-from releases.forms.fields import MOST_FORM_COLUMNS, MOST_LISTED_COLUMNS, DecimalTextField, missing, read_json
+from releases.forms.fields import MAX_FORM_COLUMNS, MAX_LISTED_COLUMNS, DecimalTextField, missing, read_json
 from releases.presentation.error_messages import in_words
 from releases.questions.base import Field, Input, StatisticKind
 
@@ -116,7 +116,7 @@ def _columns_field(field: Field, universe: Universe) -> forms.Field:
     """Several columns: ticked, or typed where there are very many."""
     offered = field.columns.names(universe)
     messages = missing(field.missing)
-    if len(offered) > MOST_FORM_COLUMNS:
+    if len(offered) > MAX_FORM_COLUMNS:
         return forms.CharField(
             label=field.label,
             help_text="One a line, or between commas.",
@@ -138,7 +138,7 @@ def _column_field(field: Field, universe: Universe) -> forms.Field:
     """One column: chosen, or typed where there are very many."""
     offered = field.columns.names(universe)
     messages = missing(field.missing)
-    if len(offered) > MOST_LISTED_COLUMNS:
+    if len(offered) > MAX_LISTED_COLUMNS:
         return forms.CharField(label=field.label, error_messages=messages)
     return forms.ChoiceField(
         label=field.label,

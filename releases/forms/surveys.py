@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON
+from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, MAX_ANSWERS, MAX_EPSILON, MIN_EPSILON
 from releases.forms.fields import DecimalTextField, GroupField, missing
 
 
@@ -30,14 +30,14 @@ class SurveyForm(forms.Form):
     )
     answers = forms.CharField(
         label="Answers, one a line",
-        help_text=f"{FEWEST_ANSWERS} to {MOST_ANSWERS}. Everybody must find theirs: add “none of these” where needed. "
+        help_text=f"{FEWEST_ANSWERS} to {MAX_ANSWERS}. Everybody must find theirs: add “none of these” where needed. "
         "The fewer there are, the more accurate the result.",
         widget=forms.Textarea(attrs={"rows": 5}),
         error_messages=missing("Answers: nothing was typed. Write each one on a line of its own."),
     )
     epsilon = DecimalTextField(
         label="Epsilon of each respondent",
-        help_text=f"From {decimal_text(LEAST_EPSILON)} to {decimal_text(MOST_EPSILON)}. The smaller, the less one "
+        help_text=f"From {decimal_text(MIN_EPSILON)} to {decimal_text(MAX_EPSILON)}. The smaller, the less one "
         "report says about the person who sent it.",
         error_messages=missing("Epsilon: nothing was typed; must be a decimal number, such as 1."),
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Longer notes of people are cut: the whole text stands on the object itself.
-_MOST_DETAIL = 1000
+_MAX_DETAIL = 1000
 BY_A_WORKER = "by a worker"
 #: Between words of ours and the reason that somebody gave.
 BEFORE_A_REASON = "; "
@@ -47,7 +47,7 @@ def record(action: AuditAction, *, actor: User | None, on: Model | None = None, 
         kind=str(on._meta.verbose_name) if on is not None else "",
         object_id=str(on.pk) if on is not None else "",
         name=str(on)[:200] if on is not None else "",
-        detail=detail.strip()[:_MOST_DETAIL],
+        detail=detail.strip()[:_MAX_DETAIL],
     )
 
 

@@ -48,7 +48,7 @@ _MICRO = 10**6
 #: What `ledger.amounts_of` takes.
 _AMOUNT_COLUMNS = ("epsilon", "delta", "rho", "rho_delta", "orders", "recorded_price")
 #: More events than this are not composed while somebody waits for a page.
-_MOST_EVENTS = 500
+_MAX_EVENTS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,7 +426,7 @@ class Tighter:
 
 #: Compositions worked out by this process, by budget and its ledger's last hash: they take up to a second each.
 _worked_out: dict[tuple[UUID, str], list[Tighter]] = {}
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 
 
 def tighter(budget: Budget) -> list[Tighter]:
@@ -445,18 +445,18 @@ def work_out(budgets: Iterable[Budget]) -> None:
     wanted = {budget.pk: budget for budget in budgets if known_tighter(budget) is None}
     charges = LedgerEntry.objects.charges_that_stand().filter(budget__in=wanted)
     numbers = dict(charges.order_by().values_list("budget").annotate(Count("pk")))
-    few = [pk for pk in wanted if numbers.get(pk, 0) <= _MOST_EVENTS]
+    few = [pk for pk in wanted if numbers.get(pk, 0) <= _MAX_EVENTS]
     events: dict[UUID, list[Event]] = {}
     for entry in charges.filter(budget__in=few).order_by("sequence"):
         events.setdefault(entry.budget_id, []).extend(event_from_json(each) for each in entry.detail["events"])
-    if len(_worked_out) + len(wanted) > _MOST_KEPT:
+    if len(_worked_out) + len(wanted) > _MAX_KEPT:
         _worked_out.clear()
     for pk, budget in wanted.items():
         _worked_out[pk, budget.head] = _composed(budget, events.get(pk, []))
 
 
 def _composed(budget: Budget, events: Sequence[Event]) -> list[Tighter]:
-    if not events or len(events) > _MOST_EVENTS:
+    if not events or len(events) > _MAX_EVENTS:
         return []
     delta = exact(budget.delta or "0", field="delta")
     try:

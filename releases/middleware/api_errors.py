@@ -22,7 +22,7 @@ from releases.models.role_rules import NotAllowed
 
 #: What a whole body is called where no one field of it is meant.
 _BODY = "body"
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 #: Parameters that come as one JSON object: their name is ours, and nobody sends it.
 _WRAPPED = "body"
 #: Amounts of privacy are exact, which a JSON number is not once a program has read it.
@@ -135,7 +135,7 @@ def answer_in_json(api: NinjaAPI) -> None:
     @api.exception_handler(InvalidInput)
     def invalid(request: HttpRequest, error: InvalidInput) -> HttpResponse:
         status = 403 if isinstance(error, NotAllowed) else 400
-        return broken(request, error.field, str(error.value)[:_MOST_SHOWN], error.rule, str(error), status)
+        return broken(request, error.field, str(error.value)[:_MAX_SHOWN], error.rule, str(error), status)
 
     @api.exception_handler(ValidationError)
     def of_another_type(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -150,7 +150,7 @@ def answer_in_json(api: NinjaAPI) -> None:
     def refused(request: HttpRequest, error: HttpError) -> HttpResponse:
         if isinstance(error.__cause__, _Unreadable):
             rule = str(error.__cause__)
-            value = request.body[:_MOST_SHOWN].decode(errors="replace")
+            value = request.body[:_MAX_SHOWN].decode(errors="replace")
             return broken(request, _BODY, value, rule, f"The {_BODY} {rule}")
         return answer(request, error.status_code, str(error))
 
@@ -184,7 +184,7 @@ def _rule(wrong: dict[str, Any]) -> str:
 
 def _shown(sent: Any) -> str:
     text = sent if isinstance(sent, str) else json.dumps(sent, ensure_ascii=False, default=str)
-    return text[:_MOST_SHOWN]
+    return text[:_MAX_SHOWN]
 
 
 def shows_a_token(request: HttpRequest) -> bool:

@@ -25,7 +25,7 @@ from releases.permissions import NotVisible
 #: Where a session keeps it.
 UNSENT = "unsent"
 #: Characters that are kept at most: a long codebook, and no more, for nobody has signed in yet.
-_MOST_KEPT = 200_000
+_MAX_KEPT = 200_000
 #: A signed cookie that outlives the session: the number of the person who was signed in last.
 WHOSE = "whose"
 _WHOSE_SECONDS = 30 * 24 * 3600
@@ -137,4 +137,4 @@ def _can_be_kept(request: HttpRequest, page: str) -> bool:
     ):
         return False
     size = sum(len(name) + len(value) for name, values in request.POST.lists() for value in values)
-    return page == request.get_full_path() and size <= _MOST_KEPT
+    return page == request.get_full_path() and size <= _MAX_KEPT

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 AnyRequest = BudgetRequest | ReleaseRequest
 
 #: Sent in one go; the next round of a worker sends the rest.
-MOST_AT_ONCE = 100
+MAX_AT_ONCE = 100
 _LONGEST_TITLE = 250
 #: From here on a mail server's answer is for good.
 _PERMANENT = 500
@@ -185,7 +185,7 @@ def settle(path: str) -> None:
 
 def send_waiting() -> int:
     """Send the e-mail of every notice that nobody has sent yet; returns how many were sent."""
-    waiting = list(Notice.objects.filter(sent_at=None).order_by("pk")[:MOST_AT_ONCE])
+    waiting = list(Notice.objects.filter(sent_at=None).order_by("pk")[:MAX_AT_ONCE])
     if not waiting:
         return 0
     sent = 0

@@ -30,9 +30,9 @@ from releases.publication.receipt import accuracy_sentence, bounds_by_weight, pe
 from releases.questions.base import kind_of
 
 #: No epsilon above it is proposed for an error.
-MOST_EPSILON = 50
+MAX_EPSILON = 50
 #: More releases than this that fit are not counted.
-_MOST_COUNTED = 1000
+_MAX_COUNTED = 1000
 
 #: To count a million rows over all declared columns once; to begin, to draw synthetic rows and to write files.
 _SECONDS_A_TABLE = 2.5
@@ -80,8 +80,8 @@ class Leaves:
 
     @property
     def more_text(self) -> str:
-        if self.more >= _MOST_COUNTED - 1:
-            return f"a release like this again: {_MOST_COUNTED - 1} times or more"
+        if self.more >= _MAX_COUNTED - 1:
+            return f"a release like this again: {_MAX_COUNTED - 1} times or more"
         times = "once" if self.more == 1 else f"{self.more:,} times"
         return f"a release like this again: about {times}" if self.more else "no release like this again"
 
@@ -371,7 +371,7 @@ def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
 
     Where none is proved before the release it is the least at which as much is expected.
     """
-    low, high = Decimal("0.0001"), Decimal(MOST_EPSILON)
+    low, high = Decimal("0.0001"), Decimal(MAX_EPSILON)
     if (found := _alpha_at(plan, high)) is None or found > error:
         return None
     while high / low > Decimal("1.002"):
@@ -422,8 +422,8 @@ def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:
     """About how many more releases of this price the budget admits, and why no further one; at most 1,000 are
     counted, and then nothing has run out."""
     caps, spent = caps_of(budget), budget.totals
-    left = filters.times_admitted(spent, price, caps, most=_MOST_COUNTED)
-    if left == _MOST_COUNTED:
+    left = filters.times_admitted(spent, price, caps, most=_MAX_COUNTED)
+    if left == _MAX_COUNTED:
         return left, ""
     after = spent.plus(filters.amounts(price, policy=caps.policy).times(left))
     return left, _what_runs_out(after, price, caps)

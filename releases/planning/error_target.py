@@ -10,7 +10,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.mechanisms.base import Mechanism
 from releases.models import Budget
-from releases.planning.comparison import MOST_EPSILON, ComparedPlan, Leaves, at_epsilon, compared, least_epsilon
+from releases.planning.comparison import MAX_EPSILON, ComparedPlan, Leaves, at_epsilon, compared, least_epsilon
 from releases.publication.receipt import rows_text, sensible
 
 
@@ -56,12 +56,12 @@ def _needed(row: ComparedPlan, budget: Budget | None, *, error: float) -> Needed
 
 
 def _why_no_epsilon(row: ComparedPlan) -> str:
-    largest = at_epsilon(row.plan, Fraction(MOST_EPSILON))
+    largest = at_epsilon(row.plan, Fraction(MAX_EPSILON))
     if largest is None:
-        return row.plan.infeasible or f"It cannot be run at epsilon {MOST_EPSILON}."
+        return row.plan.infeasible or f"It cannot be run at epsilon {MAX_EPSILON}."
     if (bound := largest.bound or largest.expectation) is not None:
         closest = f"{bound.alpha:,.4g}" if bound.says else rows_text(bound.alpha)
-        return f"Not at any epsilon up to {MOST_EPSILON}: there it is within {closest}."
+        return f"Not at any epsilon up to {MAX_EPSILON}: there it is within {closest}."
     if row.wants_rows:
         return "It depends on how many rows there are: type about how many, beside epsilon."
     return "It proves its bound from what it releases; none is known before."

@@ -41,7 +41,7 @@ from releases.storage.private_files import FILE, FOLDER, private_folder
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
 #: Values counted to set synthetic rows beside the answers: some seconds.
-_MOST_COUNTED = 200_000_000
+_MAX_COUNTED = 200_000_000
 #: Decimals of an estimate; intervals are rounded outwards.
 _DECIMALS = 2
 _OWN_COLUMNS = ("query", "estimate", "lower", "upper")
@@ -178,7 +178,7 @@ def read_answers(folder: Path) -> pa.Table:
 def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
     """How many of a release's counts the synthetic rows have outside of the interval, and by how much they miss the
     released count at most. Made from what is released alone. Nothing where that would take too long."""
-    if not isinstance(workload, Workload) or synthetic.num_rows * len(workload.marginals) > _MOST_COUNTED:
+    if not isinstance(workload, Workload) or synthetic.num_rows * len(workload.marginals) > _MAX_COUNTED:
         return {}
     if any(not set(names) <= set(synthetic.column_names) for names in workload.marginals):
         return {}

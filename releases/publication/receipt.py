@@ -38,7 +38,7 @@ LEARNED = {"range": "learned_ranges", "categories": "learned_categories"}
 #: Digits that a page shows of a number with many.
 _DIGITS = 6
 #: Degrees of importance whose bounds a sentence tells one by one; of more, the greatest.
-_MOST_TOLD = 3
+_MAX_TOLD = 3
 
 
 def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     if answers == 1:
         return f"With probability {confidence}, the count is within {rows_text(bound.alpha)} of the truth."
     more_important = sorted(bounds_by_weight(plan, bound).items())[1:]
-    told = more_important if len(more_important) <= _MOST_TOLD else more_important[-1:]
+    told = more_important if len(more_important) <= _MAX_TOLD else more_important[-1:]
     closer = "".join(f", those of importance {weight:,} within {rows_text(width)}" for weight, width in told)
     return (
         f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(bound.alpha)} "

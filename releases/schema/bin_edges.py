@@ -24,9 +24,9 @@ from releases.engine.domain.universe import CLAMP, Attribute, AttributeKind, num
 from releases.engine.errors import InvalidInput
 
 #: More bins than this are a slip of the pen.
-_MOST_BINS = 1_000_000
+_MAX_BINS = 1_000_000
 #: Bins written out where a person is told how a text was read.
-_MOST_TOLD = 12
+_MAX_TOLD = 12
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _TO = r"(?:[ \t]+[tT][oO][ \t]+|[ \t]*-[ \t]+|-)"
@@ -86,8 +86,8 @@ def names_bins(text: str) -> bool:
 
 def bins_in_words(attribute: Attribute) -> str:
     """The bins of a column: how many, and which."""
-    told = ", ".join(attribute.labels[:_MOST_TOLD])
-    more = f", … {attribute.labels[-1]}" if attribute.size > _MOST_TOLD else ""
+    told = ", ".join(attribute.labels[:_MAX_TOLD])
+    more = f", … {attribute.labels[-1]}" if attribute.size > _MAX_TOLD else ""
     return f"{attribute.size:,} bin{'' if attribute.size == 1 else 's'}: {told}{more}"
 
 
@@ -209,7 +209,7 @@ def _of_intervals(text: str) -> list[Decimal]:
 
 
 def _by_width(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
-    if step <= 0 or high <= low or (high - low) / step > _MOST_BINS:
+    if step <= 0 or high <= low or (high - low) / step > _MAX_BINS:
         raise InvalidInput("edges", text, "must go up from the first number to the second, in steps")
     edges = [low + step * index for index in range(int((high - low) / step) + 1)]
     return edges if edges[-1] == high else [*edges, high]
@@ -217,8 +217,8 @@ def _by_width(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Dec
 
 def _by_number(text: str, low: Decimal, high: Decimal, bins: Decimal) -> list[Decimal]:
     """Edges of bins of exactly equal width; a width that no decimal can write is refused."""
-    if high <= low or bins != bins.to_integral_value() or not 1 <= bins <= _MOST_BINS:
-        rule = f"must go up from the first number to the second, in 1 to {_MOST_BINS:,} bins"
+    if high <= low or bins != bins.to_integral_value() or not 1 <= bins <= _MAX_BINS:
+        rule = f"must go up from the first number to the second, in 1 to {_MAX_BINS:,} bins"
         raise InvalidInput("edges", text, rule)
     width = (high - low) / bins
     # The quotient is rounded where no decimal can write it; rational numbers see that, decimals may not.

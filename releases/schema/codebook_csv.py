@@ -24,7 +24,7 @@ from typing import Any
 from releases.engine.domain.universe import (
     DROP,
     LARGEST_POINT,
-    MOST_DECIMALS,
+    MAX_DECIMALS,
     Attribute,
     AttributeKind,
     Universe,
@@ -136,7 +136,7 @@ def categories_from_text(text: str) -> list[str]:
 def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
     """The places declared before, or more where new edges have more; left to the default where they no longer fit."""
     kept = max([decimals, *map(places, edges)])
-    fits = kept <= MOST_DECIMALS and max(map(abs, edges), default=Decimal(0)) * 10**kept <= LARGEST_POINT
+    fits = kept <= MAX_DECIMALS and max(map(abs, edges), default=Decimal(0)) * 10**kept <= LARGEST_POINT
     return {"decimals": kept} if fits else {}
 
 

@@ -23,7 +23,7 @@ from releases.engine.workload.kinds.range import Range
 from releases.models import Dataset, Release, ReleaseState
 
 #: A learned range is offered in at most so many bins.
-_MOST_BINS = 10
+_MAX_BINS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,6 +285,6 @@ def edges_between(lowest: Decimal, highest: Decimal) -> tuple[Decimal, ...]:
         for width in (power, 2 * power, 5 * power):
             whole, rest = divmod(highest - lowest, width)
             bins = int(whole) + bool(rest)
-            if bins <= _MOST_BINS:
+            if bins <= _MAX_BINS:
                 return (*(lowest + width * index for index in range(bins)), highest)
         power *= 10

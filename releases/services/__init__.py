@@ -49,7 +49,7 @@ from releases.services.codebooks import (
     save_codebook,
 )
 from releases.services.datasets import (
-    MOST_CELLS_SAID,
+    MAX_CELLS_SAID,
     Kept,
     declare_protection,
     declare_universe,
@@ -113,7 +113,7 @@ from releases.services.surveys import (
     make_survey_public,
     open_survey,
 )
-from releases.services.tokens import MOST_DAYS, USUAL_DAYS, end_tokens, make_token, revoke_token, use_token
+from releases.services.tokens import DEFAULT_DAYS, MAX_DAYS, end_tokens, make_token, revoke_token, use_token
 from releases.services.uploads import (
     FREES_ROOM,
     NoRoom,
@@ -142,12 +142,12 @@ from releases.services.workloads import (
 
 __all__ = [
     "CERTIFIABLE",
+    "DEFAULT_DAYS",
     "FREES_ROOM",
-    "MOST_CELLS_SAID",
-    "MOST_DAYS",
+    "MAX_CELLS_SAID",
+    "MAX_DAYS",
     "NO_FAULT",
     "NO_ROWS",
-    "USUAL_DAYS",
     "Answered",
     "ColumnFit",
     "DecidedBefore",

@@ -58,7 +58,7 @@ class Kept(Exception):
 LONGEST_TITLE = 200
 #: Receipts name the universe's size in full, and numbers of more than 4,300 digits are refused by Python and by most
 #: readers of JSON.
-MOST_CELLS_SAID = 10**4000
+MAX_CELLS_SAID = 10**4000
 
 
 def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None = None) -> Dataset:
@@ -180,7 +180,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
             raise InvalidInput(
                 f"columns[{position}].name", name, "must not begin with = + - or @: a spreadsheet would run it"
             )
-    if universe.size >= MOST_CELLS_SAID:
+    if universe.size >= MAX_CELLS_SAID:
         raise InvalidInput(
             "columns", len(columns), "span more cells than can be written down; declare fewer columns or wider bins"
         )

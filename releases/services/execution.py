@@ -148,7 +148,7 @@ def _held(release_id: uuid.UUID, token: uuid.UUID | None) -> QuerySet[Release]:
 def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
     """Take a queued release; None if there is nothing to take."""
     claimable = Release.objects.filter(
-        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MOST_ATTEMPTS
+        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MAX_ATTEMPTS
     ).not_frozen()
     with transaction.atomic():
         token = leases.claim(claimable, running=ReleaseState.RUNNING)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 #: How the outcome of a verification that found nothing ends.
 NO_FAULT = "no fault"
 #: What a page may ask people to upload at all.
-LEAST_CAP_BYTES, MOST_CAP_BYTES = 2**20, 2**40
+MIN_CAP_BYTES, MAX_CAP_BYTES = 2**20, 2**40
 #: Faults named in the audit log; all of them stand on each budget's page.
-_MOST_FAULTS_NAMED = 20
+_MAX_FAULTS_NAMED = 20
 
 
 @transaction.atomic
@@ -44,7 +44,7 @@ def change_settings(
     Raises:
         InvalidInput: a value breaks its rule; nothing is changed.
     """
-    if not LEAST_CAP_BYTES <= upload_cap_bytes <= MOST_CAP_BYTES:
+    if not MIN_CAP_BYTES <= upload_cap_bytes <= MAX_CAP_BYTES:
         raise InvalidInput("upload_cap", upload_cap_bytes // 2**20, "must be from 1 to 1,048,576 MB")
     _check_epsilon("default_epsilon", default_epsilon)
     _check_epsilon("review_above", review_above, zero_too=True)
@@ -88,7 +88,7 @@ class Verified:
             return f"{looked_at}: {NO_FAULT}"
         named = " ".join(
             f"{fault.budget}{f', no. {fault.sequence}' if fault.sequence else ''}: {fault.what}."
-            for fault in self.faults[:_MOST_FAULTS_NAMED]
+            for fault in self.faults[:_MAX_FAULTS_NAMED]
         )
         return f"{looked_at}: {len(self.faults):,} fault{'' if len(self.faults) == 1 else 's'}. {named}"
 

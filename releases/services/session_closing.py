@@ -223,7 +223,7 @@ def give_up(release_id: uuid.UUID | str, token: uuid.UUID | None, *, lapsed_befo
         session = _locked(release_id)
         if session is None:
             return False
-        if token is not None and session.closing_attempts >= settings.MOST_ATTEMPTS:
+        if token is not None and session.closing_attempts >= settings.MAX_ATTEMPTS:
             if ours.update(state=ReleaseState.OPEN, run_token=None, lease_until=None, step="", share_done=1.0) != 1:
                 return False
             audit_log.record(AuditAction.FAIL, actor=None, on=session.release, detail="closing it; it is open again")

@@ -45,7 +45,7 @@ NARROWED = (
 #: Said of an open session, and to whoever asks something new in it, while its budget is frozen.
 FROZEN = "A reviewer has frozen the budget, so no new questions are answered until it is unfrozen."
 #: Questions that a session is planned for where nobody says how many.
-USUAL_QUESTIONS = 1_000
+DEFAULT_QUESTIONS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +130,7 @@ def change_session(
         raise Refusal("Declare the dataset's columns first.")
     asked_about = universe.project(columns_of_session(universe, columns))
     set_questions(release=release, workload=one_count(asked_about).to_json())
-    asked = {"questions": USUAL_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
+    asked = {"questions": DEFAULT_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
     set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=asked)
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, MOST_ANSWERS, SOURCE, SurveyLaw
+from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, MAX_ANSWERS, SOURCE, SurveyLaw
 from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState, SurveyTally
 from releases.publication.build_info import SOFTWARE
@@ -175,8 +175,8 @@ def _checked(*, title: str, question: str, answers: list[str], epsilon: str) -> 
         raise InvalidInput("title", title, "must say what the survey is, in at most 200 characters")
     if not 0 < len(question) <= 500:
         raise InvalidInput("question", question, "must ask something, in at most 500 characters")
-    if not FEWEST_ANSWERS <= len(texts) <= MOST_ANSWERS:
-        raise InvalidInput("answers", len(texts), f"must be {FEWEST_ANSWERS} to {MOST_ANSWERS} in number, one a line")
+    if not FEWEST_ANSWERS <= len(texts) <= MAX_ANSWERS:
+        raise InvalidInput("answers", len(texts), f"must be {FEWEST_ANSWERS} to {MAX_ANSWERS} in number, one a line")
     for each in texts:
         if len(each) > _LONGEST_ANSWER:
             raise InvalidInput("answers", each, f"must be at most {_LONGEST_ANSWER} characters long")

@@ -22,12 +22,12 @@ PREFIX = "dpweb_"
 
 
 #: A token that leaked is of use to others until its end, so none is without one.
-MOST_DAYS = 365
-USUAL_DAYS = 90
+MAX_DAYS = 365
+DEFAULT_DAYS = 90
 
 
 @transaction.atomic
-def make_token(*, user: User, name: str, days: int = USUAL_DAYS, scope: TokenScope = TokenScope.ALL) -> str:
+def make_token(*, user: User, name: str, days: int = DEFAULT_DAYS, scope: TokenScope = TokenScope.ALL) -> str:
     """A new token, to be shown once: only its hash is kept.
 
     Raises:
@@ -38,8 +38,8 @@ def make_token(*, user: User, name: str, days: int = USUAL_DAYS, scope: TokenSco
         raise InvalidInput("name", name, "must say which program the token is for")
     if not name.isprintable():
         raise InvalidInput("name", name, "must be printable text on one line")
-    if not 1 <= days <= MOST_DAYS:
-        raise InvalidInput("days", days, f"must be from 1 to {MOST_DAYS}: every token has an end")
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidInput("days", days, f"must be from 1 to {MAX_DAYS}: every token has an end")
     token = PREFIX + secrets.token_urlsafe(32)
     ends_at = timezone.now() + timedelta(days=days)
     ApiToken.objects.create(user=user, name=name, digest=_digest(token), scope=scope, ends_at=ends_at)

@@ -238,7 +238,7 @@ def _held(upload_id: uuid.UUID, token: uuid.UUID | None) -> QuerySet[Upload]:
 
 
 def _claim(upload_id: uuid.UUID | str) -> uuid.UUID | None:
-    claimable = Upload.objects.filter(pk=upload_id, state=UploadState.WAITING, attempts__lt=settings.MOST_ATTEMPTS)
+    claimable = Upload.objects.filter(pk=upload_id, state=UploadState.WAITING, attempts__lt=settings.MAX_ATTEMPTS)
     return leases.claim(claimable, running=UploadState.READING)
 
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 #: A sign-in asks a dozen times; one that waits for each answer would take a dozen of these.
-_MOST_SECONDS = 1.0
+_MAX_SECONDS = 1.0
 #: For so long after a failure the shared cache is not asked again.
 AWAY_SECONDS = 10.0
 
@@ -31,8 +31,8 @@ class PromptRedisCache(RedisCache):
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         prompt = {
-            "socket_connect_timeout": _MOST_SECONDS,
-            "socket_timeout": _MOST_SECONDS,
+            "socket_connect_timeout": _MAX_SECONDS,
+            "socket_timeout": _MAX_SECONDS,
             "retry": Retry(NoBackoff(), 0),
         }
         super().__init__(server, {**params, "OPTIONS": {**prompt, **params.get("OPTIONS", {})}})

@@ -39,7 +39,7 @@ _PROGRESS_SECONDS = 0.5
 #: Each wait before another attempt is so many times the one before it.
 _LONGER_EACH_TIME = 4
 #: Up to this part of a wait is added at random, so that what failed together does not come back together.
-_MOST_JITTER = 0.25
+_MAX_JITTER = 0.25
 
 
 def next_hint() -> datetime:
@@ -49,8 +49,8 @@ def next_hint() -> datetime:
 
 def wait_after(attempts: int) -> timedelta:
     """How long to wait after so many attempts have failed. It depends on their number and on chance alone."""
-    seconds = min(settings.RETRY_SECONDS * _LONGER_EACH_TIME ** (attempts - 1), settings.MOST_RETRY_SECONDS)
-    return timedelta(seconds=seconds * (1 + _MOST_JITTER * secrets.SystemRandom().random()))
+    seconds = min(settings.RETRY_SECONDS * _LONGER_EACH_TIME ** (attempts - 1), settings.MAX_RETRY_SECONDS)
+    return timedelta(seconds=seconds * (1 + _MAX_JITTER * secrets.SystemRandom().random()))
 
 
 def is_due(now: datetime) -> Q:
@@ -101,9 +101,7 @@ def claim(claimable: QuerySet[Any], *, running: str) -> uuid.UUID | None:
 
 def give_up(ours: QuerySet[Any], *, waiting: str, failed: str) -> str | None:
     """Back to those that wait, or failed after the last attempt: the state it is in now, None if it was not ours."""
-    if ours.filter(attempts__gte=settings.MOST_ATTEMPTS).update(
-        state=failed, run_token=None, lease_until=None, step=""
-    ):
+    if ours.filter(attempts__gte=settings.MAX_ATTEMPTS).update(state=failed, run_token=None, lease_until=None, step=""):
         return failed
     attempts = ours.values_list("attempts", flat=True).first()
     if attempts is None:

@@ -236,7 +236,7 @@ def test_exact_answers_count_a_part_once_and_are_those_of_every_marginal_by_itse
 
 
 def test_a_part_too_large_to_be_counted_whole_is_counted_marginal_by_marginal(monkeypatch):
-    monkeypatch.setattr(parts_module, "_MOST_COUNTED_CELLS", 20)
+    monkeypatch.setattr(parts_module, "_MAX_COUNTED_CELLS", 20)
     schema = schema_of(2, 3, 4)
     workload, held = workload_of(schema, {"marginals": 2}), skewed(schema, 200)
     for mine, direct in zip(exact_answers(workload, held), workload.answer(held.marginal), strict=True):

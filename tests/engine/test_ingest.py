@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from releases.engine.domain.universe import MOST_COLUMNS
+from releases.engine.domain.universe import MAX_COLUMNS
 from releases.engine.tables.ingest import Ingested, UnreadableTable, ingest
 
 KEY = b"a key of this test"
@@ -91,11 +91,11 @@ def test_a_file_that_is_no_table_is_refused_in_plain_words(take, content, messag
 
 
 def test_a_header_of_10001_columns_is_refused_and_one_of_10000_is_read(take):
-    names = ",".join(f"c{i}" for i in range(MOST_COLUMNS + 1))
+    names = ",".join(f"c{i}" for i in range(MAX_COLUMNS + 1))
     with pytest.raises(UnreadableTable, match="names 10,001 columns; at most 10,000"):
         take(f"{names}\n1\n".encode())
-    names = ",".join(f"c{i}" for i in range(MOST_COLUMNS))
-    assert len(take(f"{names}\n{','.join('1' * MOST_COLUMNS)}\n".encode()).columns) == MOST_COLUMNS
+    names = ",".join(f"c{i}" for i in range(MAX_COLUMNS))
+    assert len(take(f"{names}\n{','.join('1' * MAX_COLUMNS)}\n".encode()).columns) == MAX_COLUMNS
 
 
 def test_mixed_line_endings_are_refused_without_quoting_a_row(take):

@@ -104,11 +104,11 @@ def test_ten_thousand_family_names_at_epsilon_one_and_95_percent_are_within_12_2
 FOODS = ["Salad", "BBQ", "Noodle", "Rice", "Milk"]
 LIKES = [(1, 0, 1, 1, 1), (0, 1, 0, 1, 1), (0, 0, 1, 0, 1), (1, 1, 0, 0, 0), (1, 1, 0, 1, 1)]
 FOOD_COLUMNS = [categories(food, ["1", "0"]) for food in FOODS]
-MOST_POPULAR = {"largest_count": [{food: ["1"]} for food in FOODS]}
+MAX_POPULAR = {"largest_count": [{food: ["1"]} for food in FOODS]}
 
 
 def test_the_foods_of_the_notes_are_liked_by_3_3_2_3_and_4():
-    plan = planned("noisy-max-choice", FOOD_COLUMNS, MOST_POPULAR)
+    plan = planned("noisy-max-choice", FOOD_COLUMNS, MAX_POPULAR)
     counts = rows_of(plan.schema.universe, [[1 - liked for liked in row] for row in LIKES])
     assert predicate_counts(plan.workload.statistic.predicates, counts).tolist() == [3, 3, 2, 3, 4]
 
@@ -137,7 +137,7 @@ def test_with_at_most_k_ballots_the_sensitivity_is_k_and_where_a_row_is_replaced
 
 def test_naming_the_most_popular_needs_twice_the_noise_where_a_row_is_replaced():
     """The slide's Lap(1/epsilon) is proved where rows are added or removed, which moves all counts one way."""
-    plan = planned("noisy-max-choice", FOOD_COLUMNS, MOST_POPULAR, epsilon="0.1", neighbours=REPLACE)
+    plan = planned("noisy-max-choice", FOOD_COLUMNS, MAX_POPULAR, epsilon="0.1", neighbours=REPLACE)
     assert plan.parameters["scale, in rows"] == "20"
 
 

@@ -169,7 +169,7 @@ def test_the_tail_is_the_shortest_that_noise_falls_below_no_more_often_than_beta
 
 #: A true bound is broken more often than this with probability 1e-6.
 RUNS = 2_000
-MOST_BROKEN = int(binom.isf(1e-6, RUNS, 0.2))
+MAX_BROKEN = int(binom.isf(1e-6, RUNS, 0.2))
 
 
 #: Numbers so far off that noise never takes the measured error down to 0, where it is cut off.
@@ -193,10 +193,10 @@ def test_the_certified_bound_holds_as_often_as_it_says_and_a_shorter_tail_would_
         return times, added
 
     plan = planned(synthetic(FAR), budget=budget)
-    assert max(broken(plan)) <= MOST_BROKEN
+    assert max(broken(plan)) <= MAX_BROKEN
     tail = plan.certificate.tail
     monkeypatch.setattr(Certificate, "tail", property(lambda self: tail // 2))
-    assert min(broken(planned(synthetic(FAR), budget=budget))) > MOST_BROKEN
+    assert min(broken(planned(synthetic(FAR), budget=budget))) > MAX_BROKEN
 
 
 def test_what_is_said_names_what_is_certified_and_over_how_many_counts():

@@ -253,7 +253,7 @@ def counted(rows, axes, shape):
 @pytest.mark.parametrize("order", [2, 3])
 def test_rows_keep_marginals_far_closer_than_independent_draws_do(order, monkeypatch):
     if order == 2:
-        monkeypatch.setattr("releases.engine.estimation.mixture_rows._MOST_WORK", 200_000)
+        monkeypatch.setattr("releases.engine.estimation.mixture_rows._MAX_WORK", 200_000)
     shape, rows = (5, 4, 6, 3, 5), 2000
     mixture = mixture_of(shape, components=12)
     truth = joint(mixture)

@@ -128,7 +128,7 @@ def unfitted(monkeypatch):
     # The released number of rows is an input to all that follows it: neighbours are compared for the same one.
     of = mixture_fit._Schedule.of
     monkeypatch.setattr(mixture_fit._Schedule, "of", lambda split, rows: of(split, 9))
-    monkeypatch.setattr(mixture_fit, "_MOST_BLUR", 1e9)
+    monkeypatch.setattr(mixture_fit, "_MAX_BLUR", 1e9)
     return seen
 
 

@@ -136,7 +136,7 @@ def test_without_compiled_loops_the_systematic_sample_is_returned(monkeypatch):
 
 
 def test_work_is_bounded_by_making_fewer_sweeps(monkeypatch):
-    monkeypatch.setattr(rounding, "_MOST_WORK", 1.0)
+    monkeypatch.setattr(rounding, "_MAX_WORK", 1.0)
     weights = smooth_weights()
     counts = controlled_counts(weights, 5000, StreamRandomness(b"work"))
     assert marginal_error(counts, weights) < marginal_error(systematic_counts(weights, 5000, 0.5), weights)
@@ -150,7 +150,7 @@ def test_work_is_bounded_where_every_row_is_alone_and_all_its_values_are_looked_
         return kernels.anneal_rows(rows, *given)
 
     monkeypatch.setattr(rounding, "compiled_kernels", lambda: SimpleNamespace(anneal_rows=anneal_rows))
-    monkeypatch.setattr(rounding, "_MOST_WORK", 2e6)
+    monkeypatch.setattr(rounding, "_MAX_WORK", 2e6)
     monkeypatch.setattr(rounding, "_CACHED", 1000)
     counts = controlled_counts(weights, 20_000, StreamRandomness(b"alone"))
     look_ups_of_a_row = 3 * 40 * 2

@@ -27,7 +27,7 @@ from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.smalldb import existence
 from releases.engine.smalldb.candidates import Databases
 from releases.engine.smalldb.existence import Rounding
-from releases.engine.smalldb.strategies import MOST_CELLS, Layered
+from releases.engine.smalldb.strategies import MAX_CELLS, Layered
 from releases.engine.tables.counts import Histogram
 from releases.engine.verification.recording import record
 from releases.engine.workload.queries import Workload
@@ -416,7 +416,7 @@ def test_questions_about_too_many_cells_at_once_are_refused_with_the_most_there_
     sizes = (200, 200, 200)
     refused = planned(sizes, [{"marginal": ["a", "b", "c"]}])
     assert "8,000,000 cells" in refused.infeasible
-    assert f"at most {MOST_CELLS:,}" in refused.infeasible
+    assert f"at most {MAX_CELLS:,}" in refused.infeasible
     # Other columns may be as large as they like: cells that no question tells apart are counted, not listed.
     assert not planned((20, 10_000, 10_000), [{"marginal": ["a"]}]).infeasible
     assert not planned((200, 300, 200), [{"marginals": 1}], databases="sequences").infeasible

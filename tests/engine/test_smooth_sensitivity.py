@@ -32,8 +32,8 @@ ADD_REMOVE, REPLACE = NeighbouringRelation.ADD_REMOVE, NeighbouringRelation.REPL
 RELATIONS = [ADD_REMOVE, REPLACE]
 MEDIAN = Fraction(1, 2)
 QUANTILES = [MEDIAN, Fraction(1, 10), Fraction(3, 4), Fraction(1, 3)]
-#: Tables have at most MOST_ROWS rows; those reached from them, and one step more, have at most twice as many.
-MOST_ROWS, KINDS = 5, 4
+#: Tables have at most MAX_ROWS rows; those reached from them, and one step more, have at most twice as many.
+MAX_ROWS, KINDS = 5, 4
 
 
 def column_of(rows, lowest, highest):
@@ -49,8 +49,8 @@ def value_of(bound):
 
 @cache
 def all_tables():
-    """Every table of at most 2 MOST_ROWS rows with KINDS different values, as how many rows have each."""
-    vectors = [each for each in product(range(2 * MOST_ROWS + 1), repeat=KINDS) if sum(each) <= 2 * MOST_ROWS]
+    """Every table of at most 2 MAX_ROWS rows with KINDS different values, as how many rows have each."""
+    vectors = [each for each in product(range(2 * MAX_ROWS + 1), repeat=KINDS) if sum(each) <= 2 * MAX_ROWS]
     return np.array(sorted(vectors, key=sum))
 
 
@@ -86,7 +86,7 @@ def brute_force(table, values, q, relation, may_drop=True):
 
 
 values_of_a_column = st.lists(st.integers(-40, 40), min_size=KINDS, max_size=KINDS, unique=True).map(sorted)
-small_tables = st.lists(st.integers(0, 3), min_size=KINDS, max_size=KINDS).filter(lambda c: sum(c) <= MOST_ROWS)
+small_tables = st.lists(st.integers(0, 3), min_size=KINDS, max_size=KINDS).filter(lambda c: sum(c) <= MAX_ROWS)
 smoothnesses = st.fractions(Fraction(1, 50), Fraction(2), max_denominator=60)
 
 

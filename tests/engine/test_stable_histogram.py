@@ -246,7 +246,7 @@ def test_what_is_declared_or_cannot_be_is_left_out():
 
 
 def test_of_very_many_values_the_first_in_order_are_kept(monkeypatch):
-    monkeypatch.setattr(category_discovery, "MOST_VALUES", 3)
+    monkeypatch.setattr(category_discovery, "MAX_VALUES", 3)
     plan = plan_of(epsilon="10")
     held = Held(plan, **dict.fromkeys("gfedcba", 500))
     assert plan.run(held, rng=StreamRandomness(b"x")).chosen == ("a", "b", "c")

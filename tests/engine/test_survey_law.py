@@ -14,19 +14,19 @@ from mpmath import mp, mpf
 from scipy.stats import binom
 
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.survey_sampler import LEAST_EPSILON, MOST_ANSWERS, MOST_EPSILON, NUMBERS, SurveyLaw
+from releases.engine.mechanisms.survey_sampler import MAX_ANSWERS, MAX_EPSILON, MIN_EPSILON, NUMBERS, SurveyLaw
 from releases.engine.noise.randomness import StreamRandomness, random_below, uniform_below
 
 from .goodness import FALSE_ALARM, p_value
 
-EPSILONS = st.fractions(LEAST_EPSILON, MOST_EPSILON, max_denominator=10**6)
+EPSILONS = st.fractions(MIN_EPSILON, MAX_EPSILON, max_denominator=10**6)
 
 
 def law_of(epsilon=Fraction(1), answers=4):
     return SurveyLaw.of(epsilon=epsilon, answers=answers)
 
 
-@given(EPSILONS, st.integers(2, MOST_ANSWERS))
+@given(EPSILONS, st.integers(2, MAX_ANSWERS))
 def test_epsilon_is_proved_and_no_law_that_tells_the_truth_more_often_keeps_it(epsilon, answers):
     law = law_of(epsilon, answers)
     assert law.truth + (answers - 1) * law.other == NUMBERS
@@ -46,7 +46,7 @@ def test_a_law_that_tells_the_truth_too_often_is_not_proved():
 
 
 @pytest.mark.parametrize("answers", [2, 3, 20])
-@pytest.mark.parametrize("epsilon", [LEAST_EPSILON, Fraction(1), MOST_EPSILON])
+@pytest.mark.parametrize("epsilon", [MIN_EPSILON, Fraction(1), MAX_EPSILON])
 def test_under_any_two_answers_a_report_s_chances_differ_by_less_than_e_to_the_epsilon(epsilon, answers):
     """The law of every report from the ranges themselves, as a respondent uses them."""
     law = law_of(epsilon, answers)
@@ -69,7 +69,7 @@ def test_under_any_two_answers_a_report_s_chances_differ_by_less_than_e_to_the_e
 
 
 def test_what_the_law_loses_to_whole_numbers_is_next_to_nothing():
-    for epsilon, answers in product((LEAST_EPSILON, Fraction(1), MOST_EPSILON), (2, 20)):
+    for epsilon, answers in product((MIN_EPSILON, Fraction(1), MAX_EPSILON), (2, 20)):
         law = law_of(epsilon, answers)
         with mp.workdps(60):
             realised = mp.log(mpf(law.truth) / law.other)

@@ -314,3 +314,20 @@ def test_texts_of_very_many_categories_are_counted_as_those_of_few(load):
     found = texts_of(load, text, schema(columns=columns))
     assert found["zz"] == 40
     assert sum(found.values()) == 400
+
+
+HUGE = ["9223372036854775807", "9223372036854775808", "1e19", "-1e19", "1e300", "-1e300", "9007199254740993", "1e400"]
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
+def test_a_number_beyond_what_a_database_holds_as_an_integer_ends_no_run(load, kind, outside):
+    columns = [{"name": "age", "type": kind, "edges": [18, 25, 35, 65], "outside": outside}]
+    text = "age\n20\n" + "".join(f"{each}\n" for each in HUGE)
+    counts = TableCounts(load(text), schema(columns=columns))
+    found = counts.histogram()
+    # An exponent of three digits is no number, and counts nowhere.
+    assert found.tolist() == ([2, 0, 4] if outside == "clamp" else [1, 0, 0])
+    tallied = counts.tally(("age",))
+    assert tallied.counts.sum() == found.sum()
+    assert tallied.values[0].max() <= 65 * 10 ** (0 if kind == "integer" else 2)

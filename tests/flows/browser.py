@@ -34,7 +34,7 @@ AXE_OPTIONS = {
     "light": {"resultTypes": ["violations"]},
 }
 #: Tabs from anything on a page to anything else.
-_MOST_TABS = 120
+_MAX_TABS = 120
 
 _FOCUSED = """() => {
     const at = document.activeElement;
@@ -177,7 +177,7 @@ class Visitor:
 
     def tab_to(self, name: str, *, key: str = "Tab") -> None:
         """Press Tab until something of that name has the focus; everything on the way must show that it has it."""
-        for _ in range(_MOST_TABS):
+        for _ in range(_MAX_TABS):
             self.page.keyboard.press(key)
             reached = self.focused()
             if self.page.evaluate("document.activeElement === document.body"):

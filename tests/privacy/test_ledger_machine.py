@@ -30,7 +30,7 @@ from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, Re
 from releases.services import attempts, execution
 
 #: Few enough that a release fails for good within the steps of one example.
-MOST_ATTEMPTS = 2
+MAX_ATTEMPTS = 2
 OUTCOME = {"receipt": {}, "files": {}}
 WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}
 COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
@@ -122,7 +122,7 @@ class Ledger(RuleBasedStateMachine):
         if release is None:
             return
         token = execution._claim(release.pk)
-        claimable = release.state == ReleaseState.QUEUED and release.attempts < MOST_ATTEMPTS
+        claimable = release.state == ReleaseState.QUEUED and release.attempts < MAX_ATTEMPTS
         assert (token is not None) == (claimable and not self.budget().is_frozen)
         if token is not None:
             self.tokens.setdefault(release.pk, []).append(token)
@@ -168,7 +168,7 @@ class Ledger(RuleBasedStateMachine):
         services.reconcile()
         if release is not None:
             release.refresh_from_db()
-            is_last = release.attempts >= MOST_ATTEMPTS
+            is_last = release.attempts >= MAX_ATTEMPTS
             assert release.state == (ReleaseState.FAILED if is_last else ReleaseState.QUEUED)
 
     @rule(data=st.data())
@@ -219,11 +219,11 @@ class Ledger(RuleBasedStateMachine):
             has_ended = release.state in (ReleaseState.CANCELLED, ReleaseState.FAILED)
             assert kinds.count(EntryKind.RETURN) == (1 if has_ended and release.pk not in self.opened else 0)
             assert self.outputs.get(release.pk, 0) == (1 if release.state == ReleaseState.PUBLISHED else 0)
-            assert release.attempts <= MOST_ATTEMPTS
+            assert release.attempts <= MAX_ATTEMPTS
 
 
 @pytest.mark.django_db
-@override_settings(MOST_ATTEMPTS=MOST_ATTEMPTS)
+@override_settings(MAX_ATTEMPTS=MAX_ATTEMPTS)
 def test_any_order_of_any_steps_spends_at_most_the_budget_and_publishes_once_a_charge():
     run_state_machine_as_test(
         Ledger,

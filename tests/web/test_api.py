@@ -791,7 +791,7 @@ def test_programs_search_the_catalogue_as_people_do(client, public):
 def test_the_catalogue_is_paged_and_a_page_beyond_the_last_is_empty(client, public, monkeypatch):
     again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
     newer = Release.objects.create(title="Newer", published_at=timezone.now(), **again)
-    monkeypatch.setattr("releases.api.catalogue.MOST_CATALOGUED", 1)
+    monkeypatch.setattr("releases.api.catalogue.MAX_CATALOGUED", 1)
     pages = [catalogue(client, page=number) for number in (1, 2, 3)]
     assert [[each["id"] for each in page["releases"]] for page in pages] == [[str(newer.pk)], [str(public.pk)], []]
     assert {page["pages"] for page in pages} == {2}

@@ -26,12 +26,12 @@ from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
 
-FIRST_WAIT, MOST_WAIT = 15, 900
+FIRST_WAIT, MAX_WAIT = 15, 900
 
 
 @pytest.fixture(autouse=True)
 def _waits(settings):
-    settings.RETRY_SECONDS, settings.MOST_RETRY_SECONDS, settings.MOST_ATTEMPTS = FIRST_WAIT, MOST_WAIT, 6
+    settings.RETRY_SECONDS, settings.MAX_RETRY_SECONDS, settings.MAX_ATTEMPTS = FIRST_WAIT, MAX_WAIT, 6
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_a_record_that_cannot_be_written_leaves_the_table_unopened(queued, monke
 
 def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queued, clock, monkeypatch, settings):
     """It was about to open the table when its lease lapsed, and it was the last attempt."""
-    settings.MOST_ATTEMPTS = 1
+    settings.MAX_ATTEMPTS = 1
     remember = ledger.remember
 
     def asleep(budget):

@@ -226,7 +226,7 @@ def test_what_cannot_be_closed_is_open_again_after_the_last_attempt_and_nothing_
     spent, kept = Budget.objects.get().totals, list(SessionAnswer.objects.values())
     Notice.objects.all().delete()
     monkeypatch.setattr(files, "write", broken)
-    for _ in range(settings.MOST_ATTEMPTS - 1):
+    for _ in range(settings.MAX_ATTEMPTS - 1):
         assert not services.execute_release(release_id=being_closed.pk)
         assert state() is ReleaseState.CLOSING
         assert not Notice.objects.exists()
@@ -246,7 +246,7 @@ def test_what_cannot_be_closed_is_open_again_after_the_last_attempt_and_nothing_
 
 
 def test_killed_workers_one_after_the_other_leave_it_open_again(being_closed, settings):
-    for _ in range(settings.MOST_ATTEMPTS):
+    for _ in range(settings.MAX_ATTEMPTS):
         assert session_closing.claim(being_closed.pk)
         lapse()
         assert services.reconcile() == 1

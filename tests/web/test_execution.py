@@ -79,7 +79,7 @@ def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, set
     spent = queued.dataset.budget.totals
     assert [services.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
     queued.refresh_from_db()
-    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, settings.MOST_ATTEMPTS)
+    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, settings.MAX_ATTEMPTS)
     assert charges(queued) == [EntryKind.CHARGE]
     assert queued.dataset.budget.totals == spent
     assert list(ledger.verify(queued.dataset.budget)) == []

@@ -16,7 +16,7 @@ from releases.engine.accounting.filters import Totals
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.ledger import ledger, reports
 from releases.models import Budget, LedgerEntry, Release
-from releases.views.review.budgets import MOST_DRAWN
+from releases.views.review.budgets import MAX_DRAWN
 from tests.web.pages import body, words
 from tests.web.past_the_guards import lift
 
@@ -169,9 +169,9 @@ def test_the_latest_steps_are_the_end_of_all_steps(charge, most):
 def test_the_page_says_that_its_curve_begins_later(charge, as_, sofia):
     budget = charge(20)
     url = reverse("budget_detail", args=[budget.pk])
-    assert f"The latest {MOST_DRAWN} entries" not in words(as_(sofia).get(url))
-    charge(MOST_DRAWN)
-    assert f"The latest {MOST_DRAWN} entries; the line begins with the sum of all before." in words(as_(sofia).get(url))
+    assert f"The latest {MAX_DRAWN} entries" not in words(as_(sofia).get(url))
+    charge(MAX_DRAWN)
+    assert f"The latest {MAX_DRAWN} entries; the line begins with the sum of all before." in words(as_(sofia).get(url))
 
 
 def test_an_entry_that_was_changed_is_marked_on_the_budget_s_page_at_once(charge, as_, sofia, monkeypatch):

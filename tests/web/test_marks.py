@@ -166,7 +166,7 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 
 
 def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
-    settings.MOST_ATTEMPTS = 3
+    settings.MAX_ATTEMPTS = 3
     assert services.execute_release(release_id=queued.pk)
     Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published

@@ -164,7 +164,7 @@ def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, w
 
     Notice.objects.all().delete()
     monkeypatch.setattr("releases.services.execution._run", broken)
-    for _ in range(settings.MOST_ATTEMPTS):
+    for _ in range(settings.MAX_ATTEMPTS):
         with worker_round():
             assert not services.execute_release(release_id=queued.pk)
     assert [subject for to, subject in sent() if to == [alice.email]] == ["Failed: Release 1"]

@@ -103,7 +103,7 @@ def test_a_file_that_was_not_chosen_and_one_that_is_too_large_are_refused(blank,
     client = as_(alice)
     response = client.post(reverse("load_plan", args=[blank.pk]), {}, follow=True)
     assert "Plan file: no file was chosen." in words(response)
-    monkeypatch.setattr("releases.forms.releases.PlanFileForm.MOST_BYTES", 2**20)
+    monkeypatch.setattr("releases.forms.releases.PlanFileForm.MAX_BYTES", 2**20)
     assert "must be at most 1 MB" in words(load(client, blank, b" " * (2**20 + 1)))
 
 

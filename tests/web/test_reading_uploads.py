@@ -134,7 +134,7 @@ def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(receiv
 
 
 def test_a_lapsed_lease_goes_back_and_after_the_last_attempt_it_has_failed(received, settings):
-    for _ in range(settings.MOST_ATTEMPTS):
+    for _ in range(settings.MAX_ATTEMPTS):
         assert uploads._claim(received.pk)
         lapse(received)
         assert services.reconcile_uploads() == 1
@@ -169,7 +169,7 @@ def test_nothing_is_stored_where_the_dataset_s_row_cannot_be(received, monkeypat
 def test_what_a_killed_attempt_left_is_gone_after_the_last_one(received, monkeypatch, settings):
     """Its table had its place already, and the database did not hear of it."""
     monkeypatch.setattr(uploads, "keep_dataset", broken)
-    for _ in range(settings.MOST_ATTEMPTS):
+    for _ in range(settings.MAX_ATTEMPTS):
         assert not services.execute_upload(upload_id=received.pk)
     received.refresh_from_db()
     assert (received.state, files(settings)) == (UploadState.FAILED, [])

@@ -65,7 +65,7 @@ def session(dataset, alice):
 
 
 def until_it_ends(release, settings):
-    for _ in range(settings.MOST_ATTEMPTS):
+    for _ in range(settings.MAX_ATTEMPTS):
         assert not services.execute_release(release_id=release.pk)
     release.refresh_from_db()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EPSILON_PLACES = 12
 DELTA_PLACES = 18
 #: The exact sum over outcomes has one term a step: a second's work here.
-_MOST_STEPS_EXACTLY = 50_000
+_MAX_STEPS_EXACTLY = 50_000
 
 P = ParamSpec("P")
 
@@ -102,8 +102,8 @@ def rule(
 def optimal_epsilon(*, epsilon: Fraction, times: int, slack: Fraction) -> Fraction:
     """The least E of `optimal` for `times` epsilon-DP mechanisms at delta = slack, rounded up."""
     check_slack(slack)
-    if times > _MOST_STEPS_EXACTLY:
-        raise Unpriceable(f"The exact figure is computed for at most {_MOST_STEPS_EXACTLY} steps.")
+    if times > _MAX_STEPS_EXACTLY:
+        raise Unpriceable(f"The exact figure is computed for at most {_MAX_STEPS_EXACTLY} steps.")
     context = reals()
     e, target = number(epsilon), number(slack)
     # Outcome l has l losses of -epsilon and k - l of +epsilon; `ratio` is C(k, l) p^(k-l) (1-p)^l, `other`

@@ -37,13 +37,13 @@ PLANNING_RULES: dict[str, Rule] = {}
 #: error in delta is about 1e-14, and truncated tails add 1e-15 a convolution), so delta is asked for with this much
 #: taken off, none is asked for where that matters, and epsilon gets this much on top.
 _DELTA_ALLOWANCE = Fraction(1, 10**12)
-_LEAST_DELTA = Fraction(1, 10**10)
+_MIN_DELTA = Fraction(1, 10**10)
 _EPSILON_ALLOWANCE = Fraction(1, 10**6)
 #: Tails of 1e-15 a convolution stay far below the allowance.
-_MOST_DISTINCT_EVENTS = 200
+_MAX_DISTINCT_EVENTS = 200
 #: Width of a grid cell, and the most cells of one convolution; beyond, the cells widen, which only adds to epsilon.
 _CELL = 1e-4
-_MOST_CELLS = 4_000_000
+_MAX_CELLS = 4_000_000
 
 
 def planned(
@@ -134,11 +134,11 @@ def loss_distribution(events: Sequence[Event], *, delta: Fraction) -> tuple[Frac
     Raises:
         Unpriceable: delta is below 1e-10, or an event has neither a distribution here nor an epsilon.
     """
-    if delta < _LEAST_DELTA:
+    if delta < _MIN_DELTA:
         raise Unpriceable("Privacy loss distributions are not trusted for delta below 1e-10.")
     counts = _flat(events)
-    if len(counts) > _MOST_DISTINCT_EVENTS:
-        raise Unpriceable(f"Privacy loss distributions are computed for at most {_MOST_DISTINCT_EVENTS} events.")
+    if len(counts) > _MAX_DISTINCT_EVENTS:
+        raise Unpriceable(f"Privacy loss distributions are computed for at most {_MAX_DISTINCT_EVENTS} events.")
     cell = _cell(events)
     composed = None
     for event, times in counts.items():
@@ -196,4 +196,4 @@ def _cell(events: Sequence[Event]) -> float:
     epsilons = [form.epsilon for form in proved if form.epsilon is not None]
     if len(epsilons) == len(proved):
         widest = min(widest, sum(epsilons, Fraction(0)))
-    return max(_CELL, float(2 * widest) / _MOST_CELLS)
+    return max(_CELL, float(2 * widest) / _MAX_CELLS)

@@ -13,7 +13,7 @@ from releases.engine.errors import InvalidInput
 #: Nothing above this is a promise worth writing down, and exp() of it still fits a double.
 LARGEST_EPSILON = 100
 #: A number that people type is shorter; it is kept as it was typed, where there is room for so many.
-_MOST_CHARACTERS = 40
+_MAX_CHARACTERS = 40
 
 
 def exact(value: str | int | Decimal | Fraction, *, field: str) -> Fraction:
@@ -26,8 +26,8 @@ def exact(value: str | int | Decimal | Fraction, *, field: str) -> Fraction:
         raise InvalidInput(field, value, "must be a decimal number written as text, such as 0.5")
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, str) and len(value.strip()) > _MOST_CHARACTERS:
-        raise InvalidInput(field, f"{value.strip()[:10]}…", f"must have at most {_MOST_CHARACTERS} characters")
+    if isinstance(value, str) and len(value.strip()) > _MAX_CHARACTERS:
+        raise InvalidInput(field, f"{value.strip()[:10]}…", f"must have at most {_MAX_CHARACTERS} characters")
     try:
         number = Decimal(value.strip() if isinstance(value, str) else value)
     except InvalidOperation:

@@ -19,13 +19,13 @@ from releases.engine.errors import InvalidInput
 
 SCHEMA_VERSION = 1
 #: More bins than this in one column are a mistake in the codebook (and a page nobody can read).
-MOST_BINS = 2_000_000
-MOST_COLUMNS = 10_000
-MOST_DECIMALS = 9
+MAX_BINS = 2_000_000
+MAX_COLUMNS = 10_000
+MAX_DECIMALS = 9
 #: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
 LARGEST_POINT = 2**53
 #: Of a number whose declaration does not say.
-USUAL_DECIMALS = 2
+DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
@@ -75,8 +75,8 @@ class Attribute:
         if self.decimals not in (-1, 0):
             raise InvalidInput("decimals", self.decimals, "belong to numbers")
         object.__setattr__(self, "decimals", 0)
-        if not 1 <= len(self.categories) <= MOST_BINS:
-            raise InvalidInput("categories", len(self.categories), f"must be 1 to {MOST_BINS:,} in number")
+        if not 1 <= len(self.categories) <= MAX_BINS:
+            raise InvalidInput("categories", len(self.categories), f"must be 1 to {MAX_BINS:,} in number")
         seen: set[str] = set()
         for category in self.categories:
             if not category or category != category.strip() or not category.isprintable():
@@ -92,8 +92,8 @@ class Attribute:
     def _check_edges(self) -> None:
         if self.categories:
             raise InvalidInput("categories", len(self.categories), "belong to a categorical column; a number has edges")
-        if not 2 <= len(self.edges) <= MOST_BINS + 1:
-            raise InvalidInput("edges", len(self.edges), f"must be 2 to {MOST_BINS + 1:,} in number")
+        if not 2 <= len(self.edges) <= MAX_BINS + 1:
+            raise InvalidInput("edges", len(self.edges), f"must be 2 to {MAX_BINS + 1:,} in number")
         for lower, upper in zip(self.edges, self.edges[1:], strict=False):
             if not lower < upper:
                 raise InvalidInput("edges", f"{lower}, {upper}", "must rise: each edge above the one before it")
@@ -110,14 +110,14 @@ class Attribute:
     def _check_decimals(self) -> None:
         least = max(places(edge) for edge in self.edges)
         if self.decimals == -1:
-            usual = 0 if self.kind is AttributeKind.INTEGER else USUAL_DECIMALS
+            usual = 0 if self.kind is AttributeKind.INTEGER else DEFAULT_DECIMALS
             fits = max(abs(edge) for edge in self.edges) * 10**usual <= LARGEST_POINT
             object.__setattr__(self, "decimals", max(least, usual if fits else 0))
         if self.kind is AttributeKind.INTEGER and self.decimals != 0:
             raise InvalidInput("decimals", self.decimals, "must be 0 for whole numbers")
-        if not least <= self.decimals <= MOST_DECIMALS:
+        if not least <= self.decimals <= MAX_DECIMALS:
             raise InvalidInput(
-                "decimals", self.decimals, f"must be {least} to {MOST_DECIMALS}: no fewer than the edges have"
+                "decimals", self.decimals, f"must be {least} to {MAX_DECIMALS}: no fewer than the edges have"
             )
         if max(abs(point) for point in (self.lowest, self.highest)) > LARGEST_POINT:
             most = LARGEST_POINT // 10**self.decimals
@@ -217,8 +217,8 @@ class Universe:
     attributes: tuple[Attribute, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.attributes) <= MOST_COLUMNS:
-            raise InvalidInput("columns", len(self.attributes), f"must be 1 to {MOST_COLUMNS:,} in number")
+        if not 1 <= len(self.attributes) <= MAX_COLUMNS:
+            raise InvalidInput("columns", len(self.attributes), f"must be 1 to {MAX_COLUMNS:,} in number")
         seen: set[str] = set()
         for position, attribute in enumerate(self.attributes):
             if attribute.name in seen:

@@ -24,7 +24,7 @@ from releases.engine.workload.queries import Workload
 Names = tuple[str, ...]
 
 #: Larger joint tables take longer to sum than their marginals take to count.
-_MOST_COUNTED_CELLS = 10_000_000
+_MAX_COUNTED_CELLS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def tables_counted(workload: Workload) -> int:
 
 
 def _is_counted_once(part: Part) -> bool:
-    return len(part.asked) > 1 and part.universe.size <= _MOST_COUNTED_CELLS
+    return len(part.asked) > 1 and part.universe.size <= _MAX_COUNTED_CELLS
 
 
 def exact_answers(workload: Workload, counts: Counts) -> list[NDArray[np.int64]]:
@@ -116,7 +116,7 @@ def counted(counts: Counts, sets: Sequence[Names], universe: Universe) -> Iterat
     cells = 0
     for names in sets:
         size = universe.project(names).size
-        if block and cells + size > _MOST_COUNTED_CELLS:
+        if block and cells + size > _MAX_COUNTED_CELLS:
             yield from _read_once(counts, block)
             block, cells = [], 0
         block.append(names)

@@ -52,8 +52,8 @@ _LAST = (1.0, 12, 30)
 #: The scales are widened and tuned at most this often, by at most this factor a time.
 _WIDENINGS = 3
 _TUNINGS = 2
-_MOST_WIDER = 2.0
-_MOST_TUNED = 4.0
+_MAX_WIDER = 2.0
+_MAX_TUNED = 4.0
 
 #: Multiples of squares by an irrational number are spread like random ones: signs without a generator.
 _GOLDEN = 0.6180339887498949
@@ -65,7 +65,7 @@ _TUNE_WEIGHT = 10.0
 _PROBE_STEPS = 80
 
 #: Passes that a fit usually takes, for the share done.
-_USUAL_PASSES = 1200
+_DEFAULT_PASSES = 1200
 
 #: A stage ends when two steps in a row lower the objective by less than this share of it.
 _TOLERANCE = 1e-3
@@ -372,7 +372,7 @@ class _Solver:
             before = self.at.value
             self._improve(inner)
             if self.progress:
-                self.progress(min(0.99, self.passes / min(self.limit, _USUAL_PASSES)))
+                self.progress(min(0.99, self.passes / min(self.limit, _DEFAULT_PASSES)))
             idle = idle + 1 if before - self.at.value < _TOLERANCE * before else 0
             if idle == 2:
                 return True
@@ -459,7 +459,7 @@ class _Solver:
         excess = 2 * self.at.loss + shown - self.evidence.degrees
         if shown == 0 or excess < 3 * math.sqrt(2 * self.evidence.degrees):
             return False
-        wider = min(1 + excess / (2 * shown), _MOST_WIDER)
+        wider = min(1 + excess / (2 * shown), _MAX_WIDER)
         self._restart(np.where(self.orders >= 2, wider, 1.0))
         return True
 
@@ -481,7 +481,7 @@ class _Solver:
             mine = self.orders == order
             have, want = float(shown[mine].sum()), max(float(decided[mine].sum()), 0.0)
             change = math.sqrt((have + _TUNE_WEIGHT) / (want + _TUNE_WEIGHT))
-            ratios[mine] = min(max(change, 1 / _MOST_TUNED), _MOST_TUNED)
+            ratios[mine] = min(max(change, 1 / _MAX_TUNED), _MAX_TUNED)
         self._restart(ratios)
         return True
 

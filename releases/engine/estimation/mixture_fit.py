@@ -36,7 +36,7 @@ from releases.engine.noise.randomness import Randomness
 #: Rates of the two moving averages of Adam (Kingma and Ba 2015), the second shorter than usual: few steps are made.
 _FIRST, _SECOND = 0.9, 0.99
 #: Noise of a smaller variance than this, in rows, is treated as this: nothing is gained by fitting it closer.
-_LEAST_VARIANCE = 0.02
+_MIN_VARIANCE = 0.02
 #: A probability is taken to be at least this where its logarithm is needed.
 _LEAST = 1e-12
 #: How far the components lie apart at the start, in logarithms.
@@ -186,7 +186,7 @@ def _combined(measured: Sequence[Measurement]) -> list[Measurement]:
     for each in measured:
         order = tuple(int(place) for place in np.argsort(each.axes))
         axes = tuple(each.axes[place] for place in order)
-        weight = 1 / max(each.variance, _LEAST_VARIANCE)
+        weight = 1 / max(each.variance, _MIN_VARIANCE)
         table, known = sums.get(axes, (np.zeros(1), 0.0))
         sums[axes] = (table + weight * each.table.transpose(order), known + weight)
     return [Measurement(axes=axes, table=table / weight, variance=1 / weight) for axes, (table, weight) in sums.items()]

@@ -28,9 +28,9 @@ from releases.engine.noise.randomness import Randomness
 
 #: Look-ups by all sweeps together, of tables of a million cells together; they take five to ten seconds. Larger ones
 #: stay in no cache, and each look-up takes longer.
-_MOST_WORK, _NEAR = 1e9, 1e6
+_MAX_WORK, _NEAR = 1e9, 1e6
 #: Cells of the tables that rows are kept close to, 4 bytes each.
-_MOST_CELLS = 40_000_000
+_MAX_CELLS = 40_000_000
 #: Sweeps at most, and the fewest that are worth their tables.
 _SWEEPS, _FEWEST = 8, 3
 #: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
@@ -65,7 +65,7 @@ def _kept(shape: Sequence[int], rows: int) -> list[Axes]:
     for order in (3, 2):
         sets = list(combinations(range(len(shape)), order))
         cells = sum(prod(shape[axis] for axis in axes) for axes in sets)
-        if sets and cells <= _MOST_CELLS and (order == 2 or _sweeps(shape, sets, rows) >= _FEWEST):
+        if sets and cells <= _MAX_CELLS and (order == 2 or _sweeps(shape, sets, rows) >= _FEWEST):
             return sets
     return []
 
@@ -74,7 +74,7 @@ def _sweeps(shape: Sequence[int], sets: Sequence[Axes], rows: int) -> float:
     """How many sweeps over all rows there is time for."""
     cells = sum(prod(shape[axis] for axis in axes) for axes in sets)
     looked_up = rows * len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * sqrt(max(1.0, cells / _NEAR))
-    return min(_SWEEPS, _MOST_WORK / looked_up)
+    return min(_SWEEPS, _MAX_WORK / looked_up)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -50,7 +50,7 @@ _POSSIBLE = 0.02
 _CHUNK = 1 << 20
 
 #: Look-ups by all sweeps together, about four seconds of work: fewer sweeps, or of fewer rows, are made beyond.
-_MOST_WORK = 4e8
+_MAX_WORK = 4e8
 
 #: Rows that tell how much work the others are.
 _TRIED = 4096
@@ -124,9 +124,9 @@ def _anneal(
     tables = _tables(shape, tree.sets, tree.offsets)
     unit = int(tables[-1].max())
     work = len(rows) * _look_ups(rows, residual, weights.size, tables, unit)
-    sweeps = min(_SWEEPS, max(1, int(_MOST_WORK / work)))
+    sweeps = min(_SWEEPS, max(1, int(_MAX_WORK / work)))
     # All rows, or where that is too much, one in so many from all over the universe.
-    part = np.s_[:: max(1, math.ceil(work / _MOST_WORK))]
+    part = np.s_[:: max(1, math.ceil(work / _MAX_WORK))]
     swept = rows[part].copy()
     state = np.uint64(seed)
     # A single sweep is a cold one.

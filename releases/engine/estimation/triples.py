@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 _HIDDEN, _OVERLAP, _MEAN_SIZE, _POWER = 0.25, 0.5, 0.8, 2 / 3
 #: What has to be gained at least, as a share of the sum over all triples. On seven tables triples were worth it from a
 #: twentieth on, and below a fiftieth it was better to measure pairs again.
-_LEAST_GAIN = 0.03
+_MIN_GAIN = 0.03
 #: Numbers of triples that are tried.
 _TRIED = 40
 
@@ -59,7 +59,7 @@ def triples_to_measure(
         left = sum(one.left(error, each, rows) for one, error, each in found) + float(missed[number:].sum())
         if left < least:
             least, best = left, list(zip(order[:number].tolist(), weights, strict=True))
-    return best if least < (1 - _LEAST_GAIN) * float(missed.sum()) else []
+    return best if least < (1 - _MIN_GAIN) * float(missed.sum()) else []
 
 
 class _Counts:

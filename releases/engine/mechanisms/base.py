@@ -23,7 +23,7 @@ from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.estimation.result import Result
 from releases.engine.noise.randomness import Randomness
-from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Inquiry, Question
@@ -93,7 +93,7 @@ ROWS = Option(
     name="rows",
     help="How many synthetic rows to make; left empty, the noisy total that the release pays for.",
     lowest=1,
-    highest=MOST_DENSE_CELLS,
+    highest=MAX_DENSE_CELLS,
 )
 
 
@@ -319,11 +319,11 @@ def infeasible(request: Request, reason: str, **known: Any) -> InfeasiblePlan:
 
 def too_many_cells(request: Request, *, cells: int, bytes_each: int) -> InfeasiblePlan | None:
     """The refusal of a mechanism that holds the whole universe, where that is too large."""
-    if cells <= MOST_DENSE_CELLS:
+    if cells <= MAX_DENSE_CELLS:
         return None
     reason = (
         f"It needs every cell of the universe in memory, and there are {cells:,}; the most is "
-        f"{MOST_DENSE_CELLS:,}. Declare fewer columns or wider bins."
+        f"{MAX_DENSE_CELLS:,}. Declare fewer columns or wider bins."
     )
     # A universe of 10^300 cells has no floating-point size; what is shown stops at a large number.
     shown = min(cells, 10**18)

@@ -74,7 +74,7 @@ from releases.engine.workload.kinds.categories import Categories
 #: A longer text is no category that a table or a chart could show.
 LONGEST_VALUE = 200
 #: More categories than this in one column are no answer for anybody.
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 #: As many draws are made at least.
 _FEWEST_DRAWS = 1 << 12
 
@@ -110,7 +110,7 @@ class StableHistogram(Mechanism):
             parameters={
                 "noisy count that a value needs": f"{threshold:,}",
                 "noise scale": decimal_text(scale),
-                "values given out, at most": f"{MOST_VALUES:,}",
+                "values given out, at most": f"{MAX_VALUES:,}",
                 "longest value": f"{LONGEST_VALUE} characters",
             },
             bound=_bound(request, enough),
@@ -141,7 +141,7 @@ class StableHistogramPlan(Plan):
         passed = held.texts[held.counts + noise >= self.threshold]
         progress("Putting values in order", 0.8)
         declared = set(self.schema.universe[name].categories)
-        found = sorted(text for text in passed.tolist() if text not in declared and is_declarable(text))[:MOST_VALUES]
+        found = sorted(text for text in passed.tolist() if text not in declared and is_declarable(text))[:MAX_VALUES]
         assert self.bound is not None
         return Result(
             estimates=(np.array([float(len(found))]),),
@@ -188,5 +188,5 @@ def _bound(request: Request, enough: int) -> Bound:
         source="The exact tail of discrete Laplace noise; threshold after Korolova et al. (2009)",
         says=f"any one value that is not declared is found if at least {enough:,} counted rows have it; every value "
         f"found occurs in the table. Left out are texts that are not printable or longer than {LONGEST_VALUE} "
-        f"characters and, of more than {MOST_VALUES:,} values, the last in order.",
+        f"characters and, of more than {MAX_VALUES:,} values, the last in order.",
     )

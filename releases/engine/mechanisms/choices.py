@@ -98,7 +98,7 @@ from releases.engine.mechanisms.base import (
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
-from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.queries import Count
@@ -168,11 +168,11 @@ def uncountable(request: Request, predicates: Sequence[Predicate]) -> Infeasible
     universe = request.schema.universe
     for place, (names, _) in enumerate(predicates, start=1):
         cells = universe.project(names).size
-        if cells > MOST_DENSE_CELLS:
+        if cells > MAX_DENSE_CELLS:
             return infeasible(
                 request,
                 f"Its predicate {place} is over columns that have {cells:,} cells together, and the most that can be "
-                f"counted is {MOST_DENSE_CELLS:,}.",
+                f"counted is {MAX_DENSE_CELLS:,}.",
             )
     return None
 

@@ -66,22 +66,22 @@ from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE, SOURC
 from releases.engine.mechanisms.histogram import histogram_sensitivity, most_bins_summed, nearest_counts
 from releases.engine.mechanisms.marginal_fit.common import expected_bound, refused_noise, usable_allowance, within
 from releases.engine.noise.randomness import Randomness
-from releases.engine.tables.counts import MOST_DENSE_CELLS, Counts
+from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Sensitivity, Workload, attributes_asked
 
 #: Share of the budget for the number of rows, where it is private.
 TOTAL = Fraction(1, 100)
 #: No triples are looked at where the noise on a distance is larger than this, in total variation.
-_MOST_BLUR = 0.05
+_MAX_BLUR = 0.05
 #: Weights of tables grow with this power of their cells. Laplace noise on all pairs is so large that only cells of many
 #: rows stand out, and the number of these grows more slowly than that of all cells.
 _POWER_ONE, _POWER_TWO, _POWER_TWO_PURE = 0.5, 0.5, 0.25
 #: Shares of what is spent on tables that one-way marginals get at least and at most, where pairs are measured too. Of
 #: epsilon the least is larger: where the sum of w_i s_i is least, s_i the deviation of the noise on a table, shares of
 #: rho go with w_i^(2/3) and shares of epsilon with w_i^(1/2), the former to the power of 3/4.
-LEAST_ONES, LEAST_ONES_PURE, MOST_ONES = 0.025, 0.063, 0.4
+MIN_ONES, MIN_ONES_PURE, MAX_ONES = 0.025, 0.063, 0.4
 #: Share of what is left for pairs, where triples are measured too, and what they get of all at least.
-PAIRS, LEAST_PAIRS = 0.36, 0.17
+PAIRS, MIN_PAIRS = 0.36, 0.17
 #: One-way marginals get so much that their noise is this far from the truth, in mean total variation.
 _ONES_BLUR = 0.12
 #: A pair that no question asks about matters a twenty-seventh: it gets a ninth of the share of another.
@@ -91,11 +91,11 @@ _COMPONENTS, _FEWEST, _MOST = 10.0, 16, 800
 #: Rates of the first and the second fit.
 _FIRST_RATE, _SECOND_RATE = 0.1, 0.05
 #: Pairs are one matrix with a row for each bin, and several such are held at once.
-MOST_COLUMNS, MOST_BINS = 300, 5_000
+MAX_COLUMNS, MAX_BINS = 300, 5_000
 #: Triples that are looked at, and their cells.
-_MOST_LOOKED_AT, _MOST_CELLS = 50_000, 10**8
+_MAX_LOOKED_AT, _MAX_CELLS = 50_000, 10**8
 #: Cells of the triples that are measured, times components.
-_MOST_FITTED = 1.2e9
+_MAX_FITTED = 1.2e9
 #: Cells that are counted at once, and kept.
 _KEPT = 2 * 10**7
 _EXPECTED = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
@@ -189,7 +189,7 @@ class _Split:
     @property
     def least_ones(self) -> float:
         """The share of one-way marginals at least, where pairs are measured too."""
-        return LEAST_ONES_PURE if self.tables.is_pure else LEAST_ONES
+        return MIN_ONES_PURE if self.tables.is_pure else MIN_ONES
 
     def events(self) -> tuple[Event, ...]:
         total = [self.total.event] if self.total else []
@@ -199,7 +199,7 @@ class _Split:
         """The noise on one-way marginals and on pairs, at its largest: what is known of it before the run."""
         if not self.is_joint:
             return self.on_ones(self.tables), []
-        ones, pairs = (Fraction(share) for share in (self.least_ones, LEAST_PAIRS if triples else 1 - MOST_ONES))
+        ones, pairs = (Fraction(share) for share in (self.least_ones, MIN_PAIRS if triples else 1 - MAX_ONES))
         return self.on_ones(self.tables.share(ones)), self.on_pairs(self.tables.share(pairs))
 
     def signal(self, rows: float) -> float:
@@ -215,7 +215,7 @@ class _Split:
         whole = [sqrt(noise.variance) for noise in self.on_ones(self.tables)]
         blur = 0.4 * float(np.mean(np.array(whole) * self.shape)) / max(rows, 1.0)
         needed = (blur / _ONES_BLUR) ** (1 if self.tables.is_pure else 2)
-        return float(np.clip(needed, self.least_ones, MOST_ONES))
+        return float(np.clip(needed, self.least_ones, MAX_ONES))
 
     def on_ones(self, allowance: Allowance) -> list[Noise]:
         return self.on_tables(allowance, [length**_POWER_ONE for length in self.shape])
@@ -291,16 +291,16 @@ def _too_large(workload: Workload, names: Names) -> str | None:
     """Why these questions cannot be answered; None where they can."""
     universe = workload.universe
     bins = sum(universe[name].size for name in names)
-    if len(names) > MOST_COLUMNS or bins > MOST_BINS:
+    if len(names) > MAX_COLUMNS or bins > MAX_BINS:
         return (
             f"The questions are about {len(names):,} columns that have {bins:,} bins together; the most are "
-            f"{MOST_COLUMNS:,} columns and {MOST_BINS:,} bins. Ask about fewer columns, or declare wider bins."
+            f"{MAX_COLUMNS:,} columns and {MAX_BINS:,} bins. Ask about fewer columns, or declare wider bins."
         )
     cells, asked = max((universe.project(each).size, len(each)) for each in workload.marginals)
-    if cells > MOST_DENSE_CELLS:
+    if cells > MAX_DENSE_CELLS:
         return (
             f"A question is about {asked:,} columns that have {cells:,} cells together, and the most that can be "
-            f"counted is {MOST_DENSE_CELLS:,}."
+            f"counted is {MAX_DENSE_CELLS:,}."
         )
     return None
 
@@ -310,11 +310,11 @@ def _triples(workload: Workload, names: Names) -> tuple[Axes, ...]:
     place, shape = {name: axis for axis, name in enumerate(names)}, workload.universe.project(names).shape
     found: set[Axes] = set()
     for asked in workload.marginals:
-        if comb(len(asked), 3) > _MOST_LOOKED_AT:
+        if comb(len(asked), 3) > _MAX_LOOKED_AT:
             return ()
         found |= set(combinations([place[name] for name in asked], 3))
     cells = sum(prod(shape[axis] for axis in axes) for axes in found)
-    return tuple(sorted(found)) if len(found) <= _MOST_LOOKED_AT and cells <= _MOST_CELLS else ()
+    return tuple(sorted(found)) if len(found) <= _MAX_LOOKED_AT and cells <= _MAX_CELLS else ()
 
 
 def _expectation(request: Request, split: _Split, names: Names) -> Bound | None:
@@ -358,7 +358,7 @@ def _work(workload: Workload, names: Names, triples: Sequence[Axes]) -> Work:
     shape = workload.universe.project(names).shape
     bins, components = sum(shape), 400
     cells = sum(prod(shape[axis] for axis in axes) for axes in triples)
-    fitted = min(cells / 16, _MOST_FITTED / components)
+    fitted = min(cells / 16, _MAX_FITTED / components)
     steps = 300 * (4 * bins**2 * (2 if triples else 1) + 6 * fitted)
     held = 4 * bins**2 * 6 + 4 * bins * components * 8 + min(cells, _KEPT) * 8 + fitted * 12 + workload.size * 16
     return Work(
@@ -420,7 +420,7 @@ class MixtureFitPlan(Plan):
             left = 1 - ones - distances
             steps = tables.shares([ones, PAIRS * left, distances, (1 - PAIRS) * left])
             blur = sqrt(self.split.on_distances(steps[2], len(self.triples)).variance) / (2 * max(total, 1))
-            if blur <= _MOST_BLUR:
+            if blur <= _MAX_BLUR:
                 return steps
         return tables.shares([ones, 1 - ones])
 
@@ -477,7 +477,7 @@ class MixtureFitPlan(Plan):
             expected=lambda at: rows * mixture.marginal(self.triples[at]),
             deviations=lambda weights: np.sqrt([noise.variance for noise in split.on_tables(left, weights)]),
             rows=rows,
-            most_cells=_MOST_FITTED / len(mixture.shares),
+            most_cells=_MAX_FITTED / len(mixture.shares),
         )
         sets = [self.triples[at] for at, _ in chosen]
         noises = split.on_tables(left, [weight for _, weight in chosen]) if chosen else []

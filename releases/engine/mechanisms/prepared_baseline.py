@@ -17,7 +17,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
 from releases.engine.mechanisms.histogram import histogram_sensitivity
-from releases.engine.tables.counts import MOST_DENSE_CELLS
+from releases.engine.tables.counts import MAX_DENSE_CELLS
 from releases.engine.workload.queries import Sensitivity
 
 
@@ -33,7 +33,7 @@ def within_if_prepared(schema: Schema, *, questions: int, budget: PrivacyBudget,
         for kind, noise in _noises(budget, on_answers).items()
     }
     cells = schema.universe.size
-    if cells > MOST_DENSE_CELLS:
+    if cells > MAX_DENSE_CELLS:
         return bounds
     for kind, noise in _noises(budget, histogram_sensitivity(schema)).items():
         summed = partial(_summed, noise)

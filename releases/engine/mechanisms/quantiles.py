@@ -393,7 +393,7 @@ def _range_says(asked: Range, alpha: Fraction) -> str:
 
 
 #: Every value of the range is weighed.
-_MOST_VALUES = 10_000_000
+_MAX_VALUES = 10_000_000
 
 INTERVAL, THEOREM = "interval", "theorem"
 CONSTANT = Option(
@@ -418,11 +418,11 @@ class ExponentialMetric(Mechanism):
         assert isinstance(quantile, Quantile)
         attribute = request.schema.universe[quantile.attributes[0]]
         steps = attribute.highest - attribute.lowest
-        if steps >= _MOST_VALUES:
+        if steps >= _MAX_VALUES:
             return infeasible(
                 request,
                 f"It weighs each of the {steps + 1:,} values that {attribute.name} may have, and the most is "
-                f"{_MOST_VALUES:,}; declare fewer decimals.",
+                f"{_MAX_VALUES:,}; declare fewer decimals.",
             )
         is_theorem = request.options["constant"] == THEOREM
         event = _bounded_range if is_theorem else _pure

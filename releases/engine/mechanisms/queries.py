@@ -55,10 +55,10 @@ from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Count, Prefix, Workload
 
 #: Synthetic rows are made of noisy answers where fitting takes less than about half a minute.
-_MOST_FITTED_CELLS = 10_000_000
+_MAX_FITTED_CELLS = 10_000_000
 #: No measurement counts as more than so much surer than another: beyond, the fit stops before it has used the less sure
 #: ones (measured: off by 14,000 rows of 200,000 where they are within 1), and the surest is met as well without it.
-_MOST_APART = 1e4
+_MAX_APART = 1e4
 #: To make the table of a sampler: measured, 0.05 at the most.
 _SECONDS_A_LAW = 0.05
 #: The bound of weighted answers: all are allowed as many of their own scales.
@@ -67,7 +67,7 @@ _WEIGHTED_FORMULA = (
     r" u = \min\left\{u : \prod_w \Pr[|X_w| \le u / w]^{k_w} \ge 1 - \beta\right\}"
 )
 #: Weights whose noise is said one by one; of more, the least and the greatest.
-_MOST_SAID = 6
+_MAX_SAID = 6
 
 
 def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: str) -> Plan:
@@ -111,7 +111,7 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
 def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
     """The noise of each weight, where these differ. Sensitivities are of the answers times their weights."""
     different = sorted(set(weights))
-    said = different if len(different) <= _MOST_SAID else [different[0], different[-1]]
+    said = different if len(different) <= _MAX_SAID else [different[0], different[-1]]
     laws = [(weight, noise.of_weight(weight).parameters) for weight in said]
     parameters = {}
     for name, value in laws[0][1].items():
@@ -129,7 +129,7 @@ def described_parts(workload: Workload) -> tuple[Part, ...]:
     if not tables:
         return ()
     parts = connected_parts(Workload(universe=workload.universe, families=tables))
-    return parts if max(part.universe.size for part in parts) <= _MOST_FITTED_CELLS else ()
+    return parts if max(part.universe.size for part in parts) <= _MAX_FITTED_CELLS else ()
 
 
 def _work(answers: int, parts: Sequence[Part], *, laws: int) -> Work:
@@ -180,7 +180,7 @@ class NoisyQueriesPlan(Plan):
             return 1.0, None
         measured: list[list[Measurement]] = [[] for _ in parts]
         variances = {weight: self.noise.of_weight(weight).variance for weight in set(self.counts_asked.weights)}
-        least = max(variances.values()) / _MOST_APART
+        least = max(variances.values()) / _MAX_APART
         for family, weight, estimate in zip(
             self.counts_asked.families, self.counts_asked.weights, estimates, strict=True
         ):

@@ -49,7 +49,7 @@ from releases.engine.tables.counts import Counts
 from releases.engine.workload.kinds.survey import Survey
 
 #: Beyond this many categories an answer says next to nothing.
-_MOST_CATEGORIES = 1_000
+_MAX_CATEGORIES = 1_000
 #: Of epsilon, for the number of rows where that is private: it moves a count by its error over k only.
 _SHARE_OF_COUNT = Fraction(1, 10)
 #: Of beta, likewise.
@@ -316,8 +316,8 @@ class RandomizedResponse(Mechanism):
     def _plan(self, request: Request) -> Plan:
         (name,) = request.statistic.attributes
         categories = request.schema.universe[name].size
-        if categories > _MOST_CATEGORIES:
-            reason = f"It is for at most {_MOST_CATEGORIES:,} categories, and {name} has {categories:,}."
+        if categories > _MAX_CATEGORIES:
+            reason = f"It is for at most {_MAX_CATEGORIES:,} categories, and {name} has {categories:,}."
             return infeasible(request, reason)
         rows, budget = request.schema.unit.max_rows, request.budget.epsilon
         of_count = Fraction(0) if request.schema.total_is_public else budget * _SHARE_OF_COUNT

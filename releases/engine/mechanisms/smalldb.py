@@ -48,7 +48,7 @@ from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.smalldb import existence
 from releases.engine.smalldb.candidates import Databases
-from releases.engine.smalldb.strategies import MOST_ROWS, Refusal, Setting, Shape, shape_of
+from releases.engine.smalldb.strategies import MAX_ROWS, Refusal, Setting, Shape, shape_of
 from releases.engine.tables.counts import Counts, marginal
 from releases.engine.workload.queries import Workload
 
@@ -64,7 +64,7 @@ SIZE = Option(
     help="Rows of the small database; left empty, what proves most for the assumed population. More rows follow smooth "
     "data more closely, which the measured error will show, and prove less beforehand.",
     lowest=1,
-    highest=MOST_ROWS,
+    highest=MAX_ROWS,
 )
 DATABASES = Option(
     name="databases",
@@ -84,7 +84,7 @@ MEASURE = Option(
 #: while the choice errs by (2 g / epsilon) ln|R|, with ln|R| of some hundreds; a twentieth keeps both terms small.
 TOTAL_SHARE = Fraction(1, 20)
 #: No table is believed to be larger: W enters 64-bit products with m.
-_MOST_TOTAL = 10**14
+_MAX_TOTAL = 10**14
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -353,7 +353,7 @@ def released_total(true_total: int, schema: Schema, split: Split, rng: Randomnes
     if split.total:
         scale = schema.unit.max_rows / split.total
         true_total += int(discrete_laplace(scale=scale, size=1, rng=rng)[0])
-    return min(max(1, true_total), _MOST_TOTAL)
+    return min(max(1, true_total), _MAX_TOTAL)
 
 
 def largest_error(answers: list[NDArray[np.int64]], exact: list[NDArray[np.int64]], *, size: int, total: int) -> int:

@@ -68,10 +68,10 @@ CANDIDATES = Option(
 )
 SIZE = Option(name="size", help="Rows of each candidate database.", lowest=1, highest=10_000, default=200)
 #: Answers of all candidates: the default net has at most so many, and any net at most a hundred times more.
-_USUAL_ANSWERS = 100_000_000
-_MOST_ANSWERS = 10_000_000_000
+_DEFAULT_ANSWERS = 100_000_000
+_MAX_ANSWERS = 10_000_000_000
 #: More candidates gain a few nats and cost time.
-_USUAL_CANDIDATES = 10_000
+_DEFAULT_CANDIDATES = 10_000
 
 
 @register
@@ -102,10 +102,10 @@ class SmallDBNet(Mechanism):
         )
         if (refusal := too_noisy(request, split)) is not None:
             return refusal
-        count = options["candidates"] or max(2, min(_USUAL_CANDIDATES, _USUAL_ANSWERS // workload.size))
-        if count * workload.size > _MOST_ANSWERS:
+        count = options["candidates"] or max(2, min(_DEFAULT_CANDIDATES, _DEFAULT_ANSWERS // workload.size))
+        if count * workload.size > _MAX_ANSWERS:
             reason = (
-                f"{count:,} candidates have {count * workload.size:,} answers; at most {_MOST_ANSWERS:,} are weighed."
+                f"{count:,} candidates have {count * workload.size:,} answers; at most {_MAX_ANSWERS:,} are weighed."
             )
             return infeasible(request, reason)
         return SmallDBNetPlan(

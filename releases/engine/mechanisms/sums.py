@@ -86,7 +86,7 @@ from releases.engine.workload.sensitivity import Changes
 #: noise in 64 bits, and costs a 30-millionth of the sensitivity in accuracy.
 _STEPS = 1 << 24
 #: A release of more numbers than this is a mistake.
-_MOST_NUMBERS = 5_000
+_MAX_NUMBERS = 5_000
 #: Of how many sums the noise is written out in a plan.
 _DESCRIBED = 12
 
@@ -225,8 +225,8 @@ class NoisyNumbersPlan(Plan):
 def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: Mapping[str, str]) -> Plan:
     """Plan a statistic with noise of this law, in the form that makes its bound least."""
     parts = len(request.workload.families)
-    if parts > _MOST_NUMBERS:
-        reason = f"It would release {parts:,} numbers; the most is {_MOST_NUMBERS:,}. Ask for fewer columns."
+    if parts > _MAX_NUMBERS:
+        reason = f"It would release {parts:,} numbers; the most is {_MAX_NUMBERS:,}. Ask for fewer columns."
         return infeasible(request, reason)
     forms = measurements(request.statistic, request.schema)
     noised = min((Noised.within(form, law, beta=request.beta) for form in forms), key=_total_width)

@@ -31,9 +31,9 @@ from releases.engine.mechanisms.randomized_response import Collected
 #: M: nine decimal digits, which a person can draw one by one, and less than 2**32, of which a browser draws a word.
 NUMBERS = 10**9
 #: A longer list is read by nobody, and its reports say next to nothing.
-FEWEST_ANSWERS, MOST_ANSWERS = 2, 20
+FEWEST_ANSWERS, MAX_ANSWERS = 2, 20
 #: Below, T - O is too few of the M numbers to tell answers apart; above, nearly every report is the truth.
-LEAST_EPSILON, MOST_EPSILON = Fraction(1, 100), Fraction(10)
+MIN_EPSILON, MAX_EPSILON = Fraction(1, 100), Fraction(10)
 SOURCE = "Warner, Randomized Response (1965); Wang, Blocki, Li and Jha (2017), direct encoding"
 #: Bits at which e^ε is enclosed: far more than T and O have.
 _PRECISION = 128
@@ -72,8 +72,8 @@ class SurveyLaw:
         _check_answers(answers)
         if isinstance(epsilon, bool) or not isinstance(epsilon, (int, Fraction)):
             raise InvalidInput("epsilon", str(epsilon), "must be an exact rational")
-        if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
-            least, most = decimal_text(LEAST_EPSILON), decimal_text(MOST_EPSILON)
+        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+            least, most = decimal_text(MIN_EPSILON), decimal_text(MAX_EPSILON)
             raise InvalidInput("epsilon", decimal_text(Fraction(epsilon)), f"must be from {least} to {most}")
         lo, _ = exp_interval(epsilon, precision=_PRECISION)
         other = ceil_div(NUMBERS << _PRECISION, lo + ((answers - 1) << _PRECISION))
@@ -138,5 +138,5 @@ class SurveyLaw:
 
 
 def _check_answers(answers: int) -> None:
-    if isinstance(answers, bool) or not isinstance(answers, int) or not FEWEST_ANSWERS <= answers <= MOST_ANSWERS:
-        raise InvalidInput("answers", answers, f"must be {FEWEST_ANSWERS} to {MOST_ANSWERS} in number")
+    if isinstance(answers, bool) or not isinstance(answers, int) or not FEWEST_ANSWERS <= answers <= MAX_ANSWERS:
+        raise InvalidInput("answers", answers, f"must be {FEWEST_ANSWERS} to {MAX_ANSWERS} in number")

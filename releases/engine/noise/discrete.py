@@ -72,7 +72,7 @@ LARGEST_NOISE = (1 << 62) - 1
 LARGEST_SCALE = 1 << 52
 
 #: Buckets of one table: 24 bytes each, so that the largest still fits the processor's second cache.
-_MOST_BUCKETS = 1 << 14
+_MAX_BUCKETS = 1 << 14
 
 #: One table lists |x| < 64 ln(2) t (Laplace) or sqrt(128 ln 2) sigma (Gaussian): below 2**14 entries here.
 _WIDEST_LAPLACE_TABLE = 180
@@ -218,8 +218,8 @@ class AliasTable:
         places = [*self.floors.values(), self.remainder]
         log_buckets = max(1, (len(places) - 1).bit_length())
         buckets, room = 1 << log_buckets, 1 << (self.word_bits - log_buckets)
-        if buckets > _MOST_BUCKETS:
-            raise InvalidInput("law", len(places), f"entries are too many for one table of {_MOST_BUCKETS}")
+        if buckets > _MAX_BUCKETS:
+            raise InvalidInput("law", len(places), f"entries are too many for one table of {_MAX_BUCKETS}")
         values += [0] * (buckets - len(values))
         places += [0] * (buckets - len(places))
         kept, second = [0] * buckets, list(range(buckets))

@@ -39,7 +39,7 @@ _SPARE_BITS = 32
 #: An argument is halved (as an angle) so often before its arctangent's series: two bits a halving, a term each.
 _HALVINGS = 8
 #: A draw undecided after so many bits has probability 2**-60000: something is broken instead.
-_MOST_BITS = 1 << 16
+_MAX_BITS = 1 << 16
 #: Relative allowance for rounding in quantiles, far above what double precision loses.
 _SLACK = 1e-9
 
@@ -138,7 +138,7 @@ def rounded_noise(
         raise InvalidInput("most", most, "must be at least 1")
     is_negative = random_bits(1, rng) == 1
     drawn, known = random_bits(bits, rng), bits
-    while known <= _MOST_BITS:
+    while known <= _MAX_BITS:
         size = _size(law, multiplier, scale_at, most, drawn, known)
         if size is not None:
             return -size if is_negative else size

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 15
 
 #: A comparison undecided after this many random bits has probability 2**-60000: something is broken instead.
-_MOST_BITS = 1 << 16
+_MAX_BITS = 1 << 16
 
 
 class SamplerFailure(EngineError):
@@ -190,7 +190,7 @@ def bernoulli(probability_at: Callable[[int], Interval], *, rng: Randomness, rev
         revealed: the first `bits` bits of U, where the caller has drawn those already.
         bits: how many they are.
     """
-    while bits <= _MOST_BITS:
+    while bits <= _MAX_BITS:
         more = 64 if bits < 64 else bits
         revealed, bits = revealed << more | random_bits(more, rng), bits + more
         lo, hi = probability_at(bits)
@@ -208,7 +208,7 @@ def choose(sums_at: Callable[[int], CertifiedSums], *, rng: Randomness) -> int:
     infinitely many weights: `sums_at(precision)` lists more of them as the precision grows.
     """
     drawn, bits = random_bits(64, rng), 64
-    while bits <= _MOST_BITS:
+    while bits <= _MAX_BITS:
         index = sums_at(bits).locate(drawn, bits=bits)
         if index is not None:
             return index

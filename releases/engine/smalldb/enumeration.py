@@ -19,7 +19,7 @@ from releases.engine.smalldb.tree import Indices, labels_of, mask_of
 from releases.engine.workload.queries import Count, Family, Prefix
 
 #: Families times cells, and queries times kinds, that are looked at.
-_MOST_ENTRIES = 40_000_000
+_MAX_ENTRIES = 40_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,14 +47,14 @@ def read_signatures(families: Sequence[Family], universe: Universe) -> Signature
     A family tells two cells apart where it labels them differently: a predicate as counted or not, a marginal and the
     prefixes of an attribute by bins. One family after another divides the kinds that those before it left together.
     """
-    if len(families) * universe.size > _MOST_ENTRIES:
+    if len(families) * universe.size > _MAX_ENTRIES:
         return None
     kind_of_cell = np.zeros(universe.size, dtype=np.int64)
     for family in families:
         labels = _labels_by(family, universe)
         _, kind_of_cell = np.unique(kind_of_cell * (int(labels.max()) + 1) + labels, return_inverse=True)
     _, first, which, count = np.unique(kind_of_cell, return_index=True, return_inverse=True, return_counts=True)
-    if sum(family.cells(universe) for family in families) * count.size > _MOST_ENTRIES:
+    if sum(family.cells(universe) for family in families) * count.size > _MAX_ENTRIES:
         return None
     order = np.argsort(first)
     place = np.empty_like(order)

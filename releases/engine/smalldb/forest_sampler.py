@@ -53,7 +53,7 @@ from releases.engine.smalldb.tree import Forest
 
 #: Memory for tables of levels that may be asked for again.
 KEPT_BYTES = 64 << 20
-_MOST_KEPT = 512
+_MAX_KEPT = 512
 
 
 class ForestCounter:
@@ -150,7 +150,7 @@ class ForestCounter:
         made = self._make(level)
         self._levels[level] = made
         held = sum(each.bytes for each in self._levels.values() if each)
-        while len(self._levels) > 1 and (held > KEPT_BYTES or len(self._levels) > _MOST_KEPT):
+        while len(self._levels) > 1 and (held > KEPT_BYTES or len(self._levels) > _MAX_KEPT):
             _, oldest = self._levels.popitem(last=False)
             held -= oldest.bytes if oldest else 0
         return made

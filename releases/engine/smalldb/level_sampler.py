@@ -45,7 +45,7 @@ from releases.engine.smalldb.candidates import Candidate, Scaled
 #: A round of rejection succeeds about this often; to halve more blocks would cost more than it saves.
 _FAIR_CHANCE = 0.15
 #: Blocks are halved at most so often. More would only be needed for a count that leaps at thousands of levels.
-_MOST_BLOCKS = 2000
+_MAX_BLOCKS = 2000
 #: Rounds that may fail before blocks are halved, or begun anew further out, where rounds fail.
 _PATIENCE = 10
 
@@ -142,7 +142,7 @@ class Layers:
         blocks = [block for block in blocks if block.bound[0]]
         while True:
             loosest = _loosest(blocks, float(self.rate))
-            if loosest is None or len(blocks) > _MOST_BLOCKS:
+            if loosest is None or len(blocks) > _MAX_BLOCKS:
                 return blocks
             blocks[loosest : loosest + 1] = self._halves(blocks[loosest])
 

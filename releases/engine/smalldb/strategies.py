@@ -39,17 +39,17 @@ from releases.engine.smalldb.tree import Forest, Indices, read_forest
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload, attributes_asked
 
 #: Cells that a forest is built over.
-MOST_CELLS = 4_000_000
+MAX_CELLS = 4_000_000
 #: Rows of a candidate: weights and tables grow with it, and no bound asks for more below 10^12 rows of data.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 #: Candidates times answers: a choice among so many takes hundredths of a second; with `size` given, up to a second.
-_FEW_WEIGHED = 1_000_000
-_MOST_WEIGHED = 50_000_000
-_MOST_CANDIDATES = 1_000_000
+_MAX_WEIGHED_EXACTLY = 1_000_000
+_MAX_WEIGHED = 50_000_000
+_MAX_CANDIDATES = 1_000_000
 #: Pairs of a state and a count: a level of so many takes a few seconds at the worst, and usually a hundredth of it.
-_MOST_STATES = 3_000_000
+_MAX_STATES = 3_000_000
 #: Queries times kinds that are followed one by one.
-_MOST_STEPS = 2_000_000
+_MAX_STEPS = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,7 +139,7 @@ class Shape(ABC):
     @property
     def most_rows(self) -> int:
         """The largest candidates that can be drawn at all."""
-        return MOST_ROWS
+        return MAX_ROWS
 
     @property
     def usual_rows(self) -> int:
@@ -283,17 +283,17 @@ class Weighed(Shape):
 
     @property
     def most_rows(self) -> int:
-        return self._most(_MOST_WEIGHED)
+        return self._most(_MAX_WEIGHED)
 
     @property
     def usual_rows(self) -> int:
-        return max(min(1, self.most_rows), self._most(_FEW_WEIGHED))
+        return max(min(1, self.most_rows), self._most(_MAX_WEIGHED_EXACTLY))
 
     def _most(self, weighed: int) -> int:
         """The largest m with few enough vectors of counts; 0 for none."""
         return _largest(
             lambda size: (
-                vectors(kinds=self.kinds, size=size) <= _MOST_CANDIDATES
+                vectors(kinds=self.kinds, size=size) <= _MAX_CANDIDATES
                 and vectors(kinds=self.kinds, size=size) * (self.answers + 1) <= weighed
             )
         )
@@ -329,9 +329,9 @@ class Open(Layered):
 
     @cached_property
     def most_rows(self) -> int:
-        if self.signatures.incidence.size > _MOST_STEPS:
+        if self.signatures.incidence.size > _MAX_STEPS:
             return 0
-        return _largest(lambda size: most_work(self.steps, size=size) <= _MOST_STATES)
+        return _largest(lambda size: most_work(self.steps, size=size) <= _MAX_STATES)
 
     def seconds(self, setting: Setting) -> float:
         """Between a hundredth of the most states and all of them are met."""
@@ -367,10 +367,10 @@ def shape_of(workload: Workload, databases: Databases) -> Shape | Refusal:
         groups = _separate(workload.families)
     universes = [workload.universe.project(attributes_asked(group, workload.universe)) for group in groups]
     largest = max(universe.size for universe in universes)
-    if largest > MOST_CELLS:
+    if largest > MAX_CELLS:
         return Refusal(
             reason=f"The questions are about {largest:,} cells of the universe's {workload.universe.size:,} at once, "
-            f"and small databases are counted over at most {MOST_CELLS:,}: ask about fewer columns together"
+            f"and small databases are counted over at most {MAX_CELLS:,}: ask about fewer columns together"
             + _hint(workload, databases)
         )
     forests = [read_forest(group, universe) for group, universe in zip(groups, universes, strict=True)]
@@ -443,7 +443,7 @@ def _no_recursion(workload: Workload, kinds: str, databases: Databases) -> str:
     """With rows enough to prove anything of any questions, how many kinds of cells could be done."""
     rows = int(log(2 * workload.size) / 2) + 1
     feasible = _largest(
-        lambda kinds: comb(kinds + rows - 1, rows) <= min(_MOST_CANDIDATES, _FEW_WEIGHED // (workload.size + 1))
+        lambda kinds: comb(kinds + rows - 1, rows) <= min(_MAX_CANDIDATES, _MAX_WEIGHED_EXACTLY // (workload.size + 1))
     )
     return (
         f"The questions cross each other and tell {kinds} kinds of cells apart in a universe of "
@@ -474,8 +474,8 @@ def _separate(families: tuple[Family, ...]) -> list[list[Family]]:
 
 
 def _largest(holds: Callable[[int], bool]) -> int:
-    """The largest number from 1 to MOST_ROWS for which something holds that holds for all below; 0 for none."""
-    low, high = 0, MOST_ROWS
+    """The largest number from 1 to MAX_ROWS for which something holds that holds for all below; 0 for none."""
+    low, high = 0, MAX_ROWS
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)

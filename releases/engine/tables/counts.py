@@ -15,7 +15,7 @@ from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 
 #: A dense histogram of more cells than this is not offered (8 bytes a cell, two at a time).
-MOST_DENSE_CELLS = 100_000_000
+MAX_DENSE_CELLS = 100_000_000
 
 
 @runtime_checkable
@@ -178,9 +178,9 @@ def empty_tables(universe: Universe, sets: Sequence[tuple[str, ...]]) -> list[ND
     """
     shapes = [universe.project(names).shape for names in sets]
     for names, shape in zip(sets, shapes, strict=True):
-        if prod(shape) > MOST_DENSE_CELLS:
+        if prod(shape) > MAX_DENSE_CELLS:
             raise InvalidInput(
-                "marginal", f"{' × '.join(names)}, {prod(shape):,} cells", f"must have at most {MOST_DENSE_CELLS:,}"
+                "marginal", f"{' × '.join(names)}, {prod(shape):,} cells", f"must have at most {MAX_DENSE_CELLS:,}"
             )
     return [np.zeros(shape, dtype=np.int64) for shape in shapes]
 

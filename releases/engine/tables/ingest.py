@@ -23,7 +23,7 @@ from typing import Any
 
 import duckdb
 
-from releases.engine.domain.universe import MOST_COLUMNS
+from releases.engine.domain.universe import MAX_COLUMNS
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.query import NUMBER_GRAMMAR, Limits, confine
 
@@ -34,8 +34,8 @@ _DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_HEADER = 4 << 20
 _LONGEST_LINE = 16 << 20
 #: A Parquet file may unfold to this many times its size, and to so many cells.
-_MOST_UNFOLDING = 200
-_MOST_CELLS = 20_000_000_000
+_MAX_UNFOLDING = 200
+_MAX_CELLS = 20_000_000_000
 _LONGEST_VALUE = 10_000
 
 
@@ -327,8 +327,8 @@ def _header(source: Path) -> tuple[list[str], str]:
 
 
 def _checked_names(names: list[str]) -> tuple[str, ...]:
-    if len(names) > MOST_COLUMNS:
-        raise UnreadableTable(f"The header names {len(names):,} columns; at most {MOST_COLUMNS:,} can be read.")
+    if len(names) > MAX_COLUMNS:
+        raise UnreadableTable(f"The header names {len(names):,} columns; at most {MAX_COLUMNS:,} can be read.")
     seen: dict[str, str] = {}
     for position, raw in enumerate(names, start=1):
         name = raw.strip()
@@ -372,10 +372,10 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, source: Path, limits: 
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
     names = _checked_names([column[0] for column in described])
     rows, unfolded = (int(row[0] or 0), int(row[1])) if row else (0, 0)
-    if rows > limits.rows or rows * len(names) > _MOST_CELLS:
-        raise UnreadableTable(f"The Parquet file unfolds to more than {limits.rows:,} rows or {_MOST_CELLS:,} values.")
-    if unfolded > _MOST_UNFOLDING * max(source.stat().st_size, _CHUNK):
-        raise UnreadableTable(f"The Parquet file unfolds to more than {_MOST_UNFOLDING} times its size.")
+    if rows > limits.rows or rows * len(names) > _MAX_CELLS:
+        raise UnreadableTable(f"The Parquet file unfolds to more than {limits.rows:,} rows or {_MAX_CELLS:,} values.")
+    if unfolded > _MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
+        raise UnreadableTable(f"The Parquet file unfolds to more than {_MAX_UNFOLDING} times its size.")
     return {column[0]: name for column, name in zip(described, names, strict=True)}
 
 

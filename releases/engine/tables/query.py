@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 NUMBER_GRAMMAR = r"^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$"
 #: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
 _SHORT_CHAIN = 64
+#: Beyond it a double has no places after the point.
+_ALL_WHOLE = float(1 << 53)
 _CELL = "dpweb_cell"
 #: Rows whose bin numbers are held at once.
 _ROWS_AT_A_TIME = 1 << 18
@@ -246,9 +248,15 @@ def _is_whole(attribute: Attribute) -> bool:
 
 
 def _whole(number: ir.FloatingValue) -> ir.FloatingValue:
+    """The number where it is a whole one, else null.
+
+    From 2^53 on every double is whole. They are clamped before the floor, which databases cast to 64 bits: one number
+    beyond those must not end a run.
+    """
     import ibis
 
-    return ibis.cases((number == number.floor().cast("float64"), number), else_=ibis.null("float64"))
+    within = number.clip(lower=-_ALL_WHOLE, upper=_ALL_WHOLE)
+    return ibis.cases((within == within.floor().cast("float64"), number), else_=ibis.null("float64"))
 
 
 def _is_joined(attribute: Attribute) -> bool:
@@ -324,8 +332,9 @@ def _fixed_point(rows: ir.Table, axis: int, attribute: Attribute) -> ir.IntegerV
     """A category's position, or a number in units of its last place, clamped to its range."""
     if not attribute.is_numeric:
         return rows[_code(axis)]
-    scaled = (rows[_number(axis)] * 10**attribute.decimals + 0.5).floor()
-    return scaled.clip(lower=float(attribute.lowest), upper=float(attribute.highest)).cast("int64")
+    scaled = rows[_number(axis)] * 10**attribute.decimals + 0.5
+    # Clamped before the floor, as in `_whole`; the ends are whole, so the order does not matter.
+    return scaled.clip(lower=float(attribute.lowest), upper=float(attribute.highest)).floor().cast("int64")
 
 
 def _bound_contributions(rows: ir.Table, order: list[ir.Column], schema: Schema) -> ir.Table:

@@ -24,7 +24,7 @@ from releases.engine.accounting.filters import Caps, Policy, Totals, admits, amo
 _CELL, _REACH = 0.125, 400
 _BUDGETS = ((Fraction(3, 2), Fraction(1, 1000)), (Fraction(2), Fraction(1, 10_000)), (Fraction(3), Fraction(1, 10_000)))
 #: So that a strategy against a spoiled rule ends: more rho than this nobody needs to break it.
-_MOST_RHO = 10**EPSILON_PLACES // 2
+_MAX_RHO = 10**EPSILON_PLACES // 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +83,7 @@ def strategies_seen() -> Iterator[StrategySeen]:
 def _by(holds: Callable[[tuple[int, ...]], bool]) -> Callable[[Totals, Price], bool]:
     def accepts(spent: Totals, price: Price) -> bool:
         after = spent.plus(amounts(price, policy=Policy.ZCDP))
-        return after.spent_rho <= _MOST_RHO and not after.spent_rho_delta and holds(after.spent_orders)
+        return after.spent_rho <= _MAX_RHO and not after.spent_rho_delta and holds(after.spent_orders)
 
     return accepts
 

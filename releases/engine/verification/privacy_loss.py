@@ -31,7 +31,7 @@ _MILDEST, _RUNS_FOR_MILDEST = Fraction(1, 2), 1_000
 #: With fewer, no event could prove anything at the confidence asked for.
 _FEWEST_RUNS = 200
 #: Sets of outcomes that are tried: more than this many outcomes are too rare to be picked.
-_MOST_EVENTS = 60
+_MAX_EVENTS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +167,7 @@ def _events(
     """Sets of outcomes that grow by falling ratio and, of numbers, by falling value; how often each came on both."""
     ones, others = Counter(first), Counter(second)
     outcomes = set(ones) | set(others)
-    orders = [sorted(outcomes, key=lambda each: (-(ones[each] + 1) / (others[each] + 1), str(each)))[:_MOST_EVENTS]]
+    orders = [sorted(outcomes, key=lambda each: (-(ones[each] + 1) / (others[each] + 1), str(each)))[:_MAX_EVENTS]]
     if all(isinstance(each, float) for each in outcomes):
         numbers: list[Hashable] = [*sorted(each for each in outcomes if isinstance(each, float))]
         orders += [numbers, numbers[::-1]]

@@ -26,10 +26,10 @@ from releases.engine.workload.statistic import offered_words
 
 WORKLOAD_VERSION = 1
 #: A release of more answers than this is a mistake, and no page or file of it could be read.
-MOST_ANSWERS = 50_000_000
-MOST_FAMILIES = 200_000
+MAX_ANSWERS = 50_000_000
+MAX_FAMILIES = 200_000
 #: Enough to tell questions apart; beyond, the rest would be noise alone.
-MOST_WEIGHT = 1_000
+MAX_WEIGHT = 1_000
 #: How many cells are enumerated to find a sensitivity exactly; beyond, a proven upper bound is used.
 _ENUMERATED_CELLS = 4_000_000
 _ENUMERATED_PAIRS = 2_000
@@ -206,8 +206,8 @@ class Workload:
         for family in self.families:
             check_weight(family.weight)
         object.__setattr__(self, "families", tuple({unweighted(each): each for each in self.families}.values()))
-        if self.size > MOST_ANSWERS:
-            raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MOST_ANSWERS:,} answers")
+        if self.size > MAX_ANSWERS:
+            raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MAX_ANSWERS:,} answers")
 
     @cached_property
     def size(self) -> int:
@@ -437,8 +437,8 @@ def check_weight(weight: object) -> None:
     Raises:
         InvalidInput: naming the rule.
     """
-    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= MOST_WEIGHT:
-        raise InvalidInput("weight", weight, f"must be a whole number from 1 to {MOST_WEIGHT:,}")
+    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= MAX_WEIGHT:
+        raise InvalidInput("weight", weight, f"must be a whole number from 1 to {MAX_WEIGHT:,}")
 
 
 def _weight_to_json(family: Family) -> dict[str, int]:
@@ -451,11 +451,11 @@ def _all_marginals(query: dict[str, Any], universe: Universe) -> Iterable[Family
     names = _declared(query.get("columns", list(universe.names)), universe, field="columns")
     if isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= len(names):
         raise InvalidInput("marginals", order, f"must be a whole number from 1 to {len(names)}, the number of columns")
-    if comb(len(names), order) > MOST_FAMILIES:
+    if comb(len(names), order) > MAX_FAMILIES:
         raise InvalidInput(
             "marginals",
             order,
-            f"asks for {comb(len(names), order):,} marginals; at most {MOST_FAMILIES:,} are answered",
+            f"asks for {comb(len(names), order):,} marginals; at most {MAX_FAMILIES:,} are answered",
         )
     return [Marginal(attributes=chosen) for chosen in combinations(names, order)]
 

@@ -84,7 +84,7 @@ MEDIAN = Fraction(1, 2)
 #: Relative margin of the search in floating point: 2000 times what four roundings lose.
 _MARGIN = 2.0**-40
 #: A logarithm that cannot be rounded at this many bits would have to be rational, which it is not.
-_MOST_BITS = 1 << 16
+_MAX_BITS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class SmoothBound:
         if self.gap == 1:
             return -(-known.numerator // known.denominator)
         precision = 64
-        while precision <= _MOST_BITS:
+        while precision <= _MAX_BITS:
             lo, hi = log_interval(self.gap, precision=precision)
             low, high = (known + Fraction(end, 1 << precision) / step for end in (lo, hi))
             rounded = ceil_div(low.numerator, low.denominator), ceil_div(high.numerator, high.denominator)
@@ -174,7 +174,7 @@ class SmoothBound:
             return self.gap > other.gap or (self.gap == other.gap and self.steps < other.steps)
         difference = self.rate * (self.steps - other.steps)
         precision = 64
-        while precision <= _MOST_BITS:
+        while precision <= _MAX_BITS:
             lo, hi = log_interval(Fraction(self.gap, other.gap), precision=precision)
             if Fraction(lo, 1 << precision) > difference:
                 return True

@@ -32,9 +32,9 @@ WINDOWS = {"desktop": (1280, 900), "phone": (375, 800)}
 SCHEMES = ("light", "dark")
 PEOPLE = ("curator", "analyst", "reviewer", "")
 #: Pages are followed no further than this from a person's first page.
-MOST_PAGES = 60
+MAX_PAGES = 60
 #: Releases that are looked at, for a page of each state.
-MOST_RELEASES = 8
+MAX_RELEASES = 8
 
 #: The pictures of the documentation, by page, with the person who sees it.
 DOCS_PICTURES = {
@@ -220,7 +220,7 @@ def _pages(page: Any, start: list[str], *, wanted: set[str]) -> list[tuple[str, 
     found: dict[str, str] = {}
     followed: dict[str, int] = {}
     waiting, seen = list(start), set(start)
-    while waiting and len(found) < MOST_PAGES and not (wanted and wanted <= set(found)):
+    while waiting and len(found) < MAX_PAGES and not (wanted and wanted <= set(found)):
         path = waiting.pop(0)
         try:
             name = resolve(urlsplit(path).path).view_name
@@ -228,7 +228,7 @@ def _pages(page: Any, start: list[str], *, wanted: set[str]) -> list[tuple[str, 
             continue
         # A release's address leads to the step that its draft is at, so a few of them are followed.
         followed[name] = followed.get(name, 0) + 1
-        most = MOST_RELEASES if name == "release_detail" else 1
+        most = MAX_RELEASES if name == "release_detail" else 1
         if followed[name] > most or re.search(r"download|export|file|csv|yaml|static|admin|^api:", name + path):
             continue
         answer = page.goto(path)

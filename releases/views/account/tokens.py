@@ -27,9 +27,9 @@ class TokenForm(forms.Form):
         error_messages=missing("Which program it is for: nothing was typed."),
     )
     days = forms.TypedChoiceField(
-        choices=[(30, "30 days"), (services.USUAL_DAYS, "90 days"), (services.MOST_DAYS, "a year")],
+        choices=[(30, "30 days"), (services.DEFAULT_DAYS, "90 days"), (services.MAX_DAYS, "a year")],
         coerce=int,
-        initial=services.USUAL_DAYS,
+        initial=services.DEFAULT_DAYS,
         label="How long it opens",
         help_text="Then make another: a token that somebody copied is of no use to them for ever.",
         error_messages=missing("How long it opens: nothing was chosen."),

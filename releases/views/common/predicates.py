@@ -11,7 +11,7 @@ from releases.engine.domain.universe import Attribute, AttributeKind, Universe, 
 from releases.engine.errors import InvalidInput
 
 #: Bins of a column offered in a form; the rest can be asked for in JSON.
-_MOST_OFFERED_BINS = 200
+_MAX_OFFERED_BINS = 200
 
 
 def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:
@@ -44,14 +44,14 @@ def _edge_above(attribute: Attribute, typed: str) -> str:
 def column_field(attribute: Attribute, posted: QueryDict) -> dict[str, Any]:
     field: dict[str, Any] = {"name": attribute.name, "is_numeric": attribute.is_numeric, "size": attribute.size}
     if attribute.is_numeric:
-        field["edges"] = [plain(edge) for edge in attribute.edges[:_MOST_OFFERED_BINS]]
+        field["edges"] = [plain(edge) for edge in attribute.edges[:_MAX_OFFERED_BINS]]
         field["lowest"], field["highest"] = plain(attribute.edges[0]), plain(attribute.edges[-1])
         field["from"] = posted.get(f"from.{attribute.name}", "")
         field["to"] = posted.get(f"to.{attribute.name}", "")
         field["is_set"] = bool(field["from"] or field["to"])
     else:
         chosen = posted.getlist(f"in.{attribute.name}")
-        field["categories"] = [(category, category in chosen) for category in attribute.categories[:_MOST_OFFERED_BINS]]
-        field["more"] = max(0, attribute.size - _MOST_OFFERED_BINS)
+        field["categories"] = [(category, category in chosen) for category in attribute.categories[:_MAX_OFFERED_BINS]]
+        field["more"] = max(0, attribute.size - _MAX_OFFERED_BINS)
         field["is_set"] = bool(chosen)
     return field

@@ -21,9 +21,9 @@ from releases.presentation.error_messages import in_words
 from releases.schema.descriptions import Notes
 
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.
-MOST_OFFERED, _MOST_SEEN = 50, 500
+MAX_OFFERED, _MAX_SEEN = 50, 500
 #: Columns that a message names; of more, how many there are.
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,16 +57,16 @@ def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     the person's own codebooks, to be deleted."""
     names, person = set(dataset.columns), signed_in(request)
     others = Dataset.objects.visible_to(person).exclude(pk=dataset.pk).exclude(declared=None)
-    listed = others.order_by("-created_at").values_list("pk", "title", "declared")[:_MOST_SEEN]
+    listed = others.order_by("-created_at").values_list("pk", "title", "declared")[:_MAX_SEEN]
     datasets = [_offered(pk, title, "", declared or (), names) for pk, title, declared in listed]
-    saved = list(Codebook.objects.for_menu(person)[:_MOST_SEEN])
+    saved = list(Codebook.objects.for_menu(person)[:_MAX_SEEN])
     codebooks = [
         _offered(each.pk, each.name, "" if each.owner_id == person.pk else str(each.owner), each.columns, names)
         for each in saved
     ]
     return {
-        "saved_codebooks": [each for each in codebooks if each["columns"]][:MOST_OFFERED],
-        "declaring_datasets": [each for each in datasets if each["columns"]][:MOST_OFFERED],
+        "saved_codebooks": [each for each in codebooks if each["columns"]][:MAX_OFFERED],
+        "declaring_datasets": [each for each in datasets if each["columns"]][:MAX_OFFERED],
         "own_codebooks": [each for each in saved if each.owner_id == person.pk],
     }
 
@@ -115,8 +115,8 @@ def _named(request: HttpRequest) -> tuple[str, Universe | None, Notes]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED:,} more columns"
+    if len(names) > _MAX_NAMED:
+        return f"{', '.join(names[:_MAX_NAMED])} and {len(names) - _MAX_NAMED:,} more columns"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -25,7 +25,7 @@ from releases.forms.datasets import (
     schema_from_codebook,
     typed_fields,
 )
-from releases.forms.fields import MOST_FORM_COLUMNS
+from releases.forms.fields import MAX_FORM_COLUMNS
 from releases.models import Dataset, KeptColumns, ReleaseState
 from releases.permissions import get_dataset_for, get_own_release_for, signed_in
 from releases.planning import comparison, universe_size
@@ -182,7 +182,7 @@ def _page(
         "cells": comparison.cells_text(universe.size) if universe is not None else "",
         "fits": (fits := _fits(universe)),
         "fitting": sum(not each.why_not for each in fits),
-        "too_many": len(dataset.columns) > MOST_FORM_COLUMNS,
+        "too_many": len(dataset.columns) > MAX_FORM_COLUMNS,
         **shown,
         **frame("data", dataset),
     }
@@ -196,7 +196,7 @@ def _page(
 
 def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:
     """What the size means for each mechanism; nothing of one that cannot be declared anyway."""
-    if universe is None or universe.size >= services.MOST_CELLS_SAID:
+    if universe is None or universe.size >= services.MAX_CELLS_SAID:
         return ()
     return universe_size.fits(universe)
 

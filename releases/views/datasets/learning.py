@@ -34,7 +34,7 @@ from releases.views.common.wizard import budget_text, protection_text
 #: What stands in the field of the word for everything else at first.
 _OTHER = "other"
 #: A delta to look at where no budget has been granted yet.
-_USUAL_DELTA = "0.000001"
+_DEFAULT_DELTA = "0.000001"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +191,7 @@ def _first_categories(attribute: Attribute | None, budget: Budget) -> dict[str, 
     is_caught = attribute is not None and attribute.outside != DROP
     return {
         "other": attribute.outside if attribute is not None and is_caught else _OTHER,
-        "delta": comparison.first_delta(budget) if budget.is_granted else _USUAL_DELTA,
+        "delta": comparison.first_delta(budget) if budget.is_granted else _DEFAULT_DELTA,
     }
 
 

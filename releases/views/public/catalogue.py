@@ -28,17 +28,17 @@ from releases.views.results.answers import first_table
 from releases.views.review.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
-MOST_SESSIONS = 5
+MAX_SESSIONS = 5
 #: New notices shown on the front page, newest first.
-MOST_NOTICES = 5
+MAX_NOTICES = 5
 #: Of each kind, on the front page.
-MOST_DATASETS, MOST_RELEASES, MOST_REQUESTS = 6, 8, 8
+MAX_DATASETS, MAX_RELEASES, MAX_REQUESTS = 6, 8, 8
 #: Of the newest releases, those with a chart.
-MOST_DRAWN = 2
+MAX_DRAWN = 2
 #: Of the front page's picture of how far a belief of one half can rise.
 _DRAWN_EPSILONS = ("0", "0.1", "0.5", "1", "2", "4")
 #: Words that a search goes by; further ones are left out.
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,30 +91,30 @@ def home(request: HttpRequest) -> HttpResponse:
     """
     if not request.user.is_authenticated:
         beliefs = [(each, highest_posterior(Fraction(1, 2), Fraction(each))) for each in _DRAWN_EPSILONS]
-        newest = list(Release.objects.for_catalogue()[:MOST_RELEASES])
+        newest = list(Release.objects.for_catalogue()[:MAX_RELEASES])
         context: dict[str, Any] = {
-            "drawn": _drawn(newest[:MOST_DRAWN]),
-            "releases": listed(newest[MOST_DRAWN:]),
+            "drawn": _drawn(newest[:MAX_DRAWN]),
+            "releases": listed(newest[MAX_DRAWN:]),
             "beliefs": beliefs,
             "beliefs_chart": charts.belief_bars(beliefs),
         }
         return render(request, "releases/welcome.html", context)
     person = signed_in(request)
     new = Notice.objects.for_home(person)
-    datasets = list(Dataset.objects.for_list(person)[:MOST_DATASETS])
+    datasets = list(Dataset.objects.for_list(person)[:MAX_DATASETS])
     context = {
         "rows": with_standings(datasets),
-        "notices": new[:MOST_NOTICES],
-        "more_notices": max(0, new.count() - MOST_NOTICES),
+        "notices": new[:MAX_NOTICES],
+        "more_notices": max(0, new.count() - MAX_NOTICES),
     }
     if may_review(person):
-        requests, waiting = requests_waiting(MOST_REQUESTS)
+        requests, waiting = requests_waiting(MAX_REQUESTS)
         context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
     if datasets:
-        context["releases"] = Release.objects.for_list(person).with_review()[:MOST_RELEASES]
+        context["releases"] = Release.objects.for_list(person).with_review()[:MAX_RELEASES]
     else:
-        context["catalogue"] = listed(Release.objects.for_catalogue()[:MOST_RELEASES])
-        context["sessions"] = Session.objects.that_answer(person)[:MOST_SESSIONS]
+        context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
+        context["sessions"] = Session.objects.that_answer(person)[:MAX_SESSIONS]
     return render(request, "releases/home.html", context)
 
 
@@ -140,7 +140,7 @@ def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
     """What is public and has every word of a search, in any order, in its title, its dataset's, or in what it tells of
     its columns and its table. What a curator has declared or written and not released is nobody else's to find."""
     found = Release.objects.for_catalogue()
-    for each in wanted.split()[:_MOST_WORDS]:
+    for each in wanted.split()[:_MAX_WORDS]:
         told = Q(searchable__text__contains=folded(each))
         found = found.filter(Q(title__icontains=each) | Q(dataset__title__icontains=each) | told)
     return found
@@ -150,6 +150,6 @@ def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
 def catalogue(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
-    sessions = Session.objects.that_answer(request.user)[:MOST_SESSIONS]
+    sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
     return render(request, "releases/catalogue.html", context)

@@ -16,7 +16,7 @@ from releases.views.results.certificates import address_of_certificate, certific
 from releases.views.sessions.sessions import address_of_session, session_facts
 
 #: Earlier releases that are looked through for the same questions under the same declaration.
-_MOST_ALIKE = 20
+_MAX_ALIKE = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Rele
         dataset=release.dataset_id, state=ReleaseState.PUBLISHED, workload=release.workload
     )
     schema = plan.schema.to_json()
-    newest = alike.of_kind(PLAIN).defer("plan").order_by("-published_at")[:_MOST_ALIKE]
+    newest = alike.of_kind(PLAIN).defer("plan").order_by("-published_at")[:_MAX_ALIKE]
     return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
 
 

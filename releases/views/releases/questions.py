@@ -16,7 +16,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.workload.queries import (
-    MOST_FAMILIES,
+    MAX_FAMILIES,
     WORKLOAD_VERSION,
     Family,
     Workload,
@@ -24,7 +24,7 @@ from releases.engine.workload.queries import (
 )
 from releases.engine.workload.questions import Inquiry, Question
 from releases.engine.workload.statistic import asks_statistic
-from releases.forms.fields import MOST_TICKED_COLUMNS
+from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
@@ -37,11 +37,11 @@ from releases.views.releases.weights import ImportanceField, is_typed, weighed, 
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 #: Questions listed with a button to remove them.
-_MOST_LISTED = 150
+_MAX_LISTED = 150
 #: Earlier drafts and releases whose questions can be taken over.
-_MOST_SAVED = 50
+_MAX_SAVED = 50
 #: Questions of one kind that are listed without being asked to.
-_MOST_OPEN = 12
+_MAX_OPEN = 12
 
 
 def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | None:
@@ -215,9 +215,7 @@ def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, An
     )
     return [
         {"pk": pk, "title": f"{title} ({dataset})" if is_other else title}
-        for pk, title, dataset, is_other in asking.values_list("pk", "title", "dataset__title", "is_other")[
-            :_MOST_SAVED
-        ]
+        for pk, title, dataset, is_other in asking.values_list("pk", "title", "dataset__title", "is_other")[:_MAX_SAVED]
     ]
 
 
@@ -225,7 +223,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     """What the page shows: the questions so far, their size, and the fields to add more."""
     universe, workload, posted = release.dataset.universe, asked.workload, asked.posted
     assert universe is not None
-    ticked = len(universe.names) <= MOST_TICKED_COLUMNS
+    ticked = len(universe.names) <= MAX_TICKED_COLUMNS
     return {
         "universe": universe,
         "workload": workload,
@@ -285,7 +283,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
         found.setdefault(kind, []).append((position, family))
     groups = []
     for (_, title), families in sorted(found.items()):
-        fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MOST_LISTED]]
+        fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MAX_LISTED]]
         shown = [
             {
                 "action": f"remove-{position}",
@@ -301,7 +299,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
                 "number": len(families),
                 "answers": sum(family.cells(universe) for _, family in families),
                 "shown": shown,
-                "is_open": len(families) <= _MOST_OPEN or any(each.value != "1" for each in fields),
+                "is_open": len(families) <= _MAX_OPEN or any(each.value != "1" for each in fields),
                 "more": len(families) - len(shown),
             }
         )
@@ -325,7 +323,7 @@ def _orders(universe: Universe, chosen: str) -> list[dict[str, Any]]:
                 "tables": tables,
                 "answers": sums[order],
                 "is_checked": str(order) == (chosen or str(min(2, number))),
-                "too_many": tables > MOST_FAMILIES,
+                "too_many": tables > MAX_FAMILIES,
             }
         )
     return orders

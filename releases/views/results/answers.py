@@ -33,25 +33,25 @@ from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, notes_of, table_of, with_unit
 from releases.views.results.rows import Answer
 from releases.views.results.statistics import shown_statistic
-from releases.views.results.table_filter import MOST_ARRANGED, Arrangement
+from releases.views.results.table_filter import MAX_ARRANGED, Arrangement
 
 #: Answers on one page, in the chart and in the table.
 PAGE_LENGTH = 60
 #: Bars of a chart that stands beside others.
-MOST_IN_A_SMALL_CHART = 12
+MAX_IN_A_SMALL_CHART = 12
 #: Questions offered in the list; of more, those whose title holds the searched text.
-MOST_LISTED = 300
+MAX_LISTED = 300
 #: A dictionary of more bins is not written to say its size.
-_MOST_MEASURED_BINS = 10_000
+_MAX_MEASURED_BINS = 10_000
 #: Room for the text in an archive and for what an archive adds.
 _OTHERS_IN_ARCHIVE = 10_000
 #: Titles of questions on a receipt's page; the rest is in its file.
-_MOST_TITLES = 24
+_MAX_TITLES = 24
 #: More synthetic rows, or a table of more cells, are not counted again for a page.
-_MOST_COUNTED_ROWS = 2_000_000
-_MOST_COUNTED_CELLS = 2_000_000
+_MAX_COUNTED_ROWS = 2_000_000
+_MAX_COUNTED_CELLS = 2_000_000
 #: More bins of a column than this cannot be told apart in a heat map.
-_MOST_HEAT_BINS = 50
+_MAX_HEAT_BINS = 50
 
 #: What the tables of one release add up to, by how their counts hang together.
 _TOTALS: dict[Consistency | None, str] = {
@@ -86,7 +86,7 @@ def result_context(
     first = sum(each.cells(universe) for each in families[:chosen])
     read = partial(_answers, folder, family, universe, first=first, receipt=receipt)
     is_heat = _is_heat(family, universe)
-    every = list(read(start=0, stop=cells)) if is_heat or (arrangement and cells <= MOST_ARRANGED) else None
+    every = list(read(start=0, stop=cells)) if is_heat or (arrangement and cells <= MAX_ARRANGED) else None
     wanted = arrangement.apply(every) if every is not None and arrangement else every
     found = cells if wanted is None else len(wanted)
     pages = max(-(-found // PAGE_LENGTH), 1)
@@ -97,7 +97,7 @@ def result_context(
     # Of a filter that nothing passes, what the whole table is like.
     kind = next(iter(rows or every or []), None)
     is_choice = kind is not None and kind.estimate is None
-    listed = matching[:MOST_LISTED]
+    listed = matching[:MAX_LISTED]
     sizes = _sizes(folder, result, universe)
     ends = fuller_bins(universe.attributes)
     return {
@@ -119,7 +119,7 @@ def result_context(
         "rows": rows,
         "has_synthetic": kind is not None and kind.synthetic is not None,
         "is_choice": is_choice,
-        "can_be_arranged": 1 < cells <= MOST_ARRANGED and not is_choice,
+        "can_be_arranged": 1 < cells <= MAX_ARRANGED and not is_choice,
         "arrangement": arrangement,
         "arranged_by": arrangement.heads(family.attributes),
         "found": found,
@@ -153,7 +153,7 @@ def first_table(result: dict[str, Any], folder: Path) -> tuple[str, list[Answer]
     short = [
         (len(each.attributes), position)
         for position, each in enumerate(workload.families)
-        if isinstance(each, Marginal) and 2 <= each.cells(universe) <= MOST_IN_A_SMALL_CHART
+        if isinstance(each, Marginal) and 2 <= each.cells(universe) <= MAX_IN_A_SMALL_CHART
     ]
     if not short:
         return "", []
@@ -176,7 +176,7 @@ def first_table(result: dict[str, Any], folder: Path) -> tuple[str, list[Answer]
 def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str, str]:
     """Of each download. The archive shrinks what it holds, so it is below all of it together."""
     sizes = dict(result["files"])
-    if sum(each.size for each in universe.attributes) <= _MOST_MEASURED_BINS:
+    if sum(each.size for each in universe.attributes) <= _MAX_MEASURED_BINS:
         sizes[DICTIONARY] = len(dictionary_of(folder, result).encode())
     shown = {name: files.readable_size(size) for name, size in sizes.items()}
     return shown | {ARCHIVE: f"below {files.readable_size(sum(sizes.values()) + _OTHERS_IN_ARCHIVE)}"}
@@ -202,7 +202,7 @@ def asked_of(receipt: dict[str, Any]) -> dict[str, Any]:
     """The questions of a receipt: how many of what kind, and the first of their titles."""
     universe = Schema.from_json(receipt["schema"]).universe
     question = read_question(receipt["workload"], universe)
-    titles = [each.title(universe) for each in question.families[:_MOST_TITLES]]
+    titles = [each.title(universe) for each in question.families[:_MAX_TITLES]]
     return {
         "summary": questions_text(question) if question.is_counts else "",
         "titles": titles,
@@ -230,7 +230,7 @@ def _is_heat(family: Family | Part, universe: Universe) -> bool:
     """Whether it is a table of two columns, neither too long to be seen at once."""
     if not isinstance(family, Marginal) or len(family.attributes) != 2:
         return False
-    return all(2 <= universe[name].size <= _MOST_HEAT_BINS for name in family.attributes)
+    return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
 
 
 def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _synthetic_counts(
     rows = receipt["synthetic_rows"]
     shape = tuple(universe[name].size for name in family.attributes)
     path = folder / f"{files.SYNTHETIC}.parquet"
-    if not 0 < rows <= _MOST_COUNTED_ROWS or prod(shape) > _MOST_COUNTED_CELLS or not path.exists():
+    if not 0 < rows <= _MAX_COUNTED_ROWS or prod(shape) > _MAX_COUNTED_CELLS or not path.exists():
         return None
     if not set(family.attributes) <= set(pyarrow.parquet.read_schema(path).names):
         return None

@@ -38,7 +38,7 @@ from releases.views.common.live_validation import status_of
 from releases.views.common.wizard import budget_text, protection_text
 
 #: Part of a release's epsilon that is proposed for its certificate: one number needs little.
-USUAL_SHARE = Fraction(1, 20)
+DEFAULT_SHARE = Fraction(1, 20)
 #: Beside the chosen epsilon, so many times it is planned too, to show what more would buy.
 _LARGER = (2, 5, 10)
 
@@ -105,7 +105,7 @@ def usual_epsilon(of: Release) -> str:
     """What is proposed to begin with: a twentieth of what the release itself spent, or the least with which the noise
     adds at most half of what the release says of its answers; never more than the release spent."""
     spent = exact(of.epsilon, field="epsilon")
-    proposed = spent * USUAL_SHARE
+    proposed = spent * DEFAULT_SHARE
     assert of.result is not None
     half = of.result["receipt"]["bound"]["alpha"] / 2
     try:

@@ -30,7 +30,7 @@ from releases.views.results.answers import PAGE_LENGTH, stored_rows
 from releases.views.results.statistics import number_text
 
 #: Releases offered to compare with.
-MOST_OTHERS = 50
+MAX_OTHERS = 50
 
 
 #: What two releases can have in common: a family of counts, or a statistic's kind with one part of its answer.
@@ -143,7 +143,7 @@ def _others(request: HttpRequest, release: Release) -> list[Release]:
     same_table = Release.objects.visible_to(request.user).filter(
         dataset=release.dataset_id, state=ReleaseState.PUBLISHED
     )
-    newest = same_table.exclude(pk=release.pk).defer("plan").order_by("-published_at")[:MOST_OTHERS]
+    newest = same_table.exclude(pk=release.pk).defer("plan").order_by("-published_at")[:MAX_OTHERS]
     return [
         each
         for each in newest

@@ -14,9 +14,9 @@ from releases.questions.base import Shape, kind_of, statistic_kind
 from releases.schema.descriptions import UNIT, Notes
 
 #: Rows on the page; the rest is in the file.
-MOST_SHOWN = 500
+MAX_SHOWN = 500
 #: Digits after the point on the page, at most.
-_MOST_PLACES = 6
+_MAX_PLACES = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class ShownStatistic:
 def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatistic:
     """Read a published statistic's answers from its file."""
     table = files.read_answers(folder)
-    stored = table.slice(0, MOST_SHOWN).to_pylist()
+    stored = table.slice(0, MAX_SHOWN).to_pylist()
     labels = (
         [row["of"] for row in stored]
         if inquiry.statistic.is_open
@@ -98,5 +98,5 @@ def _shown(label: str, row: dict[str, Any]) -> ShownAnswer:
 
 def number_text(value: float) -> str:
     """A number with its digits after the point, without idle noughts; a true minus before one below 0."""
-    text = f"{abs(value):,.{_MOST_PLACES}f}".rstrip("0").rstrip(".")
+    text = f"{abs(value):,.{_MAX_PLACES}f}".rstrip("0").rstrip(".")
     return f"−{text}" if value < 0 and text != "0" else text

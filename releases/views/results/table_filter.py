@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from releases.views.results.rows import Answer
 
 #: Larger tables are shown as they were asked; nobody sorts what they cannot read, and all of it would be read to do so.
-MOST_ARRANGED = 50_000
+MAX_ARRANGED = 50_000
 NUMBERS = ("estimate", "lower", "upper", "synthetic")
 
 

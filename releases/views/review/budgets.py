@@ -53,14 +53,14 @@ from releases.views.review.backups import RESTORED
 PAGE_LENGTH = 25
 ENTRIES_LENGTH = 10
 #: Entries that one budget's curve shows; what came before is its beginning.
-MOST_DRAWN = 20
+MAX_DRAWN = 20
 #: Curves in one chart, people and mechanisms in one table: more cannot be told apart.
-MOST_CURVES = 6
-MOST_USES = 20
-MOST_ALERTS = 8
+MAX_CURVES = 6
+MAX_USES = 20
+MAX_ALERTS = 8
 #: Releases told one by one beside a budget, and questions read to say what one asks.
-MOST_RELEASED = 5
-_MOST_READ = 2_000
+MAX_RELEASED = 5
+_MAX_READ = 2_000
 
 
 @reviewers_only
@@ -74,7 +74,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         reports.work_out(page)
         if request.headers.get("HX-Request"):
             return render(request, "releases/_board_table.html", {"rows": rows})
-    busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MOST_CURVES]
+    busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MAX_CURVES]
     people, mechanisms = reports.uses(charges)
     context = {
         "form": form,
@@ -82,8 +82,8 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "is_more_to_work_out": any(reports.known_tighter(row.budget) is None for row in rows),
         "alerts": _alerts(_budgets(wanted, charges)),
-        "people": people[:MOST_USES],
-        "mechanisms": mechanisms[:MOST_USES],
+        "people": people[:MAX_USES],
+        "mechanisms": mechanisms[:MAX_USES],
         "filters": filters_of(request) if form.is_valid() else "",
         **_chart([row.budget for row in busiest if row.used], wanted),
     }
@@ -165,7 +165,7 @@ def _alerts(budgets: QuerySet[Budget]) -> list[BudgetAlert]:
     if not alerted:
         return []
     chosen = budgets.filter(pk__in=alerted).order_by().values("pk")
-    return list(alerts.filter(budget__in=chosen).select_related("budget").order_by("-raised_at")[:MOST_ALERTS])
+    return list(alerts.filter(budget__in=chosen).select_related("budget").order_by("-raised_at")[:MAX_ALERTS])
 
 
 def _chart(budgets: list[Budget], wanted: dict[str, Any]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
     is_verified = "verify" in request.GET
-    points = reports.latest_steps(budget, most=MOST_DRAWN)
+    points = reports.latest_steps(budget, most=MAX_DRAWN)
     context = {
         **figures,
         "form": form,
@@ -225,7 +225,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "same_rows": services.same_rows(budget)[:5],
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
-        "most_drawn": MOST_DRAWN if len(points) > MOST_DRAWN else None,
+        "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
         **_drawn(points, [budget], {}),
     }
     return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)
@@ -235,7 +235,7 @@ def _released(budget: Budget) -> list[dict[str, Any]]:
     """The newest releases that were charged: what was asked, for how much, why, and who can read it."""
     charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).select_related("actor", "release__dataset")
     newest = charged.defer("detail", "release__plan", "release__workload").order_by("-sequence")
-    entries = list(newest[:MOST_RELEASED])
+    entries = list(newest[:MAX_RELEASED])
     released = [entry.release_id for entry in entries if entry.release_id is not None]
     asked = ReleaseRequest.objects.filter(release__in=released).exclude(reason="").order_by("requested_at")
     reasons = dict(asked.values_list("release", "reason"))
@@ -266,7 +266,7 @@ def _asked(release: Release) -> str:
     if release.result is None:
         return ""
     receipt = release.result["receipt"]
-    if len(receipt["workload"]["queries"]) > _MOST_READ:
+    if len(receipt["workload"]["queries"]) > _MAX_READ:
         return f"{receipt['answers']:,} answers"
     return questions_text(read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
 

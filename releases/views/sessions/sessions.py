@@ -31,7 +31,7 @@ from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.engine.workload.queries import read_count
-from releases.forms.fields import MOST_TICKED_COLUMNS
+from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.releases import AskForm, SessionForm
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import first_epsilon
@@ -43,7 +43,7 @@ from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.publication.receipt import percent, rows_text, rules_in_words
-from releases.services.sessions import MECHANISM, NARROWED, USUAL_QUESTIONS
+from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM, NARROWED
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.predicates import column_field, predicate
@@ -51,7 +51,7 @@ from releases.views.common.wizard import budget_text, protection_text
 
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.
-MOST_OPEN_COLUMNS, MOST_OPEN_BINS = 9, 12
+MAX_OPEN_COLUMNS, MAX_OPEN_BINS = 9, 12
 #: States in which a session's page shows what it has answered.
 READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
 #: Sizes of table that the plan's page tries, to say from which on a session is of use.
@@ -106,7 +106,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "epsilon": first_epsilon(dataset.budget),
         "delta": "0",
         "beta": "0.05",
-        "questions": USUAL_QUESTIONS,
+        "questions": DEFAULT_QUESTIONS,
         "population": 10_000,
     }
     form = SessionForm(given if "epsilon" in given else first, declared=dataset.schema.universe.names)
@@ -292,9 +292,9 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "left_out": rules_in_words(universe),
         "columns": universe.names,
         "ask_form": form,
-        "is_ticked": len(universe.names) <= MOST_TICKED_COLUMNS,
-        "column_fields": [column_field(each, fields) for each in universe.attributes[:MOST_TICKED_COLUMNS]],
-        "are_open": len(universe.names) <= MOST_OPEN_COLUMNS and max(universe.shape) <= MOST_OPEN_BINS,
+        "is_ticked": len(universe.names) <= MAX_TICKED_COLUMNS,
+        "column_fields": [column_field(each, fields) for each in universe.attributes[:MAX_TICKED_COLUMNS]],
+        "are_open": len(universe.names) <= MAX_OPEN_COLUMNS and max(universe.shape) <= MAX_OPEN_BINS,
         "example": _example(universe),
     }
     return render(request, "releases/session.html", context, status=status)

@@ -35,20 +35,20 @@ from releases.engine.workload.queries import Family, Sensitivity, Workload
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
 TOO_NOISY = "The budget is so small that the noise would not fit a 64-bit number."
-_LEAST_TO_SPEND = Fraction(1, 10**12)
+_MIN_TO_SPEND = Fraction(1, 10**12)
 #: Share of the budget for the number of rows, where it is private.
 TOTAL_SHARE = Fraction(1, 40)
 #: Bytes a cell of the largest part: its counts, the fitted weights, and one array of the same size at work.
 BYTES_EACH = 24
 #: A fit may take so many passes over the cells, within these bounds: seconds for a million cells, minutes for 10^8.
-_MOST_CELL_PASSES = 4e9
-_FEWEST_PASSES, _MOST_PASSES = 150, 1500
+_MAX_CELL_PASSES = 4e9
+_FEWEST_PASSES, _MAX_PASSES = 150, 1500
 #: What a fit usually takes of the passes it may take, and seconds a cell and pass.
-_USUAL_SHARE, _SECONDS_EACH = 0.7, 2.5e-9
+_DEFAULT_SHARE, _SECONDS_EACH = 0.7, 2.5e-9
 #: Where every cell has noise of at most this variance, hardly one in a hundred is off by one: nothing is to be fitted.
 _NEXT_TO_NOTHING = 0.01
 #: No interaction of more attributes than this is fitted.
-_MOST_ORDER = 5
+_MAX_ORDER = 5
 
 
 def usable_allowance(request: Request) -> Allowance | Plan:
@@ -57,7 +57,7 @@ def usable_allowance(request: Request) -> Allowance | Plan:
         allowance = Allowance.of(request.budget)
     except Unpriceable as error:
         return infeasible(request, str(error))
-    return allowance if allowance.amount >= _LEAST_TO_SPEND else infeasible(request, TOO_NOISY)
+    return allowance if allowance.amount >= _MIN_TO_SPEND else infeasible(request, TOO_NOISY)
 
 
 def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
@@ -166,7 +166,7 @@ def _fitted(
         part.universe.shape,
         tables,
         total=rows,
-        order=min(_MOST_ORDER, max(3, *map(len, part.sets))),
+        order=min(_MAX_ORDER, max(3, *map(len, part.sets))),
         passes=most_passes(part.universe.size),
         progress=progress,
     )
@@ -197,13 +197,13 @@ def without_excess(cells: NDArray[np.float64], rows: int) -> NDArray[np.float64]
 
 
 def most_passes(cells: int) -> int:
-    return max(_FEWEST_PASSES, min(_MOST_PASSES, int(_MOST_CELL_PASSES / cells)))
+    return max(_FEWEST_PASSES, min(_MAX_PASSES, int(_MAX_CELL_PASSES / cells)))
 
 
 def fit_seconds(parts: Sequence[Part]) -> float:
     """What fitting usually takes; the marginals' own cells are worked on in every pass as well."""
     cells = [part.universe.size + 4 * part.tree.cells for part in parts]
-    return sum(_USUAL_SHARE * most_passes(each) * (each * _SECONDS_EACH + 1e-4) for each in cells)
+    return sum(_DEFAULT_SHARE * most_passes(each) * (each * _SECONDS_EACH + 1e-4) for each in cells)
 
 
 def expected_bound(

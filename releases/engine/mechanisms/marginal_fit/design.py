@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 GAUSSIAN_SHARES = (0.02, 0.08, 0.90)
 
 #: Sets of attributes are kept as the bits of one word.
-_MOST_AXES = 62
+_MAX_AXES = 62
 
 #: Groups are merged among this many of the smallest at a time: larger ones never gain by it.
 _MERGED_AMONG = 6
@@ -192,7 +192,7 @@ def _laplace_tables(design: Iterable[Share], epsilon: float) -> list[tuple[Axes,
 def _largest(shape: Sequence[int], wanted: Sequence[Axes]) -> list[Axes]:
     """The wanted sets, ascending, without those inside another."""
     sets = {tuple(sorted(axes)) for axes in wanted} - {()}
-    if not sets or any(not 0 <= axis < min(len(shape), _MOST_AXES) for axes in sets for axis in axes):
+    if not sets or any(not 0 <= axis < min(len(shape), _MAX_AXES) for axes in sets for axis in axes):
         raise InvalidInput("wanted", list(wanted), "must name attributes of the universe")
     ordered = sorted(sets)
     bits = np.array([_bits(axes) for axes in ordered], dtype=np.int64)

@@ -57,7 +57,7 @@ from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Sensitivity
 
 #: Measured tables are as large as this at most.
-_MOST_TABLE_CELLS = 10**7
+_MAX_TABLE_CELLS = 10**7
 
 FORMULA = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
 
@@ -142,7 +142,7 @@ def _cheapest(request: Request, parts: Sequence[Part]) -> tuple[Allowance, list[
 @lru_cache(maxsize=64)
 def _laplace_design(shape: Axes, wanted: tuple[Axes, ...], epsilon: float) -> tuple[Share, ...]:
     largest = max(prod(shape[axis] for axis in axes) for axes in wanted)
-    return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MOST_TABLE_CELLS, largest))
+    return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MAX_TABLE_CELLS, largest))
 
 
 def _deviations(parts: Sequence[Part], tables: Sequence[Table]) -> list[dict[Axes, float]]:

@@ -64,7 +64,7 @@ _BETA = {"total": Fraction(1, 20), "threshold": Fraction(1, 20), "queries": Frac
 #: Share of epsilon for the noisy total, where it is not public.
 _TOTAL_SHARE = Fraction(1, 50)
 #: How many updates are considered; more than a few thousand leave each too little budget to be of use.
-_MOST_UPDATES = 4000
+_MAX_UPDATES = 4000
 _EXPECTED_ROWS = 10_000
 
 
@@ -97,7 +97,7 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
             name="updates",
             help="How many paid updates to reserve; left empty, the number with the best bound.",
             lowest=1,
-            highest=_MOST_UPDATES,
+            highest=_MAX_UPDATES,
         ),
     )
     consistency: ClassVar[Consistency | None] = Consistency.PAID_NOISE
@@ -393,7 +393,7 @@ def _with_total(setting: _Setting, *events: Event) -> tuple[Event, ...]:
 
 
 def _numbers_of_updates(questions: int) -> list[int]:
-    most = min(questions, _MOST_UPDATES)
+    most = min(questions, _MAX_UPDATES)
     return sorted({most, *(floor(exp(step / 8)) for step in range(8 * 9) if exp(step / 8) <= most)})
 
 

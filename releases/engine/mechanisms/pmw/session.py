@@ -38,9 +38,9 @@ Truth = Callable[[Count], int]
 _LARGEST_TOTAL = 1e200
 #: When the last state is made to agree with the answers: so many turns over all of them, until none moves by so many
 #: rows, and no more turns than touch so many cells.
-_MOST_TURNS = 50
+_MAX_TURNS = 50
 _CLOSE_ENOUGH = 0.25
-_MOST_TOUCHED = 4 * 10**9
+_MAX_TOUCHED = 4 * 10**9
 
 
 class AnswerKind(StrEnum):
@@ -237,7 +237,7 @@ class Session:
         whole = 1.0
         indices = [(each, self._index(each.query)) for each in self.exchanges]
         touched = sum(self._cells(each.query) for each in self.exchanges)
-        for _ in range(min(_MOST_TURNS, max(1, _MOST_TOUCHED // max(touched, 1)))):
+        for _ in range(min(_MAX_TURNS, max(1, _MAX_TOUCHED // max(touched, 1)))):
             moved = 0.0
             for exchange, index in indices:
                 part = float(weights[index].sum()) * whole

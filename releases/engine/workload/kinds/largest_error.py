@@ -24,7 +24,7 @@ WHAT = (SYNTHETIC_ROWS, RELEASED_ANSWERS)
 #: Released answers have two decimals, so errors are compared in hundredths of a row, which are whole.
 HUNDREDTHS = 100
 #: In hundredths, with a count beside it, this still fits 64 bits.
-MOST_ROWS = 10**15
+MAX_ROWS = 10**15
 
 #: Numbers for each family of a workload, flat, in hundredths of a row.
 Hundredths = tuple[NDArray[np.int64], ...]
@@ -115,8 +115,8 @@ class LargestError(Statistic):
         sizes = [family.cells(self.workload.universe) for family in self.workload.families]
         if [each.shape for each in numbers] != [(size,) for size in sizes]:
             raise InvalidInput(what, f"{len(numbers)} families of numbers", "must have a number for every count asked")
-        if not all(np.isfinite(each).all() and np.abs(each).max(initial=0) <= MOST_ROWS for each in numbers):
-            raise InvalidInput(what, "a number", f"must be from -{MOST_ROWS:,} to {MOST_ROWS:,}")
+        if not all(np.isfinite(each).all() and np.abs(each).max(initial=0) <= MAX_ROWS for each in numbers):
+            raise InvalidInput(what, "a number", f"must be from -{MAX_ROWS:,} to {MAX_ROWS:,}")
         return tuple(np.rint(each * HUNDREDTHS).astype(np.int64) for each in numbers)
 
 
@@ -133,6 +133,6 @@ def _released(what: str, value: object, workload: Workload) -> Released:
     if not isinstance(numbers, list) or [len(each) if isinstance(each, list) else -1 for each in numbers] != sizes:
         raise InvalidInput(f"{field}.numbers", numbers, "must have a list for every query, a number for every count")
     for each in (each for family in numbers for each in family):
-        if isinstance(each, bool) or not isinstance(each, int) or abs(each) > MOST_ROWS:
-            raise InvalidInput(f"{field}.numbers", each, f"must be a whole number up to {MOST_ROWS:,}")
+        if isinstance(each, bool) or not isinstance(each, int) or abs(each) > MAX_ROWS:
+            raise InvalidInput(f"{field}.numbers", each, f"must be a whole number up to {MAX_ROWS:,}")
     return Released(what=what, numbers=tuple(tuple(family) for family in numbers))
