@@ -491,7 +491,7 @@ def test_the_list_takes_the_same_queries_however_long_it_is(session, as_, alice,
     with django_assert_num_queries(len(one)):
         page = words(client.get(reverse("session_list")))
     assert "Page 1 of 2" in page
-    assert "noisy" not in page
+    assert "threshold" not in page
 
 
 # Closing and reading
