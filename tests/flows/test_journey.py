@@ -292,7 +292,7 @@ def test_the_real_sample_by_codebook(visitor, tmp_path, request, window):
         sofia.sign_in("sofia", PASSWORD)
         grant(sofia, title)
     else:
-        alice.reads("Protected is one row")
+        alice.reads("Protected: one row")
     alice.go(f"/datasets/{dataset}/", "dataset granted")
     alice.press("Plan a release")
     alice.page.get_by_label("1 column", exact=False).first.check()
