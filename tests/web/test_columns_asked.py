@@ -20,7 +20,7 @@ from releases.engine.workload.queries import read_count
 from releases.models import Organisation, Release, ReleaseState, Session
 from releases.publication import files
 from releases.services.datasets import table_path
-from releases.views.sessions.sessions import address_of_plan
+from releases.views.sessions.sessions import address_of_session
 from tests.web.conftest import COLUMNS, write_json
 from tests.web.pages import words
 
@@ -249,7 +249,7 @@ def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(plan_sessio
 def test_a_kept_session_is_planned_again_with_the_columns_it_had(plan_session, as_, alice):
     plan_session("sex", post=True)
     draft = Release.objects.get()
-    again = as_(alice).get(address_of_plan(draft))
+    again = as_(alice).get(address_of_session(draft))
     assert again.context["form"].cleaned_data["columns"] == ["sex"]
     assert again.context["plan"].schema.universe.names == ("sex",)
 
