@@ -196,8 +196,8 @@ class ComparedPlan:
         if self.is_unproved:
             return (
                 f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
-                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
-                f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
+                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fit "
+                f"does here what it did on other tables. A bound is proved from the release itself."
             )
         return accuracy_sentence(self.plan, self.bound)
 
