@@ -458,9 +458,12 @@ class MixtureFitPlan(Plan):
         fitted = (np.rint(rows * mixture.marginal(axes)).astype(np.int64) for axes in self._asked())
         released = self.counts_asked.answer(lambda names: next(fitted))
         exactly = exact(self._asked())
+        bound = self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng)
+        released.reverse()
         return Result(
-            estimates=tuple(each.astype(np.float64) for each in released),
-            bound=self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng),
+            # One at a time: the answers of a wide table take more memory than all else.
+            estimates=tuple(released.pop().astype(np.float64) for _ in range(len(released))),
+            bound=bound,
             total=float(round(rows)),
             distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=mixture),)),
             notes=notes,
