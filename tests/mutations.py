@@ -109,6 +109,26 @@ MUTATIONS = (
         test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
     ),
     Mutation(
+        name="residual-of-replaced-rows-as-of-removed",
+        file="releases/engine/workload/residuals.py",
+        text="most = max(replaced, removed) if schema.rows_may_vanish else replaced",
+        instead="most = removed",
+        test=(
+            "tests/engine/test_residual_queries.py::"
+            "test_no_unit_moves_the_residuals_further_than_is_paid_for_and_some_do_move_them_so_far"
+        ),
+    ),
+    Mutation(
+        name="noisy-tables-kept-whole-at-the-price-of-residuals",
+        file="releases/engine/estimation/residuals.py",
+        text="found = size * found - found.sum(axis=axis, keepdims=True)",
+        instead="found = size * found",
+        test=(
+            "tests/engine/test_residual_queries.py::"
+            "test_what_is_kept_of_a_noisy_table_is_a_function_of_its_residual_to_the_last_bit"
+        ),
+    ),
+    Mutation(
         name="distances-of-all-triples-as-one",
         file="releases/engine/mechanisms/mixture_fit.py",
         text="Sensitivity(l1=number * self.moved.l1,",

@@ -171,34 +171,45 @@ class NoisyQueriesPlan(Plan):
     def _described(
         self, estimates: Sequence[NDArray[np.float64]], progress: Callable[[float], None]
     ) -> tuple[float, Distribution | None]:
-        """The number of rows that the noisy tables add up to, and the distribution fitted to them.
+        variances = [self.noise.of_weight(weight).variance for weight in self.counts_asked.weights]
+        return described(self.counts_asked, estimates, variances, progress)
 
-        A prefix is the table of its steps, with the noise of two answers in each.
-        """
-        universe, parts = self.schema.universe, described_parts(self.counts_asked)
-        if not parts:
-            return 1.0, None
-        measured: list[list[Measurement]] = [[] for _ in parts]
-        variances = {weight: self.noise.of_weight(weight).variance for weight in set(self.counts_asked.weights)}
-        least = max(variances.values()) / _MAX_APART
-        for family, weight, estimate in zip(
-            self.counts_asked.families, self.counts_asked.weights, estimates, strict=True
-        ):
-            if isinstance(family, Count):
-                continue
-            position = next(i for i, part in enumerate(parts) if family.attributes in part.asked)
-            shape = tuple(universe[name].size for name in family.attributes)
-            is_prefix = isinstance(family, Prefix)
-            measured[position].append(
-                Measurement(
-                    axes=parts[position].universe.axes(family.attributes),
-                    table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
-                    variance=max(variances[weight], least) * (2 if is_prefix else 1),
-                )
+
+def described(
+    workload: Workload,
+    estimates: Sequence[NDArray[np.float64]],
+    variances: Sequence[float],
+    progress: Callable[[float], None],
+) -> tuple[float, Distribution | None]:
+    """The number of rows that noisy tables add up to, and the distribution fitted to them.
+
+    A prefix is the table of its steps, with the noise of two answers in each.
+
+    Args:
+        estimates: of each family.
+        variances: of an answer of each family.
+    """
+    parts = described_parts(workload)
+    if not parts:
+        return 1.0, None
+    measured: list[list[Measurement]] = [[] for _ in parts]
+    least = max(variances) / _MAX_APART
+    for family, variance, estimate in zip(workload.families, variances, estimates, strict=True):
+        if isinstance(family, Count):
+            continue
+        position = next(i for i, part in enumerate(parts) if family.attributes in part.asked)
+        shape = tuple(workload.universe[name].size for name in family.attributes)
+        is_prefix = isinstance(family, Prefix)
+        measured[position].append(
+            Measurement(
+                axes=parts[position].universe.axes(family.attributes),
+                table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
+                variance=max(variance, least) * (2 if is_prefix else 1),
             )
-        rows = measured_rows([each for tables in measured for each in tables], None, None)
-        weights = fit_parts(parts, measured, rows, progress)
-        return float(round(rows)), distribution([part.universe for part in parts], weights)
+        )
+    rows = measured_rows([each for tables in measured for each in tables], None, None)
+    weights = fit_parts(parts, measured, rows, progress)
+    return float(round(rows)), distribution([part.universe for part in parts], weights)
 
 
 class _QueriesMechanism(Mechanism):
