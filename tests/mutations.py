@@ -104,8 +104,8 @@ MUTATIONS = (
     Mutation(
         name="one-range-of-a-tree-for-all-levels",
         file="releases/engine/mechanisms/laplace_tree.py",
-        text="levels = bins.bit_length()",
-        instead="levels = 1",
+        text="held_by = sum(used > 0 for used in self.sizes)",
+        instead="held_by = 1",
         test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
     ),
     Mutation(
