@@ -129,6 +129,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="running-sums-priced-by-their-first-factor",
+        file="releases/engine/mechanisms/gaussian_cumulative.py",
+        text="removed = sum(each * each for each in factors)",
+        instead="removed = factors[0] ** 2",
+        test=(
+            "tests/engine/test_gaussian_cumulative.py::"
+            "test_no_unit_moves_what_is_measured_further_than_is_paid_for_and_one_does_so_far"
+        ),
+    ),
+    Mutation(
         name="distances-of-all-triples-as-one",
         file="releases/engine/mechanisms/mixture_fit.py",
         text="Sensitivity(l1=number * self.moved.l1,",

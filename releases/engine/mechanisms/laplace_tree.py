@@ -151,7 +151,7 @@ class Ranges:
         if level == self.levels:
             return np.zeros_like(ends)
         width = self.branches**level
-        return (ends + (width - 1) // 2) // width
+        return np.asarray((ends + (width - 1) // 2) // width)
 
     def _over_levels(self, values: Callable[[int, int], NDArray[np.int64]], *, is_signed: bool) -> NDArray[np.int64]:
         ends = np.arange(1, self.bins + 1)

@@ -454,6 +454,9 @@ CASES: dict[str, Case] = {
         share=HALF,
     ),
     "smalldb": _of_small_databases(measure=0, population=4),
+    "gaussian-cumulative": replace(
+        _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH, look_at=along_in_tenths), queries=[{"prefix": "town"}]
+    ),
     "laplace-tree": replace(_on_counts(PURE, weakened=TENTH, share=TENTH), queries=[{"prefix": "town"}]),
     "smalldb-net": _of_small_databases(measure=1, candidates=8),
     # Three counts just below the threshold that rise towards it, then one above it that falls.
@@ -536,9 +539,10 @@ CASES_OF_PERSONS: dict[str, Case] = {
     "laplace-histogram": _on_counts_of_persons(PURE, share=QUARTER),
     "gaussian-queries": _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH),
     "gaussian-histogram": _on_counts_of_persons(APPROXIMATE, share=QUARTER),
-    "residual-queries": _on_counts_of_persons(
-        APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH, look_at=along_in_tenths
-    ),
+    **{
+        name: _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH, look_at=along_in_tenths)
+        for name in ("residual-queries", "gaussian-cumulative")
+    },
     "laplace-numbers": _of_votes(PURE),
     "gaussian-numbers": _of_votes(APPROXIMATE),
     # Half of everybody was published: three rows more are three more of error.
