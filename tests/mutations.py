@@ -139,6 +139,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="shared-draw-where-rows-are-replaced",
+        file="releases/engine/mechanisms/correlated_queries.py",
+        text="if schema.neighbours is not NeighbouringRelation.ADD_REMOVE or not shared:",
+        instead="if not shared:",
+        test=(
+            "tests/engine/test_correlated_queries.py::"
+            "test_no_unit_moves_the_answers_further_against_their_covariance_than_is_paid_for"
+        ),
+    ),
+    Mutation(
         name="distances-of-all-triples-as-one",
         file="releases/engine/mechanisms/mixture_fit.py",
         text="Sensitivity(l1=number * self.moved.l1,",

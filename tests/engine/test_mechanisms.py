@@ -230,6 +230,7 @@ def test_a_universe_of_a_million_million_cells_is_answered_or_refused_in_one_sen
     if not plan.infeasible:
         assert name in (
             *("laplace-queries", "laplace-tree", "gaussian-queries", "gaussian-cumulative", "residual-queries"),
+            "correlated-queries",
             *("marginal-fit", "mixture-fit", "pmw"),
         )
         return

@@ -367,7 +367,10 @@ CASES: dict[str, Case] = {
     "laplace-histogram": _on_counts(PURE, share=HALF),
     "gaussian-queries": _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH),
     "gaussian-histogram": _on_counts(APPROXIMATE, share=HALF),
-    "residual-queries": _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH, look_at=along_in_tenths),
+    **{
+        name: _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH, look_at=along_in_tenths)
+        for name in ("residual-queries", "correlated-queries")
+    },
     "laplace-numbers": _of_a_sum(PURE),
     "gaussian-numbers": _of_a_sum(APPROXIMATE),
     # Ten rows were published for each of two cells that hold twenty: one row more is one more of error.
@@ -541,7 +544,7 @@ CASES_OF_PERSONS: dict[str, Case] = {
     "gaussian-histogram": _on_counts_of_persons(APPROXIMATE, share=QUARTER),
     **{
         name: _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH, look_at=along_in_tenths)
-        for name in ("residual-queries", "gaussian-cumulative")
+        for name in ("residual-queries", "correlated-queries", "gaussian-cumulative")
     },
     "laplace-numbers": _of_votes(PURE),
     "gaussian-numbers": _of_votes(APPROXIMATE),
