@@ -26,32 +26,32 @@ Accuracy: normal noise to within 2/q, as for `residual-queries`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from releases.engine.accounting.events import ProjectedDiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP, decimal_text
 from releases.engine.domain.universe import Schema
 from releases.engine.estimation.components import exact_answers
-from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     Consistency,
     Mechanism,
     Plan,
-    Progress,
     Request,
     Work,
     infeasible,
     register,
 )
-from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance, within
-from releases.engine.mechanisms.queries import described, described_parts
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AnswersPlan, described_parts
 from releases.engine.mechanisms.residual_queries import event_variance
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
@@ -201,7 +201,7 @@ def is_fine(overlap: Overlap, share: Fraction, variance: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelatedQueriesPlan(Plan):
+class CorrelatedQueriesPlan(AnswersPlan):
     """See the head of this file.
 
     Attributes:
@@ -216,20 +216,19 @@ class CorrelatedQueriesPlan(Plan):
     share: Fraction
     variances: tuple[float, ...]
 
-    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return self.variances
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
         workload = self.counts_asked
-        progress("Counting the table", 0.0)
         exact = exact_answers(workload, counts)
-        progress("Adding noise", 0.3)
         shared = 0
         if self.share:
             shared = int(discrete_gaussian(variance=self.share * self.lattice_variance, size=1, rng=rng)[0])
-        estimates = []
+        found = []
         for answers, family, weight in zip(exact, workload.families, workload.weights, strict=True):
             variance = Fraction(self.lattice_variance, weight**2)
             noisy = self.scale * answers + discrete_gaussian(variance=variance, size=answers.size, rng=rng)
-            estimates.append(np.asarray((noisy + (0 if isinstance(family, Marginal) else shared)) / self.scale))
-        reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        total, distribution = described(workload, estimates, self.variances, reported)
-        assert self.bound is not None
-        return Result(estimates=tuple(estimates), bound=self.bound, total=total, distribution=distribution)
+            found.append(np.asarray((noisy + (0 if isinstance(family, Marginal) else shared)) / self.scale))
+        return tuple(found)

@@ -24,6 +24,7 @@ Accuracy: normal noise to within Σ |b_k| of the lattice's units, b = the runnin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -38,21 +39,19 @@ from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP, decimal_text
 from releases.engine.domain.universe import Schema
 from releases.engine.estimation.components import exact_answers
-from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     Consistency,
     Mechanism,
     Plan,
-    Progress,
     Request,
     Work,
     infeasible,
     register,
 )
-from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance, within
-from releases.engine.mechanisms.queries import described, described_parts
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AnswersPlan, described_parts
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -152,7 +151,7 @@ class Measure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianCumulativePlan(Plan):
+class GaussianCumulativePlan(AnswersPlan):
     """See the head of this file.
 
     Attributes:
@@ -163,22 +162,18 @@ class GaussianCumulativePlan(Plan):
     measures: tuple[Measure, ...]
     lattice_variance: int
 
-    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return [self.lattice_variance * each.deviation**2 for each in self.measures]
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
         workload = self.counts_asked
-        progress("Counting the table", 0.0)
         exact = exact_answers(workload, counts)
-        progress("Adding noise", 0.3)
         noise = workload.split(discrete_gaussian(variance=Fraction(self.lattice_variance), size=workload.size, rng=rng))
-        estimates = tuple(
+        return tuple(
             solved(noisy(answers, family, measure) + drawn, family, measure)
             for answers, family, measure, drawn in zip(exact, workload.families, self.measures, noise, strict=True)
         )
-        variances = [self.lattice_variance * each.deviation**2 for each in self.measures]
-        total, distribution = described(
-            workload, estimates, variances, within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        )
-        assert self.bound is not None
-        return Result(estimates=estimates, bound=self.bound, total=total, distribution=distribution)
 
 
 def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -142,18 +143,39 @@ def _work(answers: int, parts: Sequence[Part], *, laws: int) -> Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyQueriesPlan(Plan):
-    noise: Noise
+class AnswersPlan(Plan):
+    """A plan of answers with noise, to which a distribution is fitted afterwards."""
+
+    @property
+    @abstractmethod
+    def answer_variances(self) -> Sequence[float]:
+        """The largest variance of an answer of each family."""
+
+    @abstractmethod
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        """The answers alone, as a run releases them."""
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
-        progress("Counting the table", 0.0)
-        exact = np.concatenate(exact_answers(self.counts_asked, counts))
-        progress("Adding noise", 0.3)
-        noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
+        progress("Counting the table and adding noise", 0.0)
+        estimates = self.noisy_answers(counts, rng)
         assert self.bound is not None
-        estimates = tuple(each.astype(np.float64) for each in noisy)
-        total, described = self._described(estimates, within(progress, "Fitting synthetic rows", 0.4, 0.95))
-        return Result(estimates=estimates, bound=self.bound, total=total, distribution=described)
+        reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
+        total, fitted = described(self.counts_asked, estimates, self.answer_variances, reported)
+        return Result(estimates=estimates, bound=self.bound, total=total, distribution=fitted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyQueriesPlan(AnswersPlan):
+    noise: Noise
+
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return [self.noise.of_weight(weight).variance for weight in self.counts_asked.weights]
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        exact = np.concatenate(exact_answers(self.counts_asked, counts))
+        noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
+        return tuple(each.astype(np.float64) for each in noisy)
 
     def _drawn(self, answers: int, rng: Randomness) -> NDArray[np.int64]:
         """Noise on all answers; those of one weight are drawn together, for a sampler's table is made for each law."""
@@ -167,12 +189,6 @@ class NoisyQueriesPlan(Plan):
             places = np.flatnonzero(weight_of == weight)
             drawn[places] = self.noise.of_weight(weight).draw(places.size, rng)
         return drawn
-
-    def _described(
-        self, estimates: Sequence[NDArray[np.float64]], progress: Callable[[float], None]
-    ) -> tuple[float, Distribution | None]:
-        variances = [self.noise.of_weight(weight).variance for weight in self.counts_asked.weights]
-        return described(self.counts_asked, estimates, variances, progress)
 
 
 def described(

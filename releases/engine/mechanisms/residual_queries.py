@@ -42,7 +42,6 @@ from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
 from releases.engine.estimation.components import exact_answers
 from releases.engine.estimation.residuals import holds, marginal_of, whole_residual
-from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
@@ -51,14 +50,13 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
-    Progress,
     Request,
     Work,
     infeasible,
     register,
 )
-from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance, within
-from releases.engine.mechanisms.queries import described, described_parts
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AnswersPlan, described_parts
 from releases.engine.mechanisms.residual_design import Answers, multipliers, variances
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
@@ -179,7 +177,7 @@ _FORMULA = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualQueriesPlan(Plan):
+class ResidualQueriesPlan(AnswersPlan):
     """See the head of this file.
 
     Attributes:
@@ -194,18 +192,12 @@ class ResidualQueriesPlan(Plan):
     lattice_variance: int
     variances: tuple[float, ...]
 
-    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
-        progress("Counting the table", 0.0)
-        exact = self._exact(counts)
-        progress("Adding noise", 0.3)
-        found = self._measured(exact, rng)
-        progress("Answering", 0.35)
-        estimates = self._answers(found)
-        assert self.bound is not None
-        reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        _, distribution = described(self.counts_asked, estimates, self.variances, reported)
-        total = max(1.0, float(round(float(found[()]))))
-        return Result(estimates=estimates, bound=self.bound, total=total, distribution=distribution)
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return self.variances
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return self._answers(self._measured(self._exact(counts), rng))
 
     def _answers(self, found: dict[Names, NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
         answers = self.counts_asked.answer(lambda names: marginal_of(self.residuals, names, found))
