@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from releases.engine.accounting.filters import Caps, Policy
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
-from releases.ledger import audit_log, ledger
+from releases.ledger import audit_log, grants, ledger
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
@@ -48,6 +48,7 @@ def request_budget(
         )
     Caps.of(policy, epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
     _refuse_no_more_than_granted(budget, epsilon=epsilon, delta=delta or "0")
+    grants.check_grant(budget, epsilon=epsilon, delta=delta)
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
     budget.policy = policy.value
@@ -88,8 +89,8 @@ def approve_request(
 
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, the amounts are no budget or more than
-            was asked for, or the rows have a budget that these tables cannot join.
-        LedgerRefusal: less than what is spent already.
+            was asked for, less than what is granted although something was charged, or the rows have a budget that
+            these tables cannot join.
     """
     take_digests()
     with transaction.atomic():
@@ -102,6 +103,8 @@ def _approve(
     granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
     granted_delta = delta.strip() or request.first_delta or request.delta
     check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
+    # Before the first of two approvals is noted, which the second could not exceed.
+    grants.check_grant(request.budget, epsilon=granted_epsilon, delta=granted_delta)
     joined = _granted_elsewhere(request.budget)
     if not has_a_shell and not is_final_approval(
         request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta
