@@ -78,6 +78,7 @@ _TOO_MANY = "It measures every combination of the columns in a question, and the
 @register
 class ResidualQueries(Mechanism):
     name = "residual-queries"
+    joins_all_columns = False
     title = "Gaussian noise on what tables have in common"
     summary = (
         "Measures what overlapping tables share once and not in each, as precisely as the questions need it; best for "
