@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
 from releases.engine.mechanisms.base import Consistency, Mechanism, Plan, Request, register
@@ -111,8 +110,6 @@ def ranges_sensitivity(workload: Workload, schema: Schema) -> int:
 
 def _ranges_changed(bins: int, schema: Schema) -> int:
     """How many ranges one row changes at most."""
-    levels = bins.bit_length()
-    if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-        return levels
-    replaced = max(0, 2 * (bins - 1).bit_length() - 1)
-    return max(levels, replaced) if schema.rows_may_vanish else replaced
+    return max(
+        schema.changes_of_a_row(added=bins.bit_length(), replaced=lambda: max(0, 2 * (bins - 1).bit_length() - 1))
+    )
