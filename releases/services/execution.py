@@ -25,7 +25,6 @@ Each step is remembered outside the database (``high_water_marks.py``), so that 
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,28 +92,31 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
         published = False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
         log_failure(logger, f"release {release.pk}", error)
-        if not _may_have_been_seen(release.pk, folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        _tidy_up(release, folder)
         is_asked_about = isinstance(error, PlanChanged) and _ask_about(release.pk, token)
         if not is_asked_about and not session_closing.give_up(release.pk, token):
             _fail(release.pk, token, failure=type(error).__name__)
         return False
     if not published:
-        # Another worker holds the release now; what was computed here is nobody's.
-        shutil.rmtree(folder, ignore_errors=True)
+        _tidy_up(release, folder)
     return published
 
 
 def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
     """What a claimed release waits for, by its state and kind; False where another worker holds it now."""
+    from releases.publication import files
+
     if release.status is ReleaseState.CLOSING:
         progress = leases.Progress(_held(release.pk, token))
         return session_closing.publish(release, token, folder, progress=progress)
     if release.kind is SESSION:
         return _open(release, token)
     if (before := high_water_marks.story(release.pk).published) is not None:
-        return _publish(release.pk, token, session_closing.published_before(release, before), folder=before.folder)
-    return _publish(release.pk, token, _run(release, token, folder))
+        outcome = session_closing.published_before(release, before)
+        return _publish(release.pk, token, outcome, folder=before.folder, is_remembered=True)
+    if (made := files.made_before(release)) is not None:
+        return _publish(release.pk, token, made[1], folder=made[0])
+    return _publish(release.pk, token, _run(release, token, folder), folder=f"{release.pk}/{token}")
 
 
 def is_behind(release_id: uuid.UUID | str) -> bool:
@@ -123,11 +125,23 @@ def is_behind(release_id: uuid.UUID | str) -> bool:
     return release is not None and bool(stale_ledger.refusal(release.dataset.budget, and_release=release.pk))
 
 
-def _may_have_been_seen(release_id: uuid.UUID, folder: Path) -> bool:
+def _tidy_up(release: Release, folder: Path) -> None:
+    """After an attempt that has published nothing: its folder goes where it was not complete, and what may have been
+    seen stays. What is complete waits for the next attempt, which publishes it; once another folder is published, and
+    after a closing, which can be made again from what is public, it goes too."""
+    from releases.publication import files
+
+    is_waited_for = Release.objects.filter(
+        pk=release.pk, state__in=(ReleaseState.QUEUED, ReleaseState.RUNNING)
+    ).exists()
+    if is_waited_for and files.is_complete(folder):
+        return
     try:
-        return f"{release_id}/{folder.name}" in high_water_marks.story(release_id).folders
+        may_have_been_seen = f"{release.pk}/{folder.name}" in high_water_marks.story(release.pk).folders
     except high_water_marks.Unreadable:
-        return True
+        return
+    if not may_have_been_seen:
+        files.remove(folder)
 
 
 def reconcile() -> int:
@@ -164,9 +178,7 @@ def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     from releases.publication import files
 
     plan, counts, table = _ready(release, token)
-    made = run_release(
-        plan, counts, rng=OperatingSystemRandomness(), progress=leases.Progress(_held(release.pk, token))
-    )
+    made = run_release(plan, counts, rng=OperatingSystemRandomness(), progress=leases.Held(_held(release.pk, token)))
     table.refuse_if_changed()
     return files.write(folder, release=release, made=made)
 
@@ -219,18 +231,21 @@ def _charged_plan(release: Release) -> Plan:
     return plan
 
 
-def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *, folder: str = "") -> bool:
+def _publish(
+    release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *, folder: str, is_remembered: bool = False
+) -> bool:
     """Result and status in one compare-and-set, and in its transaction by which words it is found.
 
     Args:
-        folder: of files that were remembered as published before; without it, this attempt's own.
+        folder: of the files, below the releases.
+        is_remembered: whether they are on record as published before.
     """
-    written = None if folder else session_closing.as_published(release_id, token, outcome)
+    written = None if is_remembered else session_closing.as_published(folder, outcome)
     with transaction.atomic():
         published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
             state=ReleaseState.PUBLISHED,
             result=outcome,
-            folder=folder or f"{release_id}/{token}",
+            folder=folder,
             published_at=timezone.now(),
             lease_until=None,
             step="",
@@ -242,7 +257,19 @@ def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *
             _record(AuditAction.PUBLISH, release_id)
             if written is not None:
                 high_water_marks.note_published(release_id, written)
+    if published == 1:
+        _remove_other_attempts(release_id, folder)
     return published == 1
+
+
+def _remove_other_attempts(release_id: uuid.UUID, folder: str) -> None:
+    """Folders that lapsed attempts have left, once one is published."""
+    from releases.publication import files
+
+    try:
+        files.remove_others(release_id, kept={folder, *high_water_marks.story(release_id).folders})
+    except (high_water_marks.Unreadable, OSError) as error:
+        logger.warning("release %s: other attempts' folders are left (%s)", release_id, type(error).__name__)
 
 
 def _record(action: AuditAction, release_id: uuid.UUID) -> None:
