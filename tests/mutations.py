@@ -104,8 +104,8 @@ MUTATIONS = (
     Mutation(
         name="one-range-of-a-tree-for-all-levels",
         file="releases/engine/mechanisms/laplace_tree.py",
-        text="levels = bins.bit_length()",
-        instead="levels = 1",
+        text="added=bins.bit_length()",
+        instead="added=1",
         test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
     ),
     Mutation(
@@ -161,9 +161,9 @@ MUTATIONS = (
     ),
     Mutation(
         name="workload-sensitivity-of-rows-that-stay",
-        file="releases/engine/workload/queries.py",
-        text="return max(replaced, one_row) if schema.rows_may_vanish else replaced",
-        instead="return max(replaced, one_row) if self.universe.may_drop else replaced",
+        file="releases/engine/domain/universe.py",
+        text="return (replaced(), added) if self.rows_may_vanish else (replaced(),)",
+        instead="return (replaced(), added) if self.universe.may_drop else (replaced(),)",
         test=(
             "tests/engine/test_verification.py::test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong"
         ),
@@ -390,7 +390,22 @@ MUTATIONS = (
         file="releases/services/execution.py",
         text="marks.story(release.pk).published) is not None:",
         instead="None) is not None:",
-        test="tests/web/test_marks.py::test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files",
+        test="tests/web/test_marks.py::test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data",
+    ),
+    Mutation(
+        name="fresh-noise-after-a-complete-run",
+        file="releases/services/execution.py",
+        text="    if (made := files.made_before(release)) is not None:",
+        instead="    if (made := None) is not None:",
+        test="tests/web/test_complete_runs.py::test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte",
+    ),
+    Mutation(
+        name="as-many-synthetic-rows-as-the-noise-says",
+        file="releases/engine/run.py",
+        text="else min(max(1, round(result.total)), plan.most_synthetic_rows)",
+        instead="else max(1, round(result.total))",
+        test="tests/engine/test_extreme_draws.py::"
+        "test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares",
     ),
     Mutation(
         name="a-lost-mark-is-made-anew",

@@ -119,7 +119,8 @@ def give_up(ours: QuerySet[Any], *, waiting: str, failed: str) -> str | None:
 
 
 class Progress:
-    """Writes step and share to the row, seldom, and stops work whose lease was lost."""
+    """Writes step and share to the row, seldom, and stops work whose lease was lost. For work of which both are known
+    to whoever sees them: an upload, to its owner; a closing, which touches no data."""
 
     def __init__(self, ours: QuerySet[Any]) -> None:
         self.ours = ours
@@ -130,6 +131,21 @@ class Progress:
             return
         self.written_at = monotonic()
         if self.ours.update(step=step, share_done=min(max(share, 0.0), 1.0)) != 1:
+            raise Cancelled("another worker holds it")
+
+
+class Held:
+    """Stops work whose lease was lost, and writes nothing: how far work on rows is tells how long its steps take."""
+
+    def __init__(self, ours: QuerySet[Any]) -> None:
+        self.ours = ours
+        self.asked_at = 0.0
+
+    def __call__(self, step: str, share: float) -> None:
+        if monotonic() - self.asked_at < _PROGRESS_SECONDS:
+            return
+        self.asked_at = monotonic()
+        if not self.ours.exists():
             raise Cancelled("another worker holds it")
 
 

@@ -141,7 +141,7 @@ def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_co
     assert services.execute_release(release_id=queued.pk)
     told, release = high_water_marks.story(queued.pk).published, known()
     assert told.folder == release.folder
-    assert set(told.files) == {path.name for path in files.folder_of(release).iterdir()}
+    assert {*told.files, files.COMPLETE} == {path.name for path in files.folder_of(release).iterdir()}
     assert told.files == {name: files.sha256_of(files.folder_of(release) / name) for name in release.result["files"]}
     assert audited() == ""
 

@@ -145,6 +145,10 @@ def _work(answers: int, parts: Sequence[Part], *, laws: int) -> Work:
 class NoisyQueriesPlan(Plan):
     noise: Noise
 
+    @property
+    def makes_synthetic_rows(self) -> bool:
+        return super().makes_synthetic_rows and bool(described_parts(self.counts_asked))
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         exact = np.concatenate(exact_answers(self.counts_asked, counts))
