@@ -157,7 +157,7 @@ def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(m
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
 
 
-def test_its_page_says_when_it_is_tried_again_and_nothing_of_the_error(
+def test_its_page_says_neither_that_and_when_an_attempt_failed_nor_anything_of_the_error(
     queued, as_, alice, clock, monkeypatch, settings
 ):
     monkeypatch.setattr(engine_run, "run_release", broken)
@@ -165,11 +165,12 @@ def test_its_page_says_when_it_is_tried_again_and_nothing_of_the_error(
     services.execute_release(release_id=queued.pk)
     # A browser signs in by the real time, so this is looked at without one.
     queued.refresh_from_db()
-    assert "It is waiting to try again at 14:04." in queued.meaning
+    assert "14:0" not in queued.meaning
+    assert "attempt failed" not in queued.meaning
     assert "The charge can no longer be given back." in queued.meaning
     monkeypatch.undo()
     page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
-    assert "It is waiting to try again at 14:04." in page
+    assert "14:0" not in page
     assert "Smith" not in page
     assert "RuntimeError" not in page
     assert "Cancel and get the charge back" not in page
