@@ -15,6 +15,7 @@ from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
+from releases.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -75,7 +76,7 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
 
 
 def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, settings):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     spent = queued.dataset.budget.totals
     assert [services.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
     queued.refresh_from_db()
@@ -124,7 +125,7 @@ def test_a_release_and_the_words_it_is_found_by_are_published_together_or_not_at
 
 
 def test_a_failure_is_logged_without_what_the_exception_says(queued, monkeypatch, caplog):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     with caplog.at_level(logging.DEBUG):
         services.execute_release(release_id=queued.pk)
     assert "RuntimeError" in caplog.text

@@ -13,6 +13,7 @@ from releases import services
 from releases.engine import run as engine_run
 from releases.models import Audience, Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
 from releases.services import execution
+from releases.worker import runner
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
@@ -57,9 +58,7 @@ def kinds():
 
 def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, monkeypatch):
     freeze()
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.attempts, kinds()) == (ReleaseState.QUEUED, 0, [EntryKind.CHARGE])
@@ -135,9 +134,7 @@ def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(sessio
 
 def test_an_open_session_answers_nothing_new_and_touches_no_data(session, alice, monkeypatch):
     freeze()
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     with pytest.raises(services.Refusal, match="A reviewer has frozen the budget"):
         services.ask_session(session=session, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 1

@@ -17,13 +17,13 @@ from django.core.management import CommandError, call_command
 from releases import services
 from releases.engine import run as engine_run
 from releases.engine.tables import ingest as engine_ingest
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import Attempt, Dataset, EntryKind, ReleaseState, Session, SessionAnswer
 from releases.publication import files
 from releases.services import stored_tables, uploads
 from releases.services.datasets import table_path
 from releases.storage import private_files, scratch
+from releases.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ CHANGES = pytest.mark.parametrize("change", [replace_by_invented_rows, write_int
 
 @pytest.fixture
 def unopened(monkeypatch):
-    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
 
 
 @pytest.fixture
