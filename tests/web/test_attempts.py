@@ -15,7 +15,6 @@ from django.utils import timezone
 from releases import services
 from releases.engine.errors import Cancelled
 from releases.engine.mechanisms import base
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice, Release, ReleaseState, Session, Upload
 from releases.publication import files
@@ -276,15 +275,15 @@ def test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table(queued
 
 
 def test_that_it_is_opened_is_committed_before_it_is(queued, monkeypatch):
-    seen, open_table = [], query.open_table
+    seen, run = [], runner.run
 
     def looked_at(*args, **kwargs):
         # The record is no part of a transaction that is open still, but for the test's own.
         assert [each._from_testcase for each in transaction.get_connection().atomic_blocks] == [True]
         seen.append(Attempt.objects.get().opened_at is not None)
-        return open_table(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    monkeypatch.setattr(query, "open_table", looked_at)
+    monkeypatch.setattr(runner, "run", looked_at)
     assert services.execute_release(release_id=queued.pk)
     assert seen == [True]
 

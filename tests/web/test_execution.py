@@ -10,8 +10,6 @@ import pytest
 from django.utils import timezone
 
 from releases import services
-from releases.engine import run as engine_run
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
@@ -30,13 +28,13 @@ def _no_messages(monkeypatch):
 def touched(monkeypatch):
     """The charges that were booked whenever a table was opened."""
     seen = []
-    open_table = query.open_table
+    run = runner.run
 
     def noted(*args, **kwargs):
         seen.append(LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count())
-        return open_table(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    monkeypatch.setattr(query, "open_table", noted)
+    monkeypatch.setattr(runner, "run", noted)
     return seen
 
 
@@ -96,18 +94,18 @@ def test_a_release_runs_once_however_often_it_is_delivered(queued, touched):
 
 def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
     """While it runs its lease lapses, and another worker takes the release and publishes."""
-    run_release = engine_run.run_release
+    run = runner.run
     others = []
 
     def slow(*args, **kwargs):
-        monkeypatch.setattr(engine_run, "run_release", run_release)
+        monkeypatch.setattr(runner, "run", run)
         Release.objects.filter(pk=queued.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
         assert execution.reconcile() == 1
         others.append(services.execute_release(release_id=queued.pk))
         others.append(Release.objects.get(pk=queued.pk).folder)
-        return run_release(*args, **{**kwargs, "progress": None})
+        return run(*args, **{**kwargs, "report": None})
 
-    monkeypatch.setattr(engine_run, "run_release", slow)
+    monkeypatch.setattr(runner, "run", slow)
     assert not services.execute_release(release_id=queued.pk)
     published = Release.objects.get(pk=queued.pk)
     assert others == [True, published.folder]

@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine import run as engine_run
 from releases.models import Audience, Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
 from releases.services import execution
 from releases.worker import runner
@@ -83,13 +82,13 @@ def test_a_release_of_another_budget_runs_all_the_same(queued, make_dataset, mak
 
 
 def test_what_runs_already_ends(queued, monkeypatch):
-    run_release = engine_run.run_release
+    run = runner.run
 
     def frozen_meanwhile(*args, **kwargs):
         freeze()
-        return run_release(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    monkeypatch.setattr(engine_run, "run_release", frozen_meanwhile)
+    monkeypatch.setattr(runner, "run", frozen_meanwhile)
     assert services.execute_release(release_id=queued.pk)
     assert Budget.objects.get().is_frozen
 

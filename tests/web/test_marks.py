@@ -17,7 +17,6 @@ from django.urls import reverse
 
 from releases import checks, services
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.engine.tables import query
 from releases.ledger import high_water_marks, ledger, stale_ledger
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
@@ -127,11 +126,11 @@ def test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry(dataset):
 
 def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch):
     seen = []
-    open_table = query.open_table
+    run = runner.run
     monkeypatch.setattr(
-        query,
-        "open_table",
-        lambda *args, **limits: seen.append(high_water_marks.story(queued.pk).claims) or open_table(*args, **limits),
+        runner,
+        "run",
+        lambda *args, **given: seen.append(high_water_marks.story(queued.pk).claims) or run(*args, **given),
     )
     assert services.execute_release(release_id=queued.pk)
     assert seen == [1]

@@ -148,7 +148,7 @@ def test_a_table_that_cannot_be_read_answers_nothing_and_no_log_holds_what_it_sa
     def unreadable(*_, **__):
         raise OSError("SECRET-ROW-VALUE")
 
-    monkeypatch.setattr("releases.engine.tables.query.open_table", unreadable)
+    monkeypatch.setattr(runner, "run", unreadable)
     refused = 0
     for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"to": 25}}):
         try:
