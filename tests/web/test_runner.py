@@ -192,7 +192,9 @@ probe(pytest.MonkeyPatch(), "import os, time\\nreport(str(os.getpid()), 0.0)\\nt
 def note(step, share):
     pathlib.Path({str(written)!r}).write_text(f"{{runner._reader.pid}} {{step}}")
 # From a thread, as pages are served.
-threading.Thread(target=lambda: asked(seconds=300, report=note)).start()
+asking = threading.Thread(target=lambda: asked(seconds=300, report=note))
+asking.start()
+asking.join()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "dpweb.settings"}
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment)
