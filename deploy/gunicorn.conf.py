@@ -19,7 +19,7 @@ forwarded_allow_ips = ""
 control_socket_disable = True
 
 
-def post_worker_init(worker: Any) -> None:
+def post_worker_init(_worker: Any) -> None:
     """Have the process ready that tables are read in: nobody's question waits for its imports."""
     from releases.worker import runner
 
