@@ -236,6 +236,11 @@ MARKS_DIR = Path(env.str("MARKS_DIR", default=str(_INSIDE if _INSIDE.is_dir() an
 DUCKDB_MEMORY_LIMIT = env.str(
     "DUCKDB_MEMORY_LIMIT", default=f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // 2**21}MiB"
 )
+#: Memory of each process that reads a table, its own and its connection's. Three quarters of the machine's, where
+#: nothing else is said.
+READER_MEMORY_BYTES = (
+    env.int("READER_MEMORY_MB", default=3 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**22) * 2**20
+)
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
 MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)
@@ -265,6 +270,10 @@ ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
 # --- worker ---------------------------------------------------------------------------------------------------------
 #: The longest a release may run. The broker's and the lease's times below follow from it.
 RELEASE_TIME_LIMIT = env.int("RELEASE_TIME_LIMIT", default=4 * 3600)
+#: The longest a file that was sent may take to be read, and a stored table to be made recognisable.
+READ_TIME_LIMIT = env.int("READ_TIME_LIMIT", default=1800)
+#: The longest a page may wait for a table: the start of a file that is sent, the answer to a question of a session.
+ANSWER_TIME_LIMIT = env.int("ANSWER_TIME_LIMIT", default=60)
 #: A worker that has not said for this long that it is alive has lost its release to the next.
 LEASE_SECONDS = env.int("LEASE_SECONDS", default=60)
 HEARTBEAT_SECONDS = LEASE_SECONDS / 6
@@ -284,7 +293,12 @@ CELERY_TASK_QUEUES = {
     name: {"exchange": name, "exchange_type": "direct", "routing_key": name}
     for name in (CELERY_TASK_DEFAULT_QUEUE, UPLOADS_QUEUE)
 }
-CELERY_TASK_ROUTES = {"releases.read_upload": {"queue": UPLOADS_QUEUE}}
+#: What somebody's upload gives to do is done there; only what was charged waits in the queue of releases.
+CELERY_TASK_ROUTES = {
+    "releases.read_upload": {"queue": UPLOADS_QUEUE},
+    "releases.take_fingerprint": {"queue": UPLOADS_QUEUE},
+    "releases.take_fingerprints": {"queue": UPLOADS_QUEUE},
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

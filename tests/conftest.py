@@ -13,6 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from releases.engine.tables import connection
+from releases.worker import runner
 from tests.stack import MIGRATED, Stack
 
 # How long an example takes says how busy the machine is.
@@ -148,3 +150,15 @@ def migrated_for_django(_migrated):
     """The same for tests that run against it: its URL without the `test_` that Django puts before its name."""
     with _database(_migrated, prefix="test_") as name:
         yield _address(name.removeprefix("test_"))
+
+
+@pytest.fixture
+def opens_tables(monkeypatch):
+    """For tests that compare with what is in a table: it may be opened in this process too."""
+    monkeypatch.setattr(connection, "_is_confined", True)
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """No table is read from here on."""
+    monkeypatch.setattr(runner, "run", lambda job, **_: pytest.fail(f"a table was read ({job.__name__})"))

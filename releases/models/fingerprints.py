@@ -25,6 +25,9 @@ class Fingerprint(models.Model):
     digest = models.CharField(max_length=64, null=True, db_index=True)  # noqa: DJ001  null is not yet known
     #: Of all columns; null until taken.
     sketch = models.BinaryField(null=True)
+    #: How often a worker began to take each; of the digest, since the columns were declared.
+    digest_attempts = models.PositiveSmallIntegerField(default=0)
+    sketch_attempts = models.PositiveSmallIntegerField(default=0)
 
     def __str__(self) -> str:
         return f"fingerprint of {self.dataset}"

@@ -6,7 +6,7 @@ datasets    ingest_dataset, declare_universe, declare_protection, join_populatio
 codebooks   keep_columns, forget_columns, describe_dataset, save_codebook, discard_codebook, columns_of_codebook
 budgets     request_budget, take_back_request, approve_request, deny_request, ask_back_request, freeze_budget,
             unfreeze_budget
-fingerprints enqueue_fingerprints, take_fingerprints, relatives_of, is_compared
+fingerprints enqueue_fingerprints, take_fingerprint, take_fingerprints, relatives_of, is_compared, is_incomparable
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
 learning    plan_range, learn_range, plan_categories, learn_categories
@@ -64,7 +64,14 @@ from releases.services.datasets import (
     why_rows_stay,
 )
 from releases.services.execution import execute_release, is_behind, reconcile
-from releases.services.fingerprints import enqueue_fingerprints, is_compared, relatives_of, take_fingerprints
+from releases.services.fingerprints import (
+    enqueue_fingerprints,
+    is_compared,
+    is_incomparable,
+    relatives_of,
+    take_fingerprint,
+    take_fingerprints,
+)
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
@@ -206,6 +213,7 @@ __all__ = [
     "ingest_dataset",
     "is_behind",
     "is_compared",
+    "is_incomparable",
     "join_population",
     "keep_columns",
     "learn_categories",
@@ -251,6 +259,7 @@ __all__ = [
     "suggested_columns",
     "table_faults",
     "take_back_request",
+    "take_fingerprint",
     "take_fingerprints",
     "take_role",
     "unfreeze_budget",

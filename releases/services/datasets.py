@@ -32,8 +32,8 @@ from releases.models import (
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
 from releases.publication.spreadsheets import begins_a_formula
+from releases.services import reading
 from releases.storage.private_files import private_folder
-from releases.storage.scratch import limits
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -84,18 +84,10 @@ def read_table(source: Path, destination: Path, *, progress: Progress | None = N
 
     Raises:
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
+        OverLimit: reading it takes more time or memory than it may. Nothing is kept.
     """
-    from releases.engine.tables.ingest import ingest
-
     private_folder(destination.parent)
-    return ingest(
-        source,
-        destination,
-        digest_key=settings.DIGEST_KEY.encode(),
-        limits=upload_limits(),
-        database=limits(),
-        progress=progress,
-    )
+    return reading.upload(source, destination, table=upload_limits(), progress=progress)
 
 
 def upload_limits() -> TableLimits:
@@ -193,7 +185,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
     dataset.declared = declared
     dataset.save(update_fields=["declared"])
     # After the dataset's row is held: who takes the digest holds it too.
-    Fingerprint.objects.filter(dataset=dataset).update(digest=None)
+    Fingerprint.objects.filter(dataset=dataset).update(digest=None, digest_attempts=0)
     dataset.__dict__.pop("universe", None)
     return universe
 

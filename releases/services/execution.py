@@ -51,17 +51,15 @@ from releases.models import (
 )
 from releases.notifications import messages
 from releases.publication.search_index import searchable
-from releases.services import attempts, session_closing, stored_tables
+from releases.services import attempts, reading, session_closing, stored_tables
 from releases.services.certificates import with_published
 from releases.services.releases import enqueue
-from releases.storage.scratch import limits
 from releases.worker import leases
 from releases.worker.failures import log_failure
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from releases.engine.tables.query import TableCounts
     from releases.services.stored_tables import StoredTable
 
 logger = logging.getLogger(__name__)
@@ -173,32 +171,27 @@ def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
 
 def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     """Compute, write the files, and return what the row will hold."""
-    from releases.engine.noise.randomness import OperatingSystemRandomness
-    from releases.engine.run import run_release
     from releases.publication import files
 
-    plan, counts, table = _ready(release, token)
-    made = run_release(plan, counts, rng=OperatingSystemRandomness(), progress=leases.Held(_held(release.pk, token)))
+    plan, table = _ready(release, token)
+    made = reading.run_plan(plan, table.location, progress=leases.Held(_held(release.pk, token)))
     table.refuse_if_changed()
     return files.write(folder, release=release, made=made)
 
 
 def _open(release: Release, token: uuid.UUID) -> bool:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
-    from releases.engine.noise.randomness import OperatingSystemRandomness
     from releases.services.sessions import open_session
 
-    plan, counts, table = _ready(release, token)
+    plan, table = _ready(release, token)
     assert isinstance(plan, OnlinePlan)
-    live = plan.open(counts, rng=OperatingSystemRandomness())
+    live = reading.open_session(plan, table.location)
     table.refuse_if_changed()
     return open_session(release=release, token=token, live=live)
 
 
-def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, StoredTable]:
-    """The charged plan, the counts it may look at, and the table they come from."""
-    from releases.engine.tables.query import TableCounts
-
+def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
+    """The charged plan and the table that it may be run on."""
     plan = _charged_plan(release)
     if release.certifies is not None:
         plan = with_published(plan, of=release.certifies)
@@ -209,7 +202,7 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, Store
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
     high_water_marks.note_claim(release.pk, release.attempts)
-    return plan, TableCounts(table.open(), plan.schema, folder=limits().temp_folder), table
+    return plan, table
 
 
 def _charged_plan(release: Release) -> Plan:

@@ -49,6 +49,8 @@ UNRECORDED = {
     "is_behind": "reads only",
     "is_compared": "reads only",
     "enqueue_fingerprints": "tells a worker to look",
+    "is_incomparable": "reads only",
+    "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
     "take_fingerprints": "a worker's; what it finds is for the reviewer's page alone",
     "why_no_join": "reads only",
     "plan_range": "reads only",

@@ -16,12 +16,11 @@ from django.apps import apps
 from django.urls import reverse
 
 from releases import checks, services
-from releases.engine import run as engine_run
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.engine.tables import query
 from releases.ledger import high_water_marks, ledger, stale_ledger
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
+from releases.worker import runner
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
@@ -127,11 +126,11 @@ def test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry(dataset):
 
 def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch):
     seen = []
-    open_table = query.open_table
+    run = runner.run
     monkeypatch.setattr(
-        query,
-        "open_table",
-        lambda *args, **limits: seen.append(high_water_marks.story(queued.pk).claims) or open_table(*args, **limits),
+        runner,
+        "run",
+        lambda *args, **given: seen.append(high_water_marks.story(queued.pk).claims) or run(*args, **given),
     )
     assert services.execute_release(release_id=queued.pk)
     assert seen == [1]
@@ -157,7 +156,7 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
         patched.setattr(high_water_marks, "note_published", killed)
         assert not services.execute_release(release_id=queued.pk)
     assert known().state == ReleaseState.QUEUED
-    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert services.execute_release(release_id=queued.pk)
     assert high_water_marks.story(queued.pk).published.folder == known().folder
     assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
@@ -171,7 +170,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
     Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published
     (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
-    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert [services.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
     assert known().state == ReleaseState.FAILED
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
@@ -179,7 +178,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
 
 def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
     high_water_marks.note_claim(queued.pk, 1)
-    monkeypatch.setattr(query, "open_table", lambda *args: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert not services.execute_release(release_id=queued.pk)
     with pytest.raises(services.Refusal, match="Its charge stays"):
         services.cancel_release(release=queued, by=alice)

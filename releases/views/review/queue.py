@@ -116,6 +116,7 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         "relatives": (related := _relatives(asked.budget)),
         "alike": _alike(asked.budget, {each.other_id for each in related}),
         "is_compared": services.is_compared(asked.budget),
+        "is_incomparable": services.is_incomparable(asked.budget),
     }
     return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
 
