@@ -71,6 +71,8 @@ MIDDLEWARE = [
     "releases.middleware.null_bytes.NullCharactersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    # Before the CSRF token is looked for, which reads the form with its files. It has no part in which nobody is known.
+    "releases.middleware.second_factor.SecondFactorMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "releases.middleware.session_expiry.SignedOutMiddleware",
@@ -78,7 +80,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "releases.middleware.second_factor.SecondFactorMiddleware",
 ]
 
 ROOT_URLCONF = "dpweb.urls"

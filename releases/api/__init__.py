@@ -18,6 +18,7 @@ from releases.engine.errors import EngineError
 from releases.engine.tables.ingest import UnreadableTable
 from releases.ledger import ledger
 from releases.middleware.api_errors import Api, TextParser, answer_in_json
+from releases.middleware.second_factor import AUTHENTICATES
 
 api = Api(
     parser=TextParser(),
@@ -46,3 +47,4 @@ for _kind in (services.Refusal, services.Kept, ledger.LedgerRefusal, EngineError
 api_urls = api.urls
 for _pattern in api_urls[0]:
     _pattern.callback.login_required = False  # type: ignore[union-attr]
+    setattr(_pattern.callback, AUTHENTICATES, True)
