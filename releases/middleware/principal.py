@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 
-_BY_TOKEN = "_dpweb_by_token"
+_ATTRIBUTE = "is_dpweb_token"
 
 
 def act_for_nobody(request: HttpRequest) -> None:
@@ -19,9 +19,9 @@ def act_for_nobody(request: HttpRequest) -> None:
 def act_by_token(request: HttpRequest, owner: User) -> None:
     """Act for the owner of a valid token."""
     request.user = owner
-    setattr(request, _BY_TOKEN, True)
+    setattr(request, _ATTRIBUTE, True)
 
 
 def is_by_token(request: HttpRequest) -> bool:
     """Whether a valid token has signed in the person of a request; a header alone does not."""
-    return getattr(request, _BY_TOKEN, False)
+    return getattr(request, _ATTRIBUTE, False)
