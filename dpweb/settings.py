@@ -71,6 +71,9 @@ MIDDLEWARE = [
     "releases.middleware.null_bytes.NullCharactersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "releases.middleware.body_limit.BodyLimitMiddleware",
+    # Before the CSRF token is looked for, which reads the form with its files. It has no part in which nobody is known.
+    "releases.middleware.second_factor.SecondFactorMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "releases.middleware.session_expiry.SignedOutMiddleware",
@@ -78,7 +81,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "releases.middleware.second_factor.SecondFactorMiddleware",
+    "releases.middleware.planning_slots.PlanningSlotsMiddleware",
 ]
 
 ROOT_URLCONF = "dpweb.urls"
@@ -252,7 +255,8 @@ FILE_UPLOAD_HANDLERS = [
     "releases.middleware.upload_limit.CappedUploadHandler",
     "releases.middleware.upload_limit.IncomingFileUploadHandler",
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20  # a pasted codebook, not a table
+#: Of every body but a table's: a plan, a form, a pasted codebook.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10**6
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 
 # --- budgets --------------------------------------------------------------------------------------------------------
@@ -266,6 +270,14 @@ TWO_PERSON_RULE = env.bool("TWO_PERSON_RULE", default=False)
 #: Nobody approves what they asked for. To be switched off where one person does everything.
 SEPARATION_OF_DUTIES = env.bool("SEPARATION_OF_DUTIES", default=True)
 ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
+
+# --- planning -------------------------------------------------------------------------------------------------------
+#: What one person may have worked out at once, over all processes of the site, and how many requests may wait for it,
+#: and for how long. More are told to come again.
+PLANNING_SLOTS = env.int("PLANNING_SLOTS", default=2)
+PLANNING_PLACES = env.int("PLANNING_PLACES", default=2)
+PLANNING_WAIT_SECONDS = env.int("PLANNING_WAIT_SECONDS", default=10)
+PLANNING_RETRY_SECONDS = 5
 
 # --- worker ---------------------------------------------------------------------------------------------------------
 #: The longest a release may run. The broker's and the lease's times below follow from it.

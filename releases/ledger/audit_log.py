@@ -19,6 +19,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q
 
 from releases.models import AuditAction, AuditEvent
+from releases.models.stakes import DECISIONS, refuse_stake
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -33,14 +34,25 @@ BY_A_WORKER = "by a worker"
 BEFORE_A_REASON = "; "
 
 
-def record(action: AuditAction, *, actor: User | None, on: Model | None = None, detail: str = "") -> AuditEvent:
-    """Add an event.
+def record(
+    action: AuditAction, *, actor: User | None, on: Model | None = None, detail: str = "", has_a_shell: bool = False
+) -> AuditEvent:
+    """Add an event. A decision of somebody with a stake in it is not recorded, so that it is not made either.
 
     Args:
         actor: who did it; None for a visitor without an account, a command or a worker.
         on: the object it was done to.
         detail: in words of ours, or the reason somebody gave.
+        has_a_shell: it is done on the command line of the site's own machine, where one person may ask and approve.
+
+    Raises:
+        HasStake: it is a decision, and the actor has a stake in its object.
+        TypeError: it is a decision about an object of which nobody has said who has a stake in it.
     """
+    if action in DECISIONS and actor is not None and not has_a_shell:
+        if on is None:
+            raise TypeError("A decision is about something.")
+        refuse_stake(actor, on)
     return AuditEvent.objects.create(
         action=action,
         actor=actor,

@@ -13,6 +13,7 @@ from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log, ledger
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
+from releases.models.stakes import refuse_stake
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import counted_alike, take_digests
@@ -108,11 +109,30 @@ def _approve(
     ):
         return request
     if joined is not None:
-        decide(request, RequestState.APPROVED, by=by, note=note, epsilon=joined.epsilon, delta=joined.delta)
-        _join(request.budget, joined, by=by)
+        if not has_a_shell:
+            # Tables of both are then of one population.
+            refuse_stake(by, joined, to="approve")
+        decide(
+            request,
+            RequestState.APPROVED,
+            by=by,
+            note=note,
+            epsilon=joined.epsilon,
+            delta=joined.delta,
+            has_a_shell=has_a_shell,
+        )
+        _join(request.budget, joined, by=by, has_a_shell=has_a_shell)
         request.refresh_from_db()
         return request
-    decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
+    decide(
+        request,
+        RequestState.APPROVED,
+        by=by,
+        note=note,
+        epsilon=granted_epsilon,
+        delta=granted_delta,
+        has_a_shell=has_a_shell,
+    )
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
     return request
 
@@ -159,10 +179,12 @@ def _granted_elsewhere(budget: Budget) -> Budget | None:
     return granted[0]
 
 
-def _join(left: Budget, joined: Budget, *, by: User) -> None:
+def _join(left: Budget, joined: Budget, *, by: User, has_a_shell: bool) -> None:
     """Let all tables of a population spend from another's budget. What was asked for them is asked of that one."""
     for dataset in left.datasets.all():
-        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
+        # As a decision: it makes the reviewer no editor of the table.
+        detail = f"the people of {joined.name}"
+        audit_log.record(AuditAction.APPROVE, actor=by, on=dataset, detail=detail, has_a_shell=has_a_shell)
     left.datasets.update(budget=joined)
     left.requests.update(budget=joined)
     left.delete()
@@ -223,7 +245,13 @@ def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -
 
 @transaction.atomic
 def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> bool:
-    """Let all of that go on. False where it was not frozen any more."""
+    """Let all of that go on. False where it was not frozen any more.
+
+    Raises:
+        HasStake: somebody else has to decide it.
+    """
+    if by is not None:
+        refuse_stake(by, budget, to="unfreeze")
     moved = Budget.objects.filter(pk=budget.pk, is_frozen=True).update(is_frozen=False, frozen_reason="")
     if moved:
         audit_log.record(AuditAction.UNFREEZE, actor=by, on=budget, detail=reason)

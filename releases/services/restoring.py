@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -33,6 +32,7 @@ from releases.models import (
     Searchable,
     Session,
 )
+from releases.models.stakes import refuse_stake
 from releases.notifications import messages
 from releases.publication.search_index import searchable
 from releases.services import session_closing
@@ -125,15 +125,11 @@ def restore_ledger(*, budget: Budget, by: User) -> None:
     the rest go on.
 
     Raises:
-        LedgerRefusal: nothing is missing; or what was spent does not fit under what is granted; or it is the reviewer's
-            own budget, or one that they asked for, so that somebody else has to look.
+        LedgerRefusal: nothing is missing, or what was spent does not fit under what is granted.
+        HasStake: the reviewer has a stake in the budget, so that somebody else has to look.
     """
     locked = Budget.objects.select_for_update().get(pk=budget.pk)
-    is_own = locked.owner_id == by.pk or locked.requests.filter(requested_by=by).exists()
-    if settings.SEPARATION_OF_DUTIES and is_own:
-        raise ledger.LedgerRefusal(
-            "This budget is yours, or you asked for it. Somebody else has to book what is missing."
-        )
+    refuse_stake(by, locked, to="restore")
     missing = missing_of(locked)
     if missing is None:
         raise ledger.LedgerRefusal("The database is not behind of this budget. There is nothing to restore.")
@@ -156,6 +152,7 @@ def acknowledge_marks(*, by: User) -> None:
 
     Raises:
         LedgerRefusal: there is nothing of the kind.
+        HasStake: the reviewer has a stake in one of these budgets.
     """
     found = list(stale_ledger.installation())
     if not found:
@@ -164,9 +161,10 @@ def acknowledge_marks(*, by: User) -> None:
     own.acknowledged = sorted({*own.acknowledged, *map(str, stale_ledger.orphans())})
     own.save(update_fields=["acknowledged"])
     if stale_ledger.is_folder_lost():
-        for budget in Budget.objects.filter(sequence__gt=0):
-            if not _has_a_mark(budget):
-                ledger.acknowledge(budget)
+        lost = [budget for budget in Budget.objects.filter(sequence__gt=0) if not _has_a_mark(budget)]
+        refuse_stake(by, *lost, to="acknowledge")
+        for budget in lost:
+            ledger.acknowledge(budget)
     # Last: until then nothing of the installation goes on.
     transaction.on_commit(lambda: high_water_marks.belong_to(own.key))
     audit_log.record(AuditAction.RESTORE, actor=by, on=own, detail=". ".join(found))

@@ -40,6 +40,8 @@ _PROGRESS_SECONDS = 0.5
 _LONGER_EACH_TIME = 4
 #: Up to this part of a wait is added at random, so that what failed together does not come back together.
 _MAX_JITTER = 0.25
+#: For so long a request waits for the broker to take a message.
+_BROKER_SECONDS = 1.0
 
 
 def next_hint() -> datetime:
@@ -59,9 +61,20 @@ def is_due(now: datetime) -> Q:
 
 
 def hint(task: str, **ids: str) -> None:
-    """Tell a worker after the commit. A lost message is sent again by `hint_again`."""
+    """Tell a worker after the commit. A lost message is sent again by `hint_again`.
+
+    The broker's client tries again and again, so a broker that is away is given a moment and no more: the row says
+    that it waits, and whoever submitted it does not.
+    """
 
     def send() -> None:
+        sending = threading.Thread(target=say, name="hint", daemon=True)
+        sending.start()
+        sending.join(_BROKER_SECONDS)
+        if sending.is_alive():
+            logger.warning("broker silent for %s s; %s %s stays queued", _BROKER_SECONDS, task, " ".join(ids.values()))
+
+    def say() -> None:
         try:
             current_app.send_task(task, kwargs=ids, retry=False)
         except Exception as error:  # noqa: BLE001  whatever the broker's client raises when it cannot be reached

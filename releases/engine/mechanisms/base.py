@@ -23,6 +23,7 @@ from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import bytes_a_row, most_rows
+from releases.engine.metering import meter
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.parsing import read_question
@@ -264,6 +265,7 @@ class Mechanism(ABC):
         Raises:
             InvalidInput: beta, or an option, breaks its rule.
         """
+        meter()
         check_beta(beta)
         given = dict(options or {})
         unknown = set(given) - {option.name for option in self.options}

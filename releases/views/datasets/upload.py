@@ -15,6 +15,7 @@ from releases import services
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
 from releases.forms.datasets import UploadForm
+from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
 from releases.models import Dataset, Organisation, Upload, UploadState
 from releases.models.role_rules import NotAllowed
@@ -26,6 +27,7 @@ from releases.views.common.wizard import frame
 _HUNDRED_MEGABYTES = 100 * 10**6
 
 
+@takes_a_table
 def upload(request: HttpRequest) -> HttpResponse:
     """The form, for curators. What the first bytes tell is told here; all the rest by a worker."""
     person = signed_in(request)

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import checks, services
+from releases.engine.errors import InvalidInput
 from releases.ledger import ledger, stale_ledger
 from releases.models import Budget
 from releases.permissions import may_decide, reviewers_only, signed_in
@@ -45,7 +46,7 @@ def _act(request: HttpRequest) -> None:
         else:
             services.acknowledge_marks(by=signed_in(request))
             messages.success(request, "Noted. The installation goes on from what its database knows.")
-    except ledger.LedgerRefusal as error:
+    except (ledger.LedgerRefusal, InvalidInput) as error:
         messages.error(request, in_words(error))
 
 

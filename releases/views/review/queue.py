@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -35,6 +34,7 @@ from releases.models import (
     ReleaseState,
     RequestState,
 )
+from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
@@ -251,7 +251,7 @@ def _request_context(
         "may_decide": organisation.lets_decide(request.user),
         "reviewers": organisation.reviewers,
         "is_two_person": organisation.is_two_person,
-        "is_separated": settings.SEPARATION_OF_DUTIES,
+        "stake": what_separates(signed_in(request), asked),
         "is_mine": asked.requested_by_id == request.user.pk,
         "is_first": asked.first_by_id == request.user.pk,
     }
