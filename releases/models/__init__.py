@@ -9,7 +9,7 @@ from releases.models.attempts import LOST, Attempt, Ending
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
 from releases.models.datasets import Dataset
-from releases.models.fingerprints import Fingerprint, Relative, Share
+from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
 from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
@@ -28,6 +28,7 @@ from releases.models.role_rules import NotAllowed
 from releases.models.roles import HeldRole, Person, Role
 from releases.models.search import Searchable
 from releases.models.sessions import Audience, Session, SessionAnswer
+from releases.models.stakes import budgets_at_stake, has_stake, tables_at_stake
 from releases.models.surveys import Survey, SurveyState, SurveyTally
 from releases.models.tokens import ApiToken, TokenScope
 from releases.models.uploads import Upload, UploadState
@@ -62,7 +63,6 @@ __all__ = [
     "Notice",
     "Organisation",
     "Person",
-    "Relative",
     "Release",
     "ReleaseKind",
     "ReleaseQuerySet",
@@ -74,7 +74,6 @@ __all__ = [
     "Searchable",
     "Session",
     "SessionAnswer",
-    "Share",
     "Survey",
     "SurveyState",
     "SurveyTally",
@@ -83,7 +82,10 @@ __all__ = [
     "UploadState",
     "Workload",
     "WorkloadVersion",
+    "budgets_at_stake",
     "counting_branch",
+    "has_stake",
     "share_in",
     "share_of",
+    "tables_at_stake",
 ]

@@ -1,7 +1,9 @@
-"""Fingerprints: by which rows that come back in another dress are recognised. For reviewers' eyes alone.
+"""Fingerprints: by which rows that come back in another dress are recognised. Who is shown it: ``recognition.py``.
 
 A worker takes those that are missing, apart from the reading of an upload, whose time and outcome they cannot change.
-Approving a budget takes the digests that it needs if the worker has not come to them.
+It takes them of each table by itself: which tables are alike is found when a reviewer looks, so that nothing that an
+uploader could time depends on it. Approving a budget takes the digests that it needs if the worker has not come to
+them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from releases.models import Budget, Dataset, Fingerprint, Relative, Share
+from releases.models import Budget, Dataset, Fingerprint
 from releases.worker import leases
 from releases.worker.failures import log_failure
 
@@ -31,7 +33,7 @@ def enqueue_fingerprints() -> None:
 
 
 def take_fingerprints() -> None:
-    """Take every digest and sketch that is missing, and compare each new sketch with all others."""
+    """Take every digest and sketch that is missing."""
     take_digests()
     for dataset in _without_sketch().only("location"):
         _take_sketch(dataset)
@@ -39,14 +41,18 @@ def take_fingerprints() -> None:
 
 def take_digests() -> None:
     """Take the digests of declared columns that are missing. A table that cannot be read has none."""
-    from releases.engine.tables.fingerprint import counted_digest
+    from releases.engine.tables.fingerprint import counted_digest, is_telling
 
+    key = settings.DIGEST_KEY.encode()
     for dataset in _without_digest().only("location", "declared"):
         names = _declared(dataset)
         if (path := _file(dataset)) is None:
             continue
         try:
-            digest = counted_digest(path, names, key=settings.DIGEST_KEY.encode())
+            taken = {
+                "is_telling": is_telling(path, key=key),
+                "digest": counted_digest(path, names, key=key) if names else None,
+            }
         except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
             log_failure(logger, f"fingerprint of {dataset.pk}", error)
             continue
@@ -54,35 +60,16 @@ def take_digests() -> None:
             # What was declared anew in the meantime has another.
             locked = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
             if locked is not None and _declared(locked) == names:
-                Fingerprint.objects.update_or_create(dataset=locked, defaults={"digest": digest})
-
-
-def counted_alike(budget: Budget) -> QuerySet[Dataset]:
-    """The tables whose rows are those of one of this population, in the file or as they are counted."""
-    own = budget.datasets.all()
-    digests = Fingerprint.objects.filter(dataset__in=own, digest__isnull=False).values("digest")
-    return Dataset.objects.filter(Q(digest__in=own.values("digest")) | Q(fingerprint__digest__in=digests))
-
-
-def relatives_of(budget: Budget) -> list[Relative]:
-    """Tables that spend from another budget and have rows in common with those of this one, the nearest first."""
-    found = Relative.objects.filter(one__budget=budget, other__budget__isnull=False).exclude(other__budget=budget)
-    nearest: dict[object, Relative] = {}
-    order = [Share.FEW, Share.HALF, Share.ALL]
-    for each in found.select_related("other__owner").order_by("other__created_at"):
-        before = nearest.get(each.other_id)
-        if before is None or order.index(Share(each.share)) > order.index(Share(before.share)):
-            nearest[each.other_id] = each
-    return sorted(nearest.values(), key=lambda each: -order.index(Share(each.share)))
+                Fingerprint.objects.update_or_create(dataset=locked, defaults=taken)
 
 
 def is_compared(budget: Budget) -> bool:
-    """Whether every table of this population that can be read was compared with all others."""
-    return not _without_sketch().filter(budget=budget).exists()
+    """Whether every table of this population that can be read can be compared with all others."""
+    return not (_without_sketch() | _without_digest()).filter(budget=budget).exists()
 
 
 def _take_sketch(dataset: Dataset) -> None:
-    from releases.engine.tables.fingerprint import ALL, HALF, share_in_common, sketch
+    from releases.engine.tables.fingerprint import sketch
 
     if (path := _file(dataset)) is None:
         return
@@ -92,20 +79,8 @@ def _take_sketch(dataset: Dataset) -> None:
         log_failure(logger, f"fingerprint of {dataset.pk}", error)
         return
     with transaction.atomic():
-        if not Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
-            return
-        Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
-    # After the commit, so that of two that are taken at once one finds the other.
-    others = Fingerprint.objects.exclude(dataset=dataset).filter(sketch__isnull=False)
-    for other, standing in others.values_list("dataset", "sketch").iterator(chunk_size=50):
-        share = share_in_common(made, bytes(standing or b""))
-        if not share:
-            continue
-        band = Share.ALL if share >= ALL else Share.HALF if share >= HALF else Share.FEW
-        with transaction.atomic():
-            if Dataset.objects.filter(pk__in=[dataset.pk, other]).count() == 2:
-                for one, two in ((dataset.pk, other), (other, dataset.pk)):
-                    Relative.objects.update_or_create(one_id=one, other_id=two, defaults={"share": band})
+        if Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
+            Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
 
 
 def _readable() -> QuerySet[Dataset]:
@@ -113,7 +88,8 @@ def _readable() -> QuerySet[Dataset]:
 
 
 def _without_digest() -> QuerySet[Dataset]:
-    return _readable().filter(declared__isnull=False, fingerprint__digest__isnull=True)
+    declared = Q(declared__isnull=False, fingerprint__digest__isnull=True)
+    return _readable().filter(declared | Q(fingerprint__is_telling__isnull=True))
 
 
 def _without_sketch() -> QuerySet[Dataset]:

@@ -140,7 +140,7 @@ def test_under_the_two_person_rule_neither_of_the_two_is_who_asked_even_where_du
 
 def test_nobody_restores_their_own_budget_or_one_that_they_asked_for(make_dataset, as_, alice, tess, sofia):
     own = make_dataset(owner=tess, sofia=sofia).budget
-    asked_for = make_dataset(content=CSV + b"one more,30,male\n")
+    asked_for = make_dataset(content=CSV + b"one more,30,male\n", sofia=sofia)
     services.request_budget(dataset=asked_for, epsilon="9", by=tess, **ZCDP)
     for budget in (own, asked_for.budget):
         budget.refresh_from_db()
