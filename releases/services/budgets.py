@@ -21,7 +21,7 @@ from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import take_digests
 from releases.services.recognition import counted_alike, why_no_join, why_not_approve
 from releases.services.release_inputs import Refusal
-from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
+from releases.services.review_decisions import DecidedBefore, check_amounts, check_note, decide, is_final_approval
 
 #: A larger delta is no protection: it is the chance that everything about somebody is told.
 LARGEST_DELTA = Fraction(1, 1000)
@@ -40,8 +40,8 @@ def request_budget(
         has_a_shell: it is done on the command line of the site's own machine, which reads every table anyway.
 
     Raises:
-        InvalidInput: the protection is not declared yet, the policy would change, or the amounts are no budget.
-        Refusal: the person has asked as often as one may.
+        InvalidInput: the protection is not declared yet, the policy would change, the amounts are no budget, or the
+            person has asked as often as one may.
     """
     (budget,) = locked_with_budget(dataset)
     if budget is None:
@@ -85,9 +85,17 @@ def _check_number_of_requests(person: User) -> None:
     User.objects.select_for_update(no_key=True).get(pk=person.pk)
     made, most = requests_lately(person), settings.BUDGET_REQUESTS_PER_PERSON
     if made >= most:
-        raise Refusal(
+        raise AskedTooOften(made, most)
+
+
+class AskedTooOften(InvalidInput):
+    """A person has asked for as many budgets lately as one may."""
+
+    def __init__(self, made: int, most: int) -> None:
+        super().__init__("requests", f"{made:,}", f"must be below {most:,} in {REQUESTS_COUNTED_DAYS} days")
+        self.args = (
             f"You have asked for {made:,} budgets in the last {REQUESTS_COUNTED_DAYS} days, and one person may ask for "
-            f"{most:,}. Ask again later, or let the administrator of this site raise BUDGET_REQUESTS_PER_PERSON."
+            f"{most:,}. Ask again later, or let the administrator of this site raise BUDGET_REQUESTS_PER_PERSON.",
         )
 
 
@@ -171,6 +179,8 @@ def join_request(
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, or the tables cannot join that budget.
     """
+    if request.state != RequestState.WAITING:
+        raise DecidedBefore(request)
     epsilon, delta = request.first_epsilon or request.epsilon, request.first_delta or request.delta
     _check_first(request, joins=to)
     is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=epsilon, delta=delta)

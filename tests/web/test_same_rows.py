@@ -140,10 +140,8 @@ def test_few_distinct_rows_are_no_evidence_and_give_no_hint(upload_file, charlie
     """Whoever invents a table for each possible number of smokers is not told the number."""
     give(charlie, "curator")
     requests = []
-    for owner, content in (
-        (person("dora", "curator"), smokers),
-        *((charlie, b"smokes\n" + b"yes\n" * n + b"no\n" * (500 - n)) for n in (136, 137)),
-    ):
+    for owner, number in ((person("dora", "curator"), 137), (charlie, 136), (charlie, 137)):
+        content = b"smokes\n" + b"yes\n" * number + b"no\n" * (500 - number)
         path = upload_file(content)
         table = services.ingest_dataset(owner=owner, title="Smokers", source=path)
         columns = [{"name": "smokes", "type": "categorical", "categories": ["yes", "no"]}]
@@ -226,7 +224,7 @@ def test_one_person_asks_for_so_many_budgets_and_no_more(make_dataset, as_, char
     answer = as_(charlie).post(
         f"/api/datasets/{tables[2].pk}/budget-requests", {"epsilon": "1"}, content_type="application/json"
     )
-    assert answer.status_code == 409
+    assert answer.status_code == 400
     BudgetRequest.objects.update(requested_at=timezone.now() - timedelta(days=31))
     services.request_budget(dataset=tables[2], epsilon="1", **asked)
 
