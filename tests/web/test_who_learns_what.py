@@ -131,7 +131,9 @@ def visit(as_, settings):
             with transaction.atomic(), CaptureQueriesContext(connection) as queries:
                 sent = {} if method == "GET" else {"data": "{}", "content_type": "application/json"}
                 response = getattr(client, method.lower())(address, **sent)
-                shown = f"{response.status_code} {sorted(response.headers.items())} {body(response)}"
+                # Of a page that no browser keeps, Expires is the time of the answer.
+                heads = sorted(item for item in response.headers.items() if item[0] != "Expires")
+                shown = f"{response.status_code} {heads} {body(response)}"
                 raise _Nothing
         except _Nothing:
             pass
@@ -229,38 +231,39 @@ def differing(one, other):
     return {address for address in one if one[address] != other[address]}
 
 
-@pytest.mark.parametrize("neighbour", [ONE_OFF, ONE_MORE], ids=["another age", "one more"])
-def test_neighbouring_tables_look_the_same_to_everybody_everywhere(world, visit, people, neighbour):
+def test_neighbouring_tables_look_the_same_to_everybody_everywhere(world, visit, people):
     own = TABLE.replace(b"p", b"q").replace(b"qerson", b"person")[:-200].rsplit(b"\n", 1)[0] + b"\n"
     seen = []
-    for hers in (TABLE, neighbour):
+    for hers in (TABLE, ONE_MORE):
         with undone():
             seen.append(visit(world(hers, own, "charlie"), people))
     assert len(seen[0]) > 800
     assert differing(*seen) == set()
 
 
-@pytest.mark.parametrize("hers_first", [True, False], ids=["the guess comes later", "the guess comes first"])
-@pytest.mark.parametrize("uploader", ["alice", "bob", "charlie"])
+@pytest.mark.parametrize(
+    ("uploader", "hers_first"),
+    [("alice", True), ("bob", False), ("charlie", True)],
+    ids=["her own copy", "a colleague's guess that comes first", "a stranger's guess that comes later"],
+)
 def test_an_upload_that_matches_looks_the_same_to_all_but_reviewers_without_a_stake(
     world, visit, people, uploader, hers_first
 ):
     seen, queries = [], []
-    for his in (TABLE, ONE_OFF, ONE_MORE):
+    for his in (TABLE, ONE_OFF):
         with undone():
             built = world(TABLE, his, uploader, hers_first=hers_first)
             queries.append(built["queries"])
             assert BudgetRequest.objects.count() == 2
             assert Upload.objects.count() == 2
             seen.append(visit(built, people))
-    assert queries[0] == queries[1] == queries[2]
-    for other in seen[1:]:
-        found = differing(seen[0], other)
-        assert {each for each in found if not each.endswith(" as sofia")} == set()
-        # The reviewer without a stake is shown the match, on the pages where it matters and nowhere else.
-        shown = {each.split(" ")[1] for each in found}
-        assert shown <= {"review/requests/<uuid:request_id>/", "review/budgets/<uuid:budget_id>/"}
-        assert "review/requests/<uuid:request_id>/" in shown
+    assert queries[0] == queries[1]
+    found = differing(*seen)
+    assert {each for each in found if not each.endswith(" as sofia")} == set()
+    # The reviewer without a stake is shown the match, on the pages where it matters and nowhere else.
+    shown = {each.split(" ")[1] for each in found}
+    assert shown <= {"review/requests/<uuid:request_id>/", "review/budgets/<uuid:budget_id>/"}
+    assert "review/requests/<uuid:request_id>/" in shown
 
 
 def test_the_walk_sees_a_page_that_tells(world, visit, people, monkeypatch):
