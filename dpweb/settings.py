@@ -269,6 +269,8 @@ REVIEW_ABOVE_EPSILON = env.str("REVIEW_ABOVE_EPSILON", default="")
 TWO_PERSON_RULE = env.bool("TWO_PERSON_RULE", default=False)
 #: Nobody approves what they asked for. To be switched off where one person does everything.
 SEPARATION_OF_DUTIES = env.bool("SEPARATION_OF_DUTIES", default=True)
+#: Budgets that one person may ask for in 30 days: each decision tells them a little of what reviewers know.
+BUDGET_REQUESTS_PER_PERSON = env.int("BUDGET_REQUESTS_PER_PERSON", default=20)
 ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
 
 # --- planning -------------------------------------------------------------------------------------------------------

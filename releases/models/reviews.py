@@ -78,6 +78,8 @@ class BudgetRequest(Request):
     """A curator's request for a budget, or for a larger one."""
 
     budget = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, related_name="requests")
+    #: The budget that a reviewer, or the first of two, lets the tables spend from in place of one of their own.
+    joins = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
 
     objects = BudgetRequestQuerySet.as_manager()
 
@@ -222,6 +224,8 @@ class AuditAction(models.TextChoices):
     APPROVE = "approve", "approved"
     DENY = "deny", "denied"
     ASK_BACK = "ask back", "asked back"
+    JOIN = "join", "joined to another budget"
+    ASK_CONSENT = "ask consent", "asked an owner about"
     SUBMIT = "submit", "charged and queued"
     CANCEL = "cancel", "cancelled"
     PUBLISH = "publish", "finished"

@@ -4,9 +4,10 @@ uploads     check_upload, room_of, receive_upload, execute_upload, discard_uploa
 datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, rename_dataset,
             discard_dataset, delete_rows
 codebooks   keep_columns, forget_columns, describe_dataset, save_codebook, discard_codebook, columns_of_codebook
-budgets     request_budget, take_back_request, approve_request, deny_request, ask_back_request, freeze_budget,
-            unfreeze_budget
-fingerprints enqueue_fingerprints, take_fingerprint, take_fingerprints, relatives_of, is_compared, is_incomparable
+budgets     request_budget, take_back_request, approve_request, join_request, deny_request, ask_back_request,
+            freeze_budget, unfreeze_budget, requests_lately
+fingerprints enqueue_fingerprints, take_fingerprint, take_fingerprints, is_compared, is_incomparable
+recognition recognised, alike_by_columns, why_not_approve, ask_consent
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
 learning    plan_range, learn_range, plan_categories, learn_categories
@@ -29,15 +30,17 @@ workloads   save_workload, save_version, edit_workload, share_workload, discard_
 """
 
 from releases.services.budgets import (
+    REQUESTS_COUNTED_DAYS,
+    RowsKnown,
     approve_request,
     ask_back_request,
     deny_request,
     freeze_budget,
+    join_request,
     request_budget,
-    same_rows,
+    requests_lately,
     take_back_request,
     unfreeze_budget,
-    why_no_join,
 )
 from releases.services.certificates import draft_certificate, plan_certificate
 from releases.services.codebooks import (
@@ -68,13 +71,13 @@ from releases.services.fingerprints import (
     enqueue_fingerprints,
     is_compared,
     is_incomparable,
-    relatives_of,
     take_fingerprint,
     take_fingerprints,
 )
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.recognition import Match, alike_by_columns, ask_consent, recognised, why_not_approve
 from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
 from releases.services.releases import (
     cancel_release,
@@ -155,22 +158,27 @@ __all__ = [
     "MAX_DAYS",
     "NO_FAULT",
     "NO_ROWS",
+    "REQUESTS_COUNTED_DAYS",
     "Answered",
     "ColumnFit",
     "DecidedBefore",
     "Kept",
     "LastAdministrator",
+    "Match",
     "Missing",
     "NoRoom",
     "Refusal",
+    "RowsKnown",
     "Standing",
     "accept_report",
     "acknowledge_marks",
+    "alike_by_columns",
     "all_missing",
     "approve_release",
     "approve_request",
     "ask_back_release",
     "ask_back_request",
+    "ask_consent",
     "ask_session",
     "ask_workload",
     "bound_sentence",
@@ -215,6 +223,7 @@ __all__ = [
     "is_compared",
     "is_incomparable",
     "join_population",
+    "join_request",
     "keep_columns",
     "learn_categories",
     "learn_range",
@@ -238,15 +247,15 @@ __all__ = [
     "read_beta",
     "read_notices",
     "receive_upload",
+    "recognised",
     "reconcile",
     "reconcile_uploads",
-    "relatives_of",
     "rename_dataset",
     "request_budget",
+    "requests_lately",
     "restore_ledger",
     "revoke_token",
     "room_of",
-    "same_rows",
     "save_codebook",
     "save_version",
     "save_workload",
@@ -267,7 +276,7 @@ __all__ = [
     "use_workload",
     "verify_ledgers",
     "why_it_waits",
-    "why_no_join",
+    "why_not_approve",
     "why_not_discarded",
     "why_not_saved",
     "why_protection_is_fixed",

@@ -1,8 +1,9 @@
-"""Fingerprints: by which rows that come back in another dress are recognised. For reviewers' eyes alone.
+"""Fingerprints: by which rows that come back in another dress are recognised. Who is shown it: ``recognition.py``.
 
 A worker of the uploads' queue takes those that are missing, one table a message, apart from the reading of an upload,
-whose time and outcome they cannot change. Approving a budget takes the digests that it needs if the worker has not come
-to them.
+whose time and outcome they cannot change. It takes them of each table by itself: which tables are alike is found when a
+reviewer looks, so that nothing that an uploader could time depends on it. Approving a budget takes the digests that it
+needs if the worker has not come to them.
 
 An attempt is on record before it begins, so a table at which workers are killed is not taken up for ever. One that
 takes more time or memory than a table may is not tried again.
@@ -19,7 +20,7 @@ from django.core.cache import cache
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
-from releases.models import Budget, Dataset, Fingerprint, Relative, Share
+from releases.models import Budget, Dataset, Fingerprint
 from releases.services import reading
 from releases.worker import leases
 from releases.worker.failures import log_failure
@@ -39,7 +40,7 @@ def enqueue_fingerprints() -> None:
 
 
 def take_fingerprint(*, dataset_id: uuid.UUID | str) -> None:
-    """Take the digest and the sketch of one table where they are missing, and compare a new sketch with all others."""
+    """Take the digest and the sketch of one table where they are missing."""
     take_digests(of=dataset_id)
     for dataset in _without_sketch().filter(pk=dataset_id).only("location"):
         _take_sketch(dataset)
@@ -61,7 +62,7 @@ def take_digests(*, of: uuid.UUID | str | None = None) -> None:
         if path is None or not _begin(dataset, "digest_attempts"):
             continue
         try:
-            digest = reading.counted_digest(path, names)
+            is_telling, digest = reading.digest(path, names)
         except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
             _note_failure(dataset, "digest_attempts", error)
             continue
@@ -69,41 +70,22 @@ def take_digests(*, of: uuid.UUID | str | None = None) -> None:
             # What was declared anew in the meantime has another.
             locked = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
             if locked is not None and _declared(locked) == names:
-                Fingerprint.objects.update_or_create(dataset=locked, defaults={"digest": digest})
-
-
-def counted_alike(budget: Budget) -> QuerySet[Dataset]:
-    """The tables whose rows are those of one of this population, in the file or as they are counted."""
-    own = budget.datasets.all()
-    digests = Fingerprint.objects.filter(dataset__in=own, digest__isnull=False).values("digest")
-    return Dataset.objects.filter(Q(digest__in=own.values("digest")) | Q(fingerprint__digest__in=digests))
-
-
-def relatives_of(budget: Budget) -> list[Relative]:
-    """Tables that spend from another budget and have rows in common with those of this one, the nearest first."""
-    found = Relative.objects.filter(one__budget=budget, other__budget__isnull=False).exclude(other__budget=budget)
-    nearest: dict[object, Relative] = {}
-    order = [Share.FEW, Share.HALF, Share.ALL]
-    for each in found.select_related("other__owner").order_by("other__created_at"):
-        before = nearest.get(each.other_id)
-        if before is None or order.index(Share(each.share)) > order.index(Share(before.share)):
-            nearest[each.other_id] = each
-    return sorted(nearest.values(), key=lambda each: -order.index(Share(each.share)))
+                taken = {"is_telling": is_telling, "digest": digest}
+                Fingerprint.objects.update_or_create(dataset=locked, defaults=taken)
 
 
 def is_compared(budget: Budget) -> bool:
-    """Whether every table of this population that can be read was compared with all others."""
-    return not _unsketched().filter(budget=budget).exists()
+    """Whether every table of this population that can be read can be compared with all others."""
+    return not (_unsketched() | _undigested()).filter(budget=budget).exists()
 
 
 def is_incomparable(budget: Budget) -> bool:
-    """Whether a table of this population was not compared and never will be: all attempts have failed."""
-    return _unsketched().filter(budget=budget).exclude(_is_left("sketch")).exists()
+    """Whether a table of this population cannot be compared and never will be: all attempts have failed."""
+    given_up = _unsketched().exclude(_is_left("sketch")) | _undigested().exclude(_is_left("digest"))
+    return given_up.filter(budget=budget).exists()
 
 
 def _take_sketch(dataset: Dataset) -> None:
-    from releases.engine.tables.fingerprint import ALL, HALF, share_in_common
-
     path = _file(dataset)
     if path is None or not _begin(dataset, "sketch_attempts"):
         return
@@ -113,20 +95,8 @@ def _take_sketch(dataset: Dataset) -> None:
         _note_failure(dataset, "sketch_attempts", error)
         return
     with transaction.atomic():
-        if not Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
-            return
-        Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
-    # After the commit, so that of two that are taken at once one finds the other.
-    others = Fingerprint.objects.exclude(dataset=dataset).filter(sketch__isnull=False)
-    for other, standing in others.values_list("dataset", "sketch").iterator(chunk_size=50):
-        share = share_in_common(made, bytes(standing or b""))
-        if not share:
-            continue
-        band = Share.ALL if share >= ALL else Share.HALF if share >= HALF else Share.FEW
-        with transaction.atomic():
-            if Dataset.objects.filter(pk__in=[dataset.pk, other]).count() == 2:
-                for one, two in ((dataset.pk, other), (other, dataset.pk)):
-                    Relative.objects.update_or_create(one_id=one, other_id=two, defaults={"share": band})
+        if Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
+            Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
 
 
 def _readable() -> QuerySet[Dataset]:
@@ -134,7 +104,12 @@ def _readable() -> QuerySet[Dataset]:
 
 
 def _without_digest() -> QuerySet[Dataset]:
-    return _readable().filter(declared__isnull=False, fingerprint__digest__isnull=True).filter(_is_left("digest"))
+    return _undigested().filter(_is_left("digest"))
+
+
+def _undigested() -> QuerySet[Dataset]:
+    declared = Q(declared__isnull=False, fingerprint__digest__isnull=True)
+    return _readable().filter(declared | Q(fingerprint__is_telling__isnull=True))
 
 
 def _without_sketch() -> QuerySet[Dataset]:

@@ -1,7 +1,7 @@
 """Every reading of a table by this site: a job of the runner, with the limits of the settings.
 
     upload_start, upload             a file that was sent
-    counted_digest, sketch           by which rows are recognised
+    digest, sketch                   by which rows are recognised
     run_plan, open_session, count    what was charged
 
 Pages, tasks and commands come to a table through these functions alone; a connection anywhere else is refused (see
@@ -64,13 +64,12 @@ def upload(source: Path, destination: Path, *, table: TableLimits, progress: Pro
     return cast("Ingested", read)
 
 
-def counted_digest(path: Path, columns: Sequence[str]) -> str:
+def digest(path: Path, columns: Sequence[str]) -> tuple[bool, str | None]:
+    """Whether a stored table has rows enough to be recognised by, and the digest of its declared columns if any are."""
     from releases.worker import jobs
 
-    found = _run(
-        jobs.counted_digest, seconds=settings.READ_TIME_LIMIT, path=path, columns=list(columns), key=_digest_key()
-    )
-    return cast("str", found)
+    found = _run(jobs.digest, seconds=settings.READ_TIME_LIMIT, path=path, columns=list(columns), key=_digest_key())
+    return cast("tuple[bool, str | None]", found)
 
 
 def sketch(path: Path) -> bytes:

@@ -47,9 +47,10 @@ def upload(
     return ingest.ingest(source, destination, digest_key=key, limits=table, database=limits, progress=report)
 
 
-def counted_digest(*, path: Path, columns: Sequence[str], key: bytes, limits: Limits) -> str:
-    """The digest of a stored table's declared columns."""
-    return fingerprint.counted_digest(path, columns, key=key, limits=limits)
+def digest(*, path: Path, columns: Sequence[str], key: bytes, limits: Limits) -> tuple[bool, str | None]:
+    """Whether a stored table has rows enough to be recognised by, and the digest of its declared columns if any are."""
+    is_telling = fingerprint.is_telling(path, key=key, limits=limits)
+    return is_telling, fingerprint.counted_digest(path, columns, key=key, limits=limits) if columns else None
 
 
 def sketch(*, path: Path, key: bytes, limits: Limits) -> bytes:
@@ -81,5 +82,5 @@ def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:
 
 #: By the name by which a process is told what to do; no other function can be named.
 JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job for job in (start_of_upload, upload, counted_digest, sketch, release, opened_session, count)
+    job.__name__: job for job in (start_of_upload, upload, digest, sketch, release, opened_session, count)
 }

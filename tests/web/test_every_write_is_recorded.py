@@ -44,15 +44,16 @@ UNRECORDED = {
     "use_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
-    "same_rows": "reads only",
-    "relatives_of": "reads only",
+    "recognised": "reads only",
+    "alike_by_columns": "reads only",
+    "why_not_approve": "reads only",
+    "requests_lately": "reads only",
     "is_behind": "reads only",
     "is_compared": "reads only",
     "enqueue_fingerprints": "tells a worker to look",
     "is_incomparable": "reads only",
     "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
     "take_fingerprints": "a worker's; what it finds is for the reviewer's page alone",
-    "why_no_join": "reads only",
     "plan_range": "reads only",
     "plan_categories": "reads only",
     "plan_certificate": "reads only",
@@ -204,6 +205,14 @@ class Scenes:
     def approve_request(self):
         asked = self._asked()
         return lambda: services.approve_request(request=asked, by=self.sofia)
+
+    def join_request(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.join_request(request=asked, to=other.budget_id, by=self.sofia)
+
+    def ask_consent(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.ask_consent(request=asked, about=other.pk, by=self.sofia, note="One of yours?")
 
     def deny_request(self):
         asked = self._asked()

@@ -438,7 +438,7 @@ def test_the_page_says_what_the_stake_is(make_dataset, bob, tess, as_, stake):
 
 def test_nobody_restores_their_own_budget_or_one_that_they_asked_for(make_dataset, as_, alice, tess, sofia):
     own = make_dataset(owner=tess, sofia=sofia).budget
-    asked_for = make_dataset(content=CSV + b"one more,30,male\n")
+    asked_for = make_dataset(content=CSV + b"one more,30,male\n", sofia=sofia)
     services.request_budget(dataset=asked_for, epsilon="9", by=tess, **ZCDP)
     for budget in (own, asked_for.budget):
         budget.refresh_from_db()

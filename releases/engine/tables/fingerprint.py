@@ -6,6 +6,10 @@ the order of rows and columns.
 
 The digest is the same where the declared columns hold the same rows, and else another.
 
+Few distinct rows are no evidence of the same people: 137 of 500 who smoke are two distinct rows, and whoever invents
+them would be answered how many there are. So neither says anything below `ENOUGH` distinct rows, which is as many as a
+sample keeps: above, nobody without the key knows which rows are in it.
+
 The sketch lets two tables be compared of which one is gone. For a set S of columns let h_S(row) be the sum of the keyed
 hashes of the row's values in S, modulo 2**48. Kept are, for all columns, all but one, and each two, the `_KEPT` least
 h_S with a mark of how often each occurs: a bottom-k sample (Cohen and Kaplan 2007, Summarizing data using bottom-k
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Least hashes kept of each set of columns: a share is estimated to within a few hundredths.
 _KEPT = 256
+#: Distinct rows from which on two tables can be evidence of the same people.
+ENOUGH = _KEPT
 #: Of wider tables, sets without one column, and sets of two, are taken of these many columns alone.
 _LEFT_OUT, _PAIRED = 16, 8
 #: Columns that one statement hashes.
@@ -69,20 +75,38 @@ class Sample:
 
 
 def counted_digest(path: Path, columns: Sequence[str], *, key: bytes, limits: Limits | None = None) -> str:
-    """The same for the same rows of the declared columns, whatever else the table holds."""
+    """The same for the same rows of the declared columns, whatever else the table holds; empty below `ENOUGH`."""
     values = _EACH_VALUE.format(", ".join(_identifier(name) for name in columns))
+    # Sorted within the row, so that names and places do not matter.
+    texts = (
+        f"(SELECT concat({_secret(key)}, array_to_string(list_sort({values}), chr(31))) AS text FROM read_parquet(?))"
+    )
     connection = _connect(path, key, limits)
     try:
-        # Sorted within the row, so that names and places do not matter.
         row = connection.execute(
-            "SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM (SELECT concat("
-            f"{_secret(key)}, array_to_string(list_sort({values}), chr(31))) AS text FROM read_parquet(?))",
-            [str(path)],
+            f"SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM {texts}", [str(path)]
         ).fetchone()
+        is_enough = _has_enough(connection, f"SELECT DISTINCT text FROM {texts}", path)
     finally:
         connection.close()
+    if not is_enough:
+        return ""
     assert row is not None
     return hmac.new(key, repr((len(columns), [int(each or 0) for each in row])).encode(), hashlib.sha256).hexdigest()
+
+
+def is_telling(path: Path, *, key: bytes, limits: Limits | None = None) -> bool:
+    """Whether a table has `ENOUGH` distinct rows for an equal file to be evidence of the same people."""
+    connection = _connect(path, key, limits)
+    try:
+        return _has_enough(connection, "SELECT DISTINCT * FROM read_parquet(?)", path)
+    finally:
+        connection.close()
+
+
+def _has_enough(connection: DuckDBPyConnection, distinct: str, path: Path) -> bool:
+    found = connection.execute(f"SELECT count(*) FROM ({distinct} LIMIT {ENOUGH})", [str(path)]).fetchone()
+    return found is not None and int(found[0]) >= ENOUGH
 
 
 def sketch(path: Path, *, key: bytes, limits: Limits | None = None) -> bytes:
@@ -102,8 +126,9 @@ def sketch(path: Path, *, key: bytes, limits: Limits | None = None) -> bytes:
 def share_in_common(one: bytes, other: bytes) -> float:
     """The share of rows that two tables have in common beyond chance, of the smaller one's; 0 where it may be chance.
 
-    Of all sets of columns that of the greatest share counts. A share p that would be c for unrelated people is stated
-    as (p - c) / (1 - c) (Cohen's kappa), where the lower end of Wilson's interval is sure that it is above `FEW`.
+    Of all sets of columns that of the greatest share counts, where both samples are full. A share p that would be c for
+    unrelated people is stated as (p - c) / (1 - c) (Cohen's kappa), where the lower end of Wilson's interval is sure
+    that it is above `FEW`.
     """
     left, right = unpack(one), unpack(other)
     met = np.intersect1d(_all(left), _all(right))
@@ -140,11 +165,13 @@ def _all(samples: Sequence[Sample]) -> NDArray[np.uint64]:
 
 
 def _share(one: Sample, other: Sample) -> float:
+    if min(one.marked.size, other.marked.size) < ENOUGH:
+        return 0.0
     # Below the lesser of the last hashes kept both samples are complete.
-    last = min((each.marked[-1] for each in (one, other) if each.marked.size == _KEPT), default=None)
-    ours, theirs = (each.marked if last is None else each.marked[each.marked <= last] for each in (one, other))
-    compared = min(ours.size, theirs.size)
-    hits = np.intersect1d(ours, theirs).size
+    last = min(int(one.marked[-1]), int(other.marked[-1]))
+    ours, theirs = (each.marked[each.marked <= last] for each in (one, other))
+    compared = min(int(ours.size), int(theirs.size))
+    hits = int(np.intersect1d(ours, theirs).size)
     chance = max(one.chance, other.chance)
     if not hits or chance >= 1:
         return 0.0

@@ -225,7 +225,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
         "stake": what_separates(signed_in(request), budget),
-        "same_rows": services.same_rows(budget)[:5],
+        "matches": [each for each in services.recognised(budget, by=signed_in(request)) if each.kind == "same"],
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
         "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
