@@ -28,7 +28,7 @@ from releases.worker import runner
 from tests.web.conftest import CSV
 from tests.web.pages import body, inline_code, words
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.confined]
 
 RAGGED = b"a,b\n1,2\n3\n"
 

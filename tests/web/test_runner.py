@@ -188,6 +188,8 @@ django.setup()
 from releases.worker import runner
 from tests.web.test_runner import asked, probe
 import pytest
+
+pytestmark = pytest.mark.confined
 probe(pytest.MonkeyPatch(), "import os, time\\nreport(str(os.getpid()), 0.0)\\ntime.sleep(300)")
 def note(step, share):
     pathlib.Path({str(written)!r}).write_text(f"{{runner._reader.pid}} {{step}}")

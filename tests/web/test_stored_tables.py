@@ -25,7 +25,7 @@ from releases.services.datasets import table_path
 from releases.storage import private_files, scratch
 from releases.worker import runner
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.confined]
 
 MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 
