@@ -323,6 +323,13 @@ MUTATIONS = (
         test="tests/web/test_ledger.py::test_a_refusal_carries_both_numbers_and_charges_nothing",
     ),
     Mutation(
+        name="a-grant-falls-after-a-charge",
+        file="releases/ledger/grants.py",
+        text="        if exact(new, field=field) < exact(granted, field=field):",
+        instead="        if exact(new, field=field) < 0:",
+        test="tests/web/test_ledger.py::test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged",
+    ),
+    Mutation(
         name="a-key-charges-twice",
         file="releases/ledger/ledger.py",
         text="    made = LedgerEntry.objects.filter(key=key).first()",

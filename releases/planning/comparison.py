@@ -20,7 +20,7 @@ from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked
 from releases.ledger import ledger
 from releases.ledger.balances import caps_of, left_text, per_cent
-from releases.ledger.capacity import closed_by, usual_delta
+from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
 from releases.planning import usefulness
 from releases.presentation.durations import usual_limit
@@ -81,9 +81,10 @@ class Leaves:
     @property
     def more_text(self) -> str:
         if self.more >= _MAX_COUNTED - 1:
-            return f"a release like this again: {_MAX_COUNTED - 1} times or more"
-        times = "once" if self.more == 1 else f"{self.more:,} times"
-        return f"a release like this again: about {times}" if self.more else "no release like this again"
+            return f"{_MAX_COUNTED - 1} or more releases like this still fit"
+        if self.more <= 1:
+            return "about one more release like this fits" if self.more else "no further release like this fits"
+        return f"about {self.more:,} more releases like this fit"
 
     @property
     def why_no_more(self) -> str:
@@ -464,6 +465,16 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
         runs_out=runs_out,
         closes=closed_by(before=budget.totals, after=spent, caps=caps),
     )
+
+
+def room_after(budget: Budget, price: accountant.Price) -> tuple[Fits, ...]:
+    """How many more releases of usual sizes fit after one of this price; nothing where it does not fit itself."""
+    if not budget.is_granted:
+        return ()
+    caps = caps_of(budget)
+    if not filters.admits(budget.totals, price, caps):
+        return ()
+    return room(budget.totals.plus(filters.amounts(price, policy=caps.policy)), caps)
 
 
 def questions_text(workload: Question) -> str:

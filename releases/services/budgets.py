@@ -14,7 +14,7 @@ from django.utils import timezone
 from releases.engine.accounting.filters import Caps, Policy
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
-from releases.ledger import audit_log, ledger
+from releases.ledger import audit_log, grants, ledger
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
 from releases.models.stakes import budgets_at_stake, refuse_stake
 from releases.notifications import messages
@@ -57,6 +57,7 @@ def request_budget(
         )
     Caps.of(policy, epsilon=exact(epsilon, field="epsilon"), delta=exact(delta or "0", field="delta"))
     _refuse_no_more_than_granted(budget, epsilon=epsilon, delta=delta or "0")
+    grants.check_grant(budget, epsilon=epsilon, delta=delta)
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
     if not has_a_shell:
@@ -128,9 +129,8 @@ def approve_request(
 
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, or the amounts are no budget or more than
-            was asked for.
+            was asked for, or less than what is granted although something was charged.
         RowsKnown: the rows have a budget.
-        LedgerRefusal: less than what is spent already.
     """
     take_digests()
     with transaction.atomic():
@@ -157,6 +157,8 @@ def _approve(
     granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
     granted_delta = delta.strip() or request.first_delta or request.delta
     check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
+    # Before the first of two approvals is noted, which the second could not exceed.
+    grants.check_grant(request.budget, epsilon=granted_epsilon, delta=granted_delta)
     _check_first(request, joins=None)
     is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
     _check_reviewer(request, by=by, has_a_shell=has_a_shell)

@@ -93,6 +93,7 @@ GUARDED = [
 
 @pytest.mark.parametrize("field", GUARDED, ids=[field.name for field in GUARDED])
 def test_a_column_that_decides_charges_does_not_change_alone(charged, field):
+    lift("budget_does_not_fall")
     with pytest.raises(DatabaseError, match="changes only with an entry"), transaction.atomic():
         Budget.objects.update(**{field.attname: other_value(field)})
 
@@ -217,6 +218,7 @@ def test_every_guard_is_there():
             cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'")
         found = {name for (name,) in cursor.fetchall()}
     expected = {"survey_keeps_its_promise", "tally_grows_by_1", "budget_moves_with_an_entry"}
+    expected.add("budget_does_not_fall")
     expected.add("workload_version_no_update")
     for name in ("ledger", "audit"):
         expected |= {f"{name}_no_update", f"{name}_no_delete"} if IS_SQLITE else {f"{name}_append_only"}

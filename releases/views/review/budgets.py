@@ -300,12 +300,14 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
             if services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Frozen: no release can be charged to this budget.")
             else:
-                messages.info(request, "It was frozen already, for the reason that stands here; yours was not noted.")
+                messages.info(
+                    request, "The budget was frozen before, for the reason shown here. Your reason was not recorded."
+                )
         elif action == "unfreeze":
             if services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Unfrozen: releases can be charged again.")
             else:
-                messages.info(request, "It was not frozen any more; your reason was not noted.")
+                messages.info(request, "The budget was not frozen any more. Your reason was not recorded.")
         elif action == "restore":
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
@@ -324,6 +326,7 @@ def entry_row(entry: LedgerEntry) -> dict[str, Any]:
             "epsilon": f"up to {epsilon}",
             "delta": f"up to {delta}" if delta != "0" else "–",
             "rho": f"up to {rho}" if rho else "–",
+            "why": entry.detail.get("why", ""),
         }
     return {
         "entry": entry,
