@@ -16,6 +16,7 @@ from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Request
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import counted_alike, take_digests
+from releases.services.lost_budgets import book_lost
 from releases.services.release_inputs import Refusal
 from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
 
@@ -113,7 +114,10 @@ def _approve(
         request.refresh_from_db()
         return request
     decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
+    is_new = not request.budget.is_granted
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
+    if is_new:
+        book_lost(budget=request.budget, by=by)
     return request
 
 

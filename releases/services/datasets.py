@@ -365,9 +365,17 @@ def share_dataset(*, dataset: Dataset, group: Group | None, by: User) -> None:
         return
     if group is not None and not by.groups.filter(pk=group.pk).exists():
         raise InvalidInput("group", chosen, "must be one that you belong to")
+    # Whoever it was shared with has it no more.
+    action = AuditAction.UNSHARE if dataset.group is not None else AuditAction.SHARE
     dataset.group = group
     dataset.save(update_fields=["group"])
-    audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")
+    said = f"with {group.name if group else 'nobody'}"
+    audit_log.record(action, actor=by, on=dataset, detail=said, facts=group_facts(group))
+
+
+def group_facts(group: Group | None) -> dict[str, Any]:
+    """With which group something is shared, as it is remembered."""
+    return {"group": group.pk if group else None, "group_name": group.name if group else ""}
 
 
 @transaction.atomic
@@ -423,7 +431,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
         Dataset.objects.select_for_update().get(pk=dataset.pk)
         if reason := why_not_discarded(dataset):
             raise Kept(reason)
-        audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
+        audit_log.record(AuditAction.DISCARD_TABLE, actor=by, on=dataset)
         budget = dataset.budget
         messages.upload_gone(dataset.pk)
         dataset.releases.all().delete()

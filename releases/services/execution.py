@@ -196,7 +196,7 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, Store
     # A file that is away, or another than was stored, is found here.
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
-    high_water_marks.note_claim(release.pk, release.attempts)
+    high_water_marks.note_claim(release.pk, release.attempts, token)
     return plan, TableCounts(table.open(), plan.schema, folder=limits().temp_folder), table
 
 
