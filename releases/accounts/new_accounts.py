@@ -58,7 +58,7 @@ def _groups_changed(*, instance: User | Group, action: str, reverse: bool, pk_se
     said = AuditAction.JOIN_GROUP if action == "post_add" else AuditAction.LEAVE_GROUP
     for pk in sorted(pk_set or ()):
         person = User.objects.get(pk=pk) if reverse else instance
-        group = instance if reverse else Group.objects.get(pk=pk)
+        group = instance if isinstance(instance, Group) else Group.objects.get(pk=pk)
         facts = {"group": group.pk, "group_name": group.name, "of": f"{person.pk} in {group.pk}"}
         audit_log.record(said, actor=_who(), on=person, detail=group.name, facts=facts)
 

@@ -195,7 +195,7 @@ def older_lines(release_id: uuid.UUID) -> list[Mapping[str, Any]]:
     path = folder() / _RELEASES / f"{release_id}.jsonl"
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
-        read = [{"release": str(release_id), **json.loads(line)} for line in lines]
+        read: list[Mapping[str, Any]] = [{"release": str(release_id), **json.loads(line)} for line in lines]
     except FileNotFoundError:
         return []
     except (OSError, TypeError, ValueError):
@@ -290,7 +290,7 @@ def _end_of_lines(file: Any) -> int:
         start = max(0, end - 4096)
         file.seek(start)
         if (found := file.read(end - start).rfind(b"\n")) >= 0:
-            return start + found + 1
+            return int(start + found + 1)
         end = start
     return 0
 

@@ -104,7 +104,8 @@ def _places(model: type[models.Model]) -> Iterator[str]:
             yield f"{field.column} = NEW.{field.column}"
     for constraint in model._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint):
-            columns = [model._meta.get_field(name).column for name in constraint.fields]
+            by_name = {field.name: field.column for field in model._meta.concrete_fields}
+            columns = [by_name[name] for name in constraint.fields]
             same = [f"{column} = NEW.{column}" for column in columns]
             yield " AND ".join([*same, *_condition(constraint.condition)])
 

@@ -64,7 +64,7 @@ class Lost:
         """Whether it was a person's, by number or by name; also where nobody knows whose it was."""
         if self.mark is None or not self.mark.owner:
             return True
-        return self.mark.owner["id"] == person.pk or self.mark.owner["name"] == person.get_username()
+        return bool(self.mark.owner["id"] == person.pk or self.mark.owner["name"] == person.get_username())
 
 
 def lost_budgets() -> list[Lost]:
