@@ -104,7 +104,7 @@ def settle_lost_budget(*, lost: uuid.UUID, into: Budget | None, by: User) -> Non
     if lost not in stale_ledger.lost_budgets():
         raise ledger.LedgerRefusal("There is no such lost budget, or somebody has said it before.")
     found = _lost(lost)
-    concerned = (found.mark is not None and found.is_of(by)) or (into is not None and into.owner_id == by.pk)
+    concerned = (found.owner and found.is_of(by)) or (into is not None and into.owner_id == by.pk)
     if settings.SEPARATION_OF_DUTIES and concerned:
         raise ledger.LedgerRefusal("One of these budgets is yours. Somebody else has to say whose people they are.")
     if into is not None:

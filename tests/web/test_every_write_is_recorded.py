@@ -451,6 +451,7 @@ NOT_PROTECTING = {
     "make_token",
     "open_survey",
     "rename_dataset",
+    "request_budget",
     "restore_ledger",
     "save_codebook",
     "save_version",
