@@ -69,6 +69,8 @@ MIDDLEWARE = [
     # Around all that may refuse before an operation is found.
     "releases.middleware.api_errors.ApiErrorsMiddleware",
     "releases.middleware.null_bytes.NullCharactersMiddleware",
+    # Before anybody is known by a sign-in or a token.
+    "releases.middleware.restored.RestoredBackupMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "releases.middleware.body_limit.BodyLimitMiddleware",
@@ -118,6 +120,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     # A server that does not answer must not hold up a page, or the question whether the site is ready.
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
+#: On PostgreSQL, the role of the site where another owns the tables: `migrate` and `restore` give it its rights.
+DATABASE_SITE_ROLE = env.str("DATABASE_SITE_ROLE", default="")
 #: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own; and
 #: each does while the shared one is away.
 CACHES = {

@@ -82,11 +82,12 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 def _reconcile() -> None:
     from releases.notifications.messages import send_waiting
-    from releases.services import enqueue_fingerprints, reconcile, reconcile_uploads
+    from releases.services import enqueue_fingerprints, notice_restored, reconcile, reconcile_uploads
     from releases.storage.scratch import remove_left_over
 
     close_old_connections()
     try:
+        notice_restored()
         reconcile()
         reconcile_uploads()
         enqueue_fingerprints()

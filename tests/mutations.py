@@ -352,7 +352,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="marks-without-a-lock",
-        file="releases/ledger/high_water_marks.py",
+        file="releases/ledger/chain.py",
         text="        fcntl.flock(file, fcntl.LOCK_EX)\n        yield",
         instead="        yield",
         test="tests/web/test_marks.py::test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low",
@@ -372,6 +372,13 @@ MUTATIONS = (
         test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
     ),
     Mutation(
+        name="a-charge-of-what-a-worker-had-begun-goes-back",
+        file="releases/ledger/ledger.py",
+        text="    if not release.that_read_nothing().exists() or stale_ledger.begun(release_id):",
+        instead="    if not release.that_read_nothing().exists():",
+        test="tests/web/test_marks.py::test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun",
+    ),
+    Mutation(
         name="an-old-backup-asks-again",
         file="releases/services/sessions.py",
         text="    if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):",
@@ -388,7 +395,7 @@ MUTATIONS = (
     Mutation(
         name="a-claim-that-only-the-database-knows",
         file="releases/services/execution.py",
-        text="    high_water_marks.note_claim(release.pk, release.attempts)",
+        text="    high_water_marks.note_claim(release.pk, release.attempts, token)",
         instead="    pass",
         test="tests/web/test_marks.py::test_an_attempt_is_remembered_before_the_table_is_opened",
     ),

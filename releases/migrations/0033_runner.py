@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """How often a worker began to take a fingerprint."""
 
-    dependencies: ClassVar = [("releases", "0030_recognition")]
+    dependencies: ClassVar = [("releases", "0031_protective_decisions")]
 
     operations: ClassVar = [
         migrations.AddField("fingerprint", "digest_attempts", models.PositiveSmallIntegerField(default=0)),

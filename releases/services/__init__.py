@@ -21,7 +21,9 @@ session_closing close_session
 surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
             make_survey_private
 organisation change_settings, verify_ledgers
-restoring   restore_ledger, acknowledge_marks, missing_of, all_missing
+restoring   restore_ledger, acknowledge_marks, missing_of, all_missing, unsettled
+lost_budgets lost_budgets, same_rows_as_lost, settle_lost_budget
+reapplying  notice_restored, forgotten_decisions, waits_for_a_reviewer
 tokens      make_token, revoke_token, end_tokens, use_token
 roles       give_role, take_role
 notices     read_notices, choose_mail
@@ -75,8 +77,10 @@ from releases.services.fingerprints import (
     take_fingerprints,
 )
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
+from releases.services.lost_budgets import lost_budgets, same_rows_as_lost, settle_lost_budget
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.reapplying import forgotten_decisions, notice_restored, waits_for_a_reviewer
 from releases.services.recognition import Match, alike_by_columns, ask_consent, recognised, why_not_approve
 from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
 from releases.services.releases import (
@@ -96,7 +100,14 @@ from releases.services.releases import (
     why_it_waits,
     withdraw_release,
 )
-from releases.services.restoring import Missing, acknowledge_marks, all_missing, missing_of, restore_ledger
+from releases.services.restoring import (
+    Missing,
+    acknowledge_marks,
+    all_missing,
+    missing_of,
+    restore_ledger,
+    unsettled,
+)
 from releases.services.review_decisions import DecidedBefore
 from releases.services.reviews import approve_release, ask_back_release, deny_release
 from releases.services.roles import LastAdministrator, give_role, take_role
@@ -216,6 +227,7 @@ __all__ = [
     "execute_release",
     "execute_upload",
     "forget_columns",
+    "forgotten_decisions",
     "freeze_budget",
     "give_role",
     "ingest_dataset",
@@ -229,6 +241,7 @@ __all__ = [
     "learn_range",
     "let_ask",
     "load_plan",
+    "lost_budgets",
     "make_private",
     "make_public",
     "make_survey_private",
@@ -238,6 +251,7 @@ __all__ = [
     "missing_of",
     "name_release",
     "needs_review",
+    "notice_restored",
     "open_survey",
     "plan_categories",
     "plan_certificate",
@@ -256,11 +270,13 @@ __all__ = [
     "restore_ledger",
     "revoke_token",
     "room_of",
+    "same_rows_as_lost",
     "save_codebook",
     "save_version",
     "save_workload",
     "set_choice",
     "set_questions",
+    "settle_lost_budget",
     "share_dataset",
     "share_workload",
     "standing",
@@ -272,9 +288,11 @@ __all__ = [
     "take_fingerprints",
     "take_role",
     "unfreeze_budget",
+    "unsettled",
     "use_token",
     "use_workload",
     "verify_ledgers",
+    "waits_for_a_reviewer",
     "why_it_waits",
     "why_not_approve",
     "why_not_discarded",

@@ -20,6 +20,7 @@ from releases.models.stakes import budgets_at_stake, refuse_stake
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import take_digests
+from releases.services.lost_budgets import book_lost, refuse_while_lost
 from releases.services.recognition import counted_alike, why_no_join, why_not_approve
 from releases.services.release_inputs import Refusal
 from releases.services.review_decisions import DecidedBefore, check_amounts, check_note, decide, is_final_approval
@@ -175,7 +176,10 @@ def _approve(
         delta=granted_delta,
         has_a_shell=has_a_shell,
     )
+    is_new = not request.budget.is_granted
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
+    if is_new:
+        book_lost(budget=request.budget, by=by)
     return request
 
 
@@ -205,6 +209,8 @@ def join_request(
     if reason := why_no_join(left, joined):
         raise InvalidInput("population", joined.name, f"cannot be joined. {reason}")
     _check_columns(left, joined)
+    for dataset in left.datasets.select_related("owner"):
+        refuse_while_lost(dataset.owner)
     if not is_final:
         BudgetRequest.objects.filter(pk=request.pk).update(joins=joined)
         audit_log.record(AuditAction.JOIN, actor=by, on=request, detail=f"as the first of two; {joined.name}")

@@ -33,6 +33,7 @@ from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
 from releases.publication.spreadsheets import begins_a_formula
 from releases.services import reading
+from releases.services.lost_budgets import refuse_while_lost
 from releases.storage.private_files import private_folder
 
 if TYPE_CHECKING:
@@ -252,6 +253,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
         return joined
     if left is not None and left.is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
+    refuse_while_lost(dataset.owner)
     if under_way := release_under_way(dataset, within=Dataset.objects.filter(pk=dataset.pk)):
         raise InvalidInput("population", other.title, f"cannot be joined now. {under_way}")
     if joined.privacy_unit.id_column is not None:
@@ -334,9 +336,17 @@ def share_dataset(*, dataset: Dataset, group: Group | None, by: User) -> None:
         return
     if group is not None and not by.groups.filter(pk=group.pk).exists():
         raise InvalidInput("group", chosen, "must be one that you belong to")
+    # Whoever it was shared with has it no more.
+    action = AuditAction.UNSHARE if dataset.group is not None else AuditAction.SHARE
     dataset.group = group
     dataset.save(update_fields=["group"])
-    audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")
+    said = f"with {group.name if group else 'nobody'}"
+    audit_log.record(action, actor=by, on=dataset, detail=said, facts=group_facts(group))
+
+
+def group_facts(group: Group | None) -> dict[str, Any]:
+    """With which group something is shared, as it is remembered."""
+    return {"group": group.pk if group else None, "group_name": group.name if group else ""}
 
 
 @transaction.atomic
@@ -392,7 +402,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
         Dataset.objects.select_for_update().get(pk=dataset.pk)
         if reason := why_not_discarded(dataset):
             raise Kept(reason)
-        audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
+        audit_log.record(AuditAction.DISCARD_TABLE, actor=by, on=dataset)
         budget = dataset.budget
         messages.upload_gone(dataset.pk)
         dataset.releases.all().delete()

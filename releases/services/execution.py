@@ -201,7 +201,7 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     # A file that is away, or another than was stored, is found here.
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
-    high_water_marks.note_claim(release.pk, release.attempts)
+    high_water_marks.note_claim(release.pk, release.attempts, token)
     return plan, table
 
 

@@ -114,6 +114,7 @@ def claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
         if claimed != 1:
             return None
         Session.objects.filter(release__pk=release_id).update(closing_attempts=F("closing_attempts") + 1)
+        high_water_marks.note_closing(uuid.UUID(str(release_id)), token)
     return token
 
 

@@ -273,10 +273,13 @@ def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> 
     Raises:
         Refusal: it is closed; who could ask until then keeps reading what it answered.
     """
+    before = Session.objects.select_for_update().get(pk=session.pk).audience
     changed = Session.objects.filter(pk=session.pk, release__state=ReleaseState.OPEN).update(audience=audience)
     if changed != 1:
         raise Refusal("The session is closed. Whoever could ask in it keeps reading what it answered.")
-    audit_log.record(AuditAction.SHARE, actor=by, on=session, detail=f"with {audience.label}")
+    is_narrower = before == Audience.EVERYBODY and audience is not Audience.EVERYBODY
+    action = AuditAction.UNSHARE if is_narrower else AuditAction.SHARE
+    audit_log.record(action, actor=by, on=session, detail=f"with {audience.label}", facts={"audience": audience.value})
 
 
 def _is_frozen(release: Release) -> bool:

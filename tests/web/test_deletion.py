@@ -79,7 +79,7 @@ def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_
     assert "Survye was deleted. Nothing had been spent on it." in said
     assert not path.exists()
     assert not Dataset.objects.exists()
-    event = AuditEvent.objects.get(action="discard")
+    event = AuditEvent.objects.get(action="discard table")
     assert (event.actor, event.name) == (alice, "Survye")
     assert AuditEvent.objects.filter(action="upload", name="Survye").exists()
 
@@ -131,7 +131,7 @@ def test_what_was_ever_charged_for_cannot_be_deleted(queued, as_, alice, setting
     assert "Privacy was charged for it. The ledger keeps every charge for ever" in said
     assert Dataset.objects.filter(pk=queued.dataset_id).exists()
     assert table_file(settings, queued.dataset).exists()
-    assert not AuditEvent.objects.filter(action="discard").exists()
+    assert not AuditEvent.objects.filter(action="discard table").exists()
 
 
 def test_what_a_reviewer_was_asked_about_stays_readable(dataset, make_draft, alice, sofia):
