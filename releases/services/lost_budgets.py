@@ -74,7 +74,7 @@ def lost_budgets() -> list[Lost]:
 
 
 def refuse_while_lost(owner: User) -> None:
-    """A table of somebody with a lost budget joins no other one: what was spent of the lost one would be booked nowhere.
+    """A table of somebody with a lost budget joins no other one: what was spent of it would be booked nowhere.
 
     Raises:
         InvalidInput: a reviewer has to say first whose people the lost budget was for.

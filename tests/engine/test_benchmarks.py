@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from releases.benchmarks import filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row, Table
+from releases.engine.domain.universe import Schema
+from releases.engine.tables.counts import Histogram, Rows
 from releases.management.commands import bench
 from releases.management.commands.bench import document
 
@@ -103,6 +108,37 @@ def test_small_databases_are_drawn_and_one_that_takes_too_long_misses_its_target
     monkeypatch.setattr(smalldb, "GOALS", (quick, slow))
     (table,) = smalldb.tables()
     assert [row.is_met for row in table.rows] == [True, False]
+
+
+def test_a_benchmark_of_a_fit_runs_what_somebody_gets_who_chooses_no_option(monkeypatch):
+    """Planned through the same door as a release is; whatever options are passed there is seen."""
+    passed = []
+    for module in (fit, wide):
+        real = module.mechanism
+
+        def watched(name, real=real):
+            def plan(*given, options, **named):
+                passed.append(options)
+                return real(name).plan(*given, options=options, **named)
+
+            return SimpleNamespace(plan=plan)
+
+        monkeypatch.setattr(module, "mechanism", watched)
+    schema = Schema.from_json(
+        {
+            "version": 1,
+            "neighbours": "add_remove",
+            "columns": [{"name": f"c{i}", "type": "categorical", "categories": ["a", "b"]} for i in range(3)],
+        }
+    )
+    counts = Histogram(universe=schema.universe, counts=np.full((2, 2, 2), 20))
+    for goal in fit.GOALS:
+        goal.plan(Adult(schema=schema, counts=counts))
+    codes = np.indices((2, 2, 2)).reshape(3, -1).repeat(9, axis=1).astype(np.int64)
+    wide._released(
+        Rows(universe=schema.universe, columns=dict(zip(schema.universe.names, codes, strict=True))), wide.GOALS[1], 0
+    )
+    assert passed == [{}] * 5
 
 
 def test_what_is_not_there_is_said(monkeypatch, tmp_path):

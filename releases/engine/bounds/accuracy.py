@@ -32,8 +32,8 @@ class Proof(StrEnum):
     """How a bound is known. BEFORE: a theorem on public inputs. AFTER: a theorem on what was released.
 
     ASSUMED: a theorem on public inputs and a public guess, such as about how many rows the table has.
-    EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, which the fit is
-    expected to stay within.
+    EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, or a share of it,
+    which the fit is expected to stay within.
     """
 
     BEFORE = "proved before the release"
