@@ -104,9 +104,49 @@ MUTATIONS = (
     Mutation(
         name="one-range-of-a-tree-for-all-levels",
         file="releases/engine/mechanisms/laplace_tree.py",
-        text="added=bins.bit_length()",
-        instead="added=1",
+        text="held_by = sum(used > 0 for used in self.sizes)",
+        instead="held_by = 1",
         test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
+    ),
+    Mutation(
+        name="residual-of-replaced-rows-as-of-removed",
+        file="releases/engine/workload/residuals.py",
+        text="replaced=lambda: self._most_replaced(multipliers)",
+        instead="replaced=lambda: removed",
+        test=(
+            "tests/engine/test_residual_queries.py::"
+            "test_no_unit_moves_the_residuals_further_than_is_paid_for_and_some_do_move_them_so_far"
+        ),
+    ),
+    Mutation(
+        name="noisy-tables-kept-whole-at-the-price-of-residuals",
+        file="releases/engine/estimation/residuals.py",
+        text="found = size * found - found.sum(axis=axis, keepdims=True)",
+        instead="found = size * found",
+        test=(
+            "tests/engine/test_residual_queries.py::"
+            "test_what_is_kept_of_a_noisy_table_is_a_function_of_its_residual_to_the_last_bit"
+        ),
+    ),
+    Mutation(
+        name="running-sums-priced-by-their-first-factor",
+        file="releases/engine/mechanisms/gaussian_cumulative.py",
+        text="removed = sum(each * each for each in factors)",
+        instead="removed = factors[0] ** 2",
+        test=(
+            "tests/engine/test_gaussian_cumulative.py::"
+            "test_no_unit_moves_what_is_measured_further_than_is_paid_for_and_one_does_so_far"
+        ),
+    ),
+    Mutation(
+        name="shared-draw-where-rows-are-replaced",
+        file="releases/engine/mechanisms/correlated_queries.py",
+        text="if schema.neighbours is not NeighbouringRelation.ADD_REMOVE or not shared:",
+        instead="if not shared:",
+        test=(
+            "tests/engine/test_correlated_queries.py::"
+            "test_no_unit_moves_the_answers_further_against_their_covariance_than_is_paid_for"
+        ),
     ),
     Mutation(
         name="distances-of-all-triples-as-one",

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks import designs, filters, fit, kernels, noise, session, smalldb, wide
 from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.universe import Schema
@@ -58,6 +58,14 @@ def test_noise_is_measured_and_its_targets_are_judged(monkeypatch):
     assert "OpenDP is not installed" in alone.says
     assert all(row.is_met is None for row in alone.rows)
     assert noise._row("Laplace", 10, 1.0, 2.0).is_met is False
+
+
+def test_designs_are_compared_with_noise_on_each_answer_and_their_bounds_are_counted():
+    (table,) = designs.tables(runs=20)
+    assert len(table.rows) == len(designs.QUESTIONS)
+    assert table.is_met
+    assert [row.cells[7] == "" for row in table.rows] == [not each.is_run for each in designs.QUESTIONS]
+    assert designs.fewest_covered(1_000) < 920
 
 
 def test_choices_are_timed_on_every_profile():
@@ -157,7 +165,6 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    with pytest.raises(
-        CommandError, match="--only: fast must be one of noise, kernels, fit, wide, session, smalldb, filters, load"
-    ):
+    known = "noise, designs, kernels, fit, wide, session, smalldb, filters, load"
+    with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import erfc
+from scipy.special import erfc, ndtri
 
 from releases.engine.errors import InvalidInput
 
@@ -132,6 +132,15 @@ def gaussian_max_quantile(*, variance: Fraction, count: int, beta: float) -> int
     # tails[m] = Pr[|X| > m]
     tails = 2 * upper[1:] / (2 * upper[0] - law[0])
     return int(np.argmax(tails <= allowed))
+
+
+def normal_max_quantile(*, count: int, beta: float) -> float:
+    """A u with Pr[some |N_i| > u] <= beta for `count` normal variables of deviation 1, whatever their covariances.
+
+    Pr[all |N_i| <= u] is at least Pr[|N| <= u]^count (Šidák 1967), as if they were independent.
+    """
+    allowed = -np.expm1(np.log1p(-beta) / count) * (1 - _SLACK)
+    return float(-ndtri(allowed / 2) * (1 + _SLACK))
 
 
 def laplace_weighted_quantile(*, scale: Fraction, counts: Mapping[int, int], beta: float) -> int:
