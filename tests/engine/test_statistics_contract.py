@@ -1,7 +1,8 @@
 """One contract for every mechanism that answers a statistic: what its plan costs, draws and promises.
 
-It finds the mechanisms by itself, and asks each of them the examples of every statistic it answers. A new statistic is
-an entry in `QUESTIONS`; one whose bound or privacy can be tested by looking is an entry in `HOLDS` and `ATTACKS` too.
+It finds the mechanisms by itself, and asks each of them the examples of every statistic it answers. A new statistic needs
+an entry in `QUESTIONS` and in `HOLDS`, and each mechanism that answers it needs an attack on it, here or as its case of
+`manage.py verify`: without them a test fails that names what is missing.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, 
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
-from releases.engine.verification.cases import Remembered, rows_of
+from releases.engine.verification.cases import CASES as CASES_OF_ROWS
+from releases.engine.verification.cases import CASES_OF_PERSONS, Remembered, rows_of
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.truths import HOLDS, TRUTHS
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.statistic import Statistic
+from releases.engine.workload.statistic import Statistic, statistics_by_word
 
 RELATIONS = ["add_remove", "replace"]
 BUDGETS = [PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))]
@@ -135,6 +137,22 @@ def test_every_mechanism_can_answer_something_under_either_relation():
         if not planned(*case.values, neighbours=neighbours).infeasible
     }
     assert able == {(name, relation) for name, each in mechanisms().items() if each.answers for relation in RELATIONS}
+
+
+def test_every_statistic_has_a_question_and_a_truth_that_its_bound_is_compared_with():
+    kinds = set(statistics_by_word().values())
+    assert {type(asked(columns, query).statistic) for columns, query in QUESTIONS} == kinds
+    assert set(HOLDS) == kinds
+
+
+def test_every_mechanism_is_attacked_on_every_statistic_it_answers():
+    answered = {(case.values[0], type(asked(*case.values[1:]).statistic)) for case in RUNNABLE}
+    attacked = {(name, type(asked(each.columns, each.query).statistic)) for each in ATTACKS for name in each.mechanisms}
+    for known in (CASES_OF_ROWS, CASES_OF_PERSONS):
+        for name, case in known.items():
+            question = read_question({"version": 1, "queries": case.queries}, schema_of(case.columns).universe)
+            attacked.add((name, type(getattr(question, "statistic", None))))
+    assert {(name, kind.kind) for name, kind in answered - attacked} == set(ATTACKED_AS_ANOTHER)
 
 
 table = rows_of
@@ -296,7 +314,6 @@ BOUNDED = [
     for neighbours in RELATIONS
     for budget in BUDGETS
     if case.values[0] not in MAY_REFUSE
-    and type(asked(*case.values[1:]).statistic) in HOLDS
     and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
 ]
 
@@ -481,6 +498,36 @@ ATTACKS.append(
         with_too_little_noise=half_the_noise,
     )
 )
+TEA, RICE = (0, -50, 0, 0, 1, 1), (0, -50, 0, 1, 0, 1)
+LIKES = {"largest_count": [{"tea": ["yes"]}, {"rice": ["yes"]}]}
+
+
+def says_the_first(result):
+    return [float(result.chosen[0].startswith("tea"))]
+
+
+def the_first_is_largest(statistic, rows):
+    first, second = (int((rows.columns[name] == 0).sum()) for name in ("tea", "rice"))
+    return [float(first > second)]
+
+
+def a_fifth_of_the_noise():
+    return with_noise_scaled(Fraction(1, 5))
+
+
+ATTACKS.append(
+    Attack(
+        mechanisms=("exponential-choice", "noisy-max-choice", "permute-and-flip-choice"),
+        columns=PEOPLE,
+        query=LIKES,
+        pairs={"add_remove": ([TEA], []), "replace": ([TEA], [RICE])},
+        look=says_the_first,
+        exact=the_first_is_largest,
+        with_too_little_noise=a_fifth_of_the_noise,
+    )
+)
+#: Answers that a mechanism gives after one and the same test, which is attacked on another statistic.
+ATTACKED_AS_ANOTHER = {("propose-test-release", "mean"): "quantile"}
 ATTACKED = [
     pytest.param(name, attack, neighbours, id=f"{name} {next(iter(attack.query))} {neighbours}")
     for attack in ATTACKS
