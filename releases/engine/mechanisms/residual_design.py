@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from releases.engine.workload.queries import Workload
-from releases.engine.workload.residuals import Residuals, accepted, lengths_in, variances_in
+from releases.engine.workload.residuals import Residuals, accepted, variances_in
 
 #: Of cumulative counts over many bins so many are looked at in the search.
 _MAX_KINDS = 65
@@ -40,14 +40,12 @@ class Answers:
 
     Attributes:
         factors: of the variance; a line for each kind, a column for each residual.
-        lengths: of what one unit of the lattice on all cells of a residual can do, likewise.
         numbers: how many answers are of each kind.
         families: to which family of the workload each kind belongs.
         weights: of its answers.
     """
 
     factors: csr_matrix
-    lengths: csr_matrix
     numbers: NDArray[np.float64]
     families: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -55,7 +53,7 @@ class Answers:
     @staticmethod
     def of(workload: Workload, residuals: Residuals) -> Answers:
         universe = workload.universe
-        factors, lengths, kinds, columns, families, numbers = [], [], [], [], [], []
+        factors, kinds, columns, families, numbers = [], [], [], [], []
         first = 0
         for place, family in enumerate(workload.families):
             bins = accepted(family, universe)
@@ -64,7 +62,6 @@ class Answers:
             own = np.arange(first, first + len(bins))
             for column, part in residuals.parts(family.attributes):
                 factors.append(variances_in(bins, family.attributes, part, universe))
-                lengths.append(lengths_in(bins, family.attributes, part, universe))
                 kinds.append(own)
                 columns.append(np.full(len(own), column))
             families.extend([place] * len(own))
@@ -74,7 +71,6 @@ class Answers:
         shape = (first, len(residuals.sets))
         return Answers(
             factors=csr_matrix((np.concatenate(factors), at), shape=shape),
-            lengths=csr_matrix((np.concatenate(lengths), at), shape=shape),
             numbers=np.array(numbers),
             families=np.array(families),
             weights=np.array(workload.weights, dtype=np.float64)[families],
