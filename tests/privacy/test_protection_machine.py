@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import uuid
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from django.conf import settings as site
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import override_settings
@@ -68,6 +71,8 @@ class Protection(RuleBasedStateMachine):
         self.atomic.__enter__()
         # What is remembered outside the database is not rolled back with it.
         self.outside = TemporaryDirectory()
+        if Path(site.MARKS_DIR).exists():
+            shutil.copytree(site.MARKS_DIR, self.outside.name, dirs_exist_ok=True)
         self.marks = override_settings(MARKS_DIR=self.outside.name)
         self.marks.enable()
         self.curator, self.reviewer = User.objects.get(username="curator"), User.objects.get(username="reviewer")

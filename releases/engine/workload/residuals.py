@@ -91,7 +91,7 @@ class Residuals:
 
     def most_moved(self, schema: Schema) -> NDArray[np.float64]:
         """|P_A d_A|² of each residual by itself, at its greatest; for design, not for a price."""
-        removed = np.array([prod(1 - 1 / size for size in self.shape(names)) for names in self.sets])
+        removed = np.array([prod(1 - 1 / size for size in self.shape(names)) for names in self.sets], dtype=np.float64)
         least = [min(self.shape(names), default=0) for names in self.sets]
         raised = np.array([1 + 1 / (size - 1) if size else 0.0 for size in least])
         cases = schema.changes_of_a_row(added=removed, replaced=lambda: np.asarray(2 * removed * raised))
