@@ -313,8 +313,7 @@ BOUNDED = [
     for case in RUNNABLE
     for neighbours in RELATIONS
     for budget in BUDGETS
-    if case.values[0] not in MAY_REFUSE
-    and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
+    if case.values[0] not in MAY_REFUSE and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
 ]
 
 

@@ -250,7 +250,6 @@ CHANGE = {
     "MailChoice": "chosen",
     "Notice": "read",
     "Organisation": "the settings",
-    "Relative": "taken again",
     "Release": "from draft to result",
     "ReleaseRequest": "decided",
     "Searchable": "as the release",

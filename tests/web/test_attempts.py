@@ -148,8 +148,9 @@ def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(m
             def fail(*args, error=error, **kwargs):
                 raise error
 
-            patched.setattr(runner, "run", fail)
-            services.execute_release(release_id=release.pk)
+            with pytest.MonkeyPatch.context() as broken_now:
+                broken_now.setattr(runner, "run", fail)
+                services.execute_release(release_id=release.pk)
             release.refresh_from_db()
             waits.append(release.next_attempt_at - clock.now)
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)

@@ -12,11 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine import run as engine_run
 from releases.models import Attempt, Release, ReleaseState
 from releases.publication import files
 from releases.services import execution, session_closing
-from releases.worker import leases
+from releases.worker import jobs, leases
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +50,7 @@ def stopped_before_publishing(release, monkeypatch):
 def test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte(queued, monkeypatch):
     folder = stopped_before_publishing(queued, monkeypatch)
     before = contents(folder)
-    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    monkeypatch.setattr(jobs, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
     assert services.execute_release(release_id=queued.pk)
     release = Release.objects.get()
     assert (release.state, release.attempts, files.folder_of(release)) == (ReleaseState.PUBLISHED, 2, folder)
@@ -146,7 +145,7 @@ def test_an_attempt_that_failed_after_reading_looks_like_one_that_runs(queued, m
 
 def test_no_step_and_no_share_of_a_run_is_written_anywhere(queued, monkeypatch):
     seen = set()
-    run = engine_run.run_release
+    run = jobs.run_release
 
     def watched(plan, counts, *, rng, progress):
         def noted(step, share):
@@ -156,7 +155,7 @@ def test_no_step_and_no_share_of_a_run_is_written_anywhere(queued, monkeypatch):
 
         return run(plan, counts, rng=rng, progress=noted)
 
-    monkeypatch.setattr(engine_run, "run_release", watched)
+    monkeypatch.setattr(jobs, "run_release", watched)
     assert services.execute_release(release_id=queued.pk)
     assert seen == {("In progress", 0.0)}
 

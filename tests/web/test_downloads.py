@@ -323,6 +323,8 @@ def test_two_receipts_of_the_same_rows_differ_in_the_digest_and_the_site_can_tel
     again = make_queued(full.dataset, epsilon="0.1")
     copied = services.ingest_dataset(owner=alice, title="Copy", source=Path(table_path(full.dataset)))
     services.declare_universe(dataset=copied, columns=COLUMNS)
+    services.join_population(dataset=copied, other=full.dataset, by=alice)
+    copied.refresh_from_db()
     copy = make_queued(copied, epsilon="0.1")
     for each in (again, copy):
         assert services.execute_release(release_id=each.pk)

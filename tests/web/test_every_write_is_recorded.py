@@ -472,6 +472,8 @@ NOT_PROTECTING = {
     "share_workload",
     "submit_release",
     "unfreeze_budget",
+    "join_request",
+    "ask_consent",
     "verify_ledgers",
 }
 RECORDED = sorted(name for name, value in vars(Scenes).items() if callable(value) and not name.startswith("_"))

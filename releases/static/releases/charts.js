@@ -27,7 +27,7 @@
       point: { color: colour("--site-second") },
       range: { heatmap: [colour("--pico-card-background-color"), colour("--pico-primary")],
                category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",
-                          "#c0603c", "#4c8fa8", "#8a7a6a", "#3f9a5f"] },
+                          "#c0603c", "#4c8fa8", "#8a7a6a", "#3f9a5f", "#a8873a", "#5f76d0", "#b86a92", "#4f9c92"] },
       style: { "guide-label": { fill: muted }, "guide-title": { fill: muted } },
     };
   }
