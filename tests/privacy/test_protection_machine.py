@@ -71,9 +71,11 @@ class Protection(RuleBasedStateMachine):
         self.atomic.__enter__()
         # What is remembered outside the database is not rolled back with it.
         self.outside = TemporaryDirectory()
+        outside = Path(self.outside.name)
         if Path(site.MARKS_DIR).exists():
-            shutil.copytree(site.MARKS_DIR, self.outside.name, dirs_exist_ok=True)
-        self.marks = override_settings(MARKS_DIR=self.outside.name)
+            shutil.copytree(site.MARKS_DIR, outside / "marks")
+        # Results of a release that is rolled back are results that nobody knows.
+        self.marks = override_settings(MARKS_DIR=outside / "marks", RELEASES_DIR=outside / "releases")
         self.marks.enable()
         self.curator, self.reviewer = User.objects.get(username="curator"), User.objects.get(username="reviewer")
 

@@ -445,7 +445,7 @@ def test_nothing_of_the_data_is_said_on_the_way(learn, survey, caplog):
         steps.append(step)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.worker.leases.Progress.__call__", noted)
+        patched.setattr("releases.worker.leases.Held.__call__", noted)
         assert services.execute_release(release_id=release.pk)
     assert "Adding noise" in steps
     failing = learn(execute=False)
