@@ -1,8 +1,8 @@
 """One contract for every mechanism that answers a statistic: what its plan costs, draws and promises.
 
-It finds the mechanisms by itself, and asks each of them the examples of every statistic it answers. A new statistic needs
-an entry in `QUESTIONS` and in `HOLDS`, and each mechanism that answers it needs an attack on it, here or as its case of
-`manage.py verify`: without them a test fails that names what is missing.
+It finds the mechanisms by itself, and asks each of them the examples of every statistic it answers. A new statistic
+needs an entry in `QUESTIONS` and in `HOLDS`, and each mechanism that answers it needs an attack on it, here or as its
+case of `manage.py verify`: without them a test fails that names what is missing.
 """
 
 from __future__ import annotations
@@ -313,8 +313,7 @@ BOUNDED = [
     for case in RUNNABLE
     for neighbours in RELATIONS
     for budget in BUDGETS
-    if case.values[0] not in MAY_REFUSE
-    and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
+    if case.values[0] not in MAY_REFUSE and not planned(*case.values, neighbours=neighbours, budget=budget).infeasible
 ]
 
 

@@ -373,7 +373,7 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
 
 
 def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.results.answers._MAX_TITLES", 1)
+    monkeypatch.setattr("releases.views.results.downloads._MAX_TITLES", 1)
     assert "age; and 2 more, in the file" in words(as_(alice).get(reverse("receipt", args=[full.pk])))
 
 

@@ -20,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
@@ -30,7 +31,6 @@ from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.publication.receipt import percent, rows_text
 from releases.questions.kinds.largest_error import certified_parts
 from releases.services.release_inputs import FILES
