@@ -141,7 +141,7 @@ def test_the_archive_holds_every_file_as_published_with_a_dictionary_and_a_text(
 
 def test_the_page_says_how_large_each_download_is(full, as_, alice):
     client = as_(alice)
-    shown = {each["name"]: each["size"] for each in client.get(full_page(full)).context["downloads"]}
+    shown = {each.name: each.size for each in client.get(full_page(full)).context["page"].downloads}
     lengths = {name: len(body_bytes(client.get(file_url(full, name)))) for name in shown}
     below = shown.pop(ARCHIVE)
     assert shown == {name: readable_size(lengths[name]) for name in shown}
