@@ -50,8 +50,8 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
     [
         ("laplace-queries", "Each count has its own noise, so tables of one release add up to different totals."),
         ("laplace-histogram", "tables of one release add up to the same total, except where a count"),
-        ("pmw", "tables of one release add up to the same total, but for rounding."),
-        ("marginal-fit", "tables of one release add up to the same total, but for rounding."),
+        ("pmw", "tables of one release add up to the same total, except for rounding."),
+        ("marginal-fit", "tables of one release add up to the same total, except for rounding."),
     ],
 )
 def test_what_tables_add_up_to_is_said_of_each_mechanism_as_it_is(

@@ -113,7 +113,7 @@ def usual_epsilon(of: Release) -> str:
     except (InvalidInput, services.Refusal):
         return decimal_text(proposed, places=6)
     if _added(plan) > half:
-        # Noise on one number is in inverse proportion to epsilon but for rounding: two digits are near enough.
+        # Noise on one number is in inverse proportion to epsilon except for rounding: two digits are near enough.
         proposed = next((each for each in _steps(proposed, spent) if _added_at(plan, each) <= half), spent)
     return decimal_text(min(proposed, spent), places=6)
 
