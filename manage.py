@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Django's command line. Where its packages are missing it first makes `.venv`, installs them and starts again."""
+"""Django's command line. Where its packages are missing it first makes `.venv`, installs them and starts again.
+
+Nothing is installed to show a help text, nor into a `.venv` that is a link: that folder belongs to something else.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,22 @@ WANTED = {
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dpweb.settings")
-    ensure_packages(EXTRAS.get(sys.argv[1] if len(sys.argv) > 1 else ""))
+    if asks_for_help(sys.argv):
+        ensure_packages(None, may_install=False)
+    else:
+        ensure_packages(EXTRAS.get(sys.argv[1]))
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
 
 
-def ensure_packages(extra: str | None) -> None:
+def asks_for_help(arguments: list[str]) -> bool:
+    """Whether a command line asks what there is, and for nothing to be done."""
+    asked = arguments[1:]
+    return not asked or asked[0] in ("help", "version") or bool({"-h", "--help", "--version"} & set(asked))
+
+
+def ensure_packages(extra: str | None, *, may_install: bool = True) -> None:
     """Go on if what is needed can be imported here; else install it into `.venv` and start again there."""
     if importable([*WANTED["site"], *WANTED.get(extra or "", [])]):
         return
@@ -51,15 +63,37 @@ def ensure_packages(extra: str | None) -> None:
     if inside and installed(extra):
         sys.exit("The packages in .venv are broken. Delete the folder .venv and start again.")
     if not installed(extra):
-        print(f"Setting up in {VENV.name} (a few minutes the first time) ...", file=sys.stderr, flush=True)
-        if not PYTHON.exists():
-            venv.create(VENV, with_pip=True)
-        target = f"{ROOT}[{extra}]" if extra else str(ROOT)
-        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", target]
-        if subprocess.run(command, check=False).returncode != 0:
-            sys.exit("Installing the packages failed; the lines above say why.")
-        marker(extra).write_text(fingerprint())
+        if VENV.is_symlink():
+            if inside or not PYTHON.exists():
+                sys.exit(why_not_linked(extra))
+        elif may_install:
+            install(extra)
+        else:
+            sys.exit("The packages are not installed yet. `python3 manage.py check` installs them into .venv.")
     os.execv(PYTHON, [str(PYTHON), *sys.argv])
+
+
+def install(extra: str | None) -> None:
+    """Install what a command needs into `.venv`, which is made where it is missing."""
+    print(f"Setting up in {VENV.name} (a few minutes the first time) ...", file=sys.stderr, flush=True)
+    if not PYTHON.exists():
+        venv.create(VENV, with_pip=True)
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", wanted(extra)]
+    if subprocess.run(command, check=False).returncode != 0:
+        sys.exit("Installing the packages failed; the lines above say why.")
+    marker(extra).write_text(fingerprint())
+
+
+def wanted(extra: str | None) -> str:
+    return f"{ROOT}[{extra}]" if extra else str(ROOT)
+
+
+def why_not_linked(extra: str | None) -> str:
+    return (
+        f".venv is a link to {VENV.resolve()}, and packages that this command needs are missing there. Nothing is "
+        f"installed through a link. Install them there yourself, with `{PYTHON} -m pip install -e '{wanted(extra)}'`, "
+        "or delete the link, and .venv is made here."
+    )
 
 
 def importable(names: list[str]) -> bool:

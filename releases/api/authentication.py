@@ -1,9 +1,14 @@
-"""Who calls: a program by the token that it shows, or a page's own script by its session."""
+"""Who calls: a program by the token that it shows, or a page's own script by its session.
+
+A call begins with nobody signed in (`releases/middleware/second_factor.py`). One of these signs somebody in, who then
+has the second factor that their roles need.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils.timezone import localtime
@@ -13,8 +18,9 @@ from ninja.security import SessionAuth as CookieAuth
 
 from releases import services
 from releases.middleware.api_errors import shows_a_token
+from releases.middleware.principal import act_by_token
 from releases.middleware.second_factor import lacks_second_factor
-from releases.models import TokenScope
+from releases.models import Person, TokenScope
 
 #: Methods; every operation that changes something has another.
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -33,9 +39,8 @@ class TokenAuth(HttpBearer):
             raise HttpError(401, ended)
         if found.scope == TokenScope.READ and request.method not in _READING:
             raise HttpError(403, f"The token “{found.name}” is for reading only, and this would change something.")
-        if said := lacks_second_factor(found.user):
-            raise HttpError(403, said)
-        request.user = found.user
+        _check_second_factor(found.user)
+        act_by_token(request, found.user)
         return found.user
 
 
@@ -49,4 +54,13 @@ class SessionAuth(CookieAuth):
     def __call__(self, request: HttpRequest) -> Any | None:
         if shows_a_token(request) or self.param_name not in request.COOKIES:
             return None
+        person = get_user(request)
+        _check_second_factor(person)
+        # Before the CSRF token is looked for: that reads the form, and takes files from people who may send them only.
+        request.user = person
         return super().__call__(request)
+
+
+def _check_second_factor(person: Person) -> None:
+    if said := lacks_second_factor(person):
+        raise HttpError(403, said)

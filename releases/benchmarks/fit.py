@@ -22,8 +22,6 @@ from releases.engine.workload.queries import all_marginals
 SEEDS = range(5)
 #: A release is to take at most so many seconds.
 MAX_SECONDS = 5.0
-#: The public guess of the number of rows by which `pmw` chooses its number of rounds.
-ASSUMED_ROWS = 50_000
 #: At which a choice of what to measure is tried.
 SMALL_EPSILONS = (Fraction(1, 100), Fraction(3, 100), Fraction(1, 10))
 _DELTA = Fraction(1, 10**9)
@@ -51,16 +49,13 @@ class Goal:
         return ApproxDP(epsilon=self.epsilon, delta=self.delta) if self.delta else PureDP(epsilon=self.epsilon)
 
     def plan(self, adult: Adult) -> Plan:
-        """Of all three-way marginals, with as many rows as the table has."""
-        options = {"rows": int(adult.counts.counts.sum())}
-        if self.mechanism == "pmw":
-            options["population"] = ASSUMED_ROWS
+        """Of all three-way marginals, with what somebody gets who chooses no option."""
         return mechanism(self.mechanism).plan(
             adult.schema,
             all_marginals(adult.schema.universe, 3),
             budget=self.budget,
             beta=Fraction(1, 20),
-            options=options,
+            options={},
         )
 
 

@@ -1,6 +1,6 @@
 """The ledger: the only writer of its entries and of what a budget has spent.
 
-    grant      sets or raises a budget's caps
+    grant      sets a budget's caps; raises them, once something was charged
     charge     reserves the price of a release, or refuses; before any data are touched
     give_back  opposes the charge of a release that ended and never opened its table
     restore    books what a restored backup has forgotten
@@ -31,7 +31,7 @@ from releases.engine.accounting import accountant, filters
 from releases.engine.accounting.events import Event, event_from_json
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text, exact, protection_in_words
 from releases.engine.errors import EngineError
-from releases.ledger import high_water_marks, stale_ledger
+from releases.ledger import grants, high_water_marks, stale_ledger
 from releases.models import (
     Budget,
     Dataset,
@@ -154,17 +154,24 @@ class LedgerWentBack(LedgerRefusal):
     """The database knows less than what is remembered outside it, or that is lost (`stale_ledger`)."""
 
 
+class DoesNotFit(LedgerRefusal):
+    """What is to be booked as spent is more than what is granted."""
+
+
 class KeyUsed(LedgerRefusal):
     """The idempotency key belongs to another release."""
 
 
 @transaction.atomic
 def grant(*, budget: Budget, epsilon: str, delta: str, actor: User) -> LedgerEntry:
-    """Set a budget's caps, or raise them. What is spent must fit under them.
+    """Set a budget's caps, or raise them.
+
+    Once something was charged, neither epsilon nor delta may fall. The filter's theorem holds for a budget that is at
+    least as large as every earlier one (`filters`, "A budget that is raised"), so the last grant is the largest, and
+    what it says is what the filter enforces over the whole life of the budget. To stop a budget, freeze it.
 
     Raises:
-        InvalidInput: epsilon or delta is not a budget under the policy.
-        LedgerRefusal: less than what is spent.
+        InvalidInput: epsilon or delta is not a budget under the policy, or falls although something was charged.
         LedgerWentBack: the database is behind, and what was granted or spent since is not known to it.
     """
     _refuse_a_ledger_that_went_back(_lock(budget))
@@ -173,11 +180,10 @@ def grant(*, budget: Budget, epsilon: str, delta: str, actor: User) -> LedgerEnt
 
 def _granted(*, budget: Budget, epsilon: str, delta: str, actor: User) -> LedgerEntry:
     locked = _lock(budget)
+    grants.check_grant(locked, epsilon=epsilon, delta=delta)
     locked.epsilon, locked.delta = epsilon, delta
     locked.keeps_rule_of_before = locked.keeps_rule_of_before and not _replaces_the_rule_of_before(locked)
     caps = locked.caps
-    if not any(branch.holds(locked.totals) for branch in caps.branches):
-        raise LedgerRefusal("More than that is already spent. Freeze the budget to stop further releases.")
     limits = {limit.column: limit.cap for branch in caps.branches for limit in branch.limits}
     return _append(
         locked,
@@ -370,11 +376,36 @@ def restore(*, budget: Budget, actor: User) -> LedgerEntry:
     return entry
 
 
+@transaction.atomic
+def book_lost(
+    *, budget: Budget, amounts: filters.Totals, lost: Sequence[Mapping[str, str]], actor: User
+) -> LedgerEntry:
+    """Book as spent what was spent of budgets that only their marks know.
+
+    Raises:
+        DoesNotFit: it is more than what is granted.
+    """
+    detail = {"lost": [dict(each) for each in lost], "totals": amounts.columns()}
+    try:
+        with transaction.atomic():
+            return _append(_lock(budget), kind=EntryKind.RESTORE, actor=actor, amounts=amounts, detail=detail)
+    except IntegrityError:
+        raise DoesNotFit("What is booked does not fit under what is granted.") from None
+
+
 def _grant_again(budget: Budget, granted: Mapping[str, Any], actor: User) -> Budget:
-    """What was granted after the backup was made, under the protection that was declared by then."""
+    """What was granted after the backup was made, under the protection that was declared by then.
+
+    Where this database knows of charges, the larger of both in each amount: a mark of old can be of a grant that fell.
+    """
     declared = {column: granted[column] for column in ("policy", "unit", "neighbours")}
     Budget.objects.filter(pk=budget.pk).update(**declared)
-    _granted(budget=budget, epsilon=granted["epsilon"], delta=granted["delta"], actor=actor)
+    amounts = {field: str(granted[field] or "0") for field in ("epsilon", "delta")}
+    if budget.is_granted and grants.has_been_charged(budget):
+        amounts = {
+            field: grants.larger(amounts[field], getattr(budget, field) or "0", field=field) for field in amounts
+        }
+    _granted(budget=budget, **amounts, actor=actor)
     return _lock(budget)
 
 
@@ -397,8 +428,15 @@ def remember(budget: Budget) -> None:
 
 def _mark_of(budget: Budget) -> high_water_marks.Mark:
     granted = _what_is_granted(budget) if budget.is_granted else None
+    tables = budget.datasets.order_by("created_at").values("title", "digest", counted=F("fingerprint__digest"))
     return high_water_marks.Mark(
-        sequence=budget.sequence, hash=budget.head, totals=budget.totals, granted=granted, name=budget.name
+        sequence=budget.sequence,
+        hash=budget.head,
+        totals=budget.totals,
+        granted=granted,
+        name=budget.name,
+        owner={"id": budget.owner_id, "name": budget.owner.get_username()},
+        tables=tuple(tables),
     )
 
 
@@ -470,7 +508,7 @@ class Fault:
 def verify(budget: Budget) -> Iterator[Fault]:
     """Recompute hashes, sums, prices, caps and what is protected from the entries; yield every disagreement."""
     previous, expected = "", 0
-    caps: dict[str, Any] | None = None
+    granted = grants.Granted()
     planned = {f"planned_{each}": F(f"release__plan__schema__{each}") for each in ("unit", "neighbours")}
     for entry in budget.entries.annotate(**planned).order_by("sequence"):
         expected += 1
@@ -488,14 +526,16 @@ def verify(budget: Budget) -> Iterator[Fault]:
         elif entry.kind == EntryKind.RETURN:
             yield from _verify_return(budget, entry)
         elif entry.kind == EntryKind.GRANT:
-            caps = entry.detail["caps"]
             yield from _verify_protection(budget, entry)
+        granted.read(entry)
     if budget.sequence != expected or budget.head != previous:
         yield _fault(budget, None, "the last entry is not the one the budget row names")
     if _sums(budget) != budget.totals:
         yield _fault(budget, None, "the spent amounts are not the sums of the entries")
-    if budget.is_granted and budget.caps.to_json() != caps:
+    if budget.is_granted and budget.caps.to_json() != granted.last:
         yield _fault(budget, None, "the caps are not those last granted")
+    elif budget.is_granted and not granted.is_largest:
+        yield _fault(budget, None, "less is granted than was while releases were charged")
     if what := stale_ledger.budget(budget):
         yield _fault(budget, None, f"{what}; a backup was restored, or a mark is lost")
 
@@ -585,15 +625,15 @@ def _lock(budget: Budget) -> Budget:
 
 def _replaces_the_rule_of_before(budget: Budget) -> bool:
     """Whether a new grant may give a budget the rule of today: whatever its own rule let in fits under it."""
-    if not budget.entries.filter(kind__in=(EntryKind.CHARGE, EntryKind.RESTORE)).exists():
+    if not grants.has_been_charged(budget):
         return True
-    grants = budget.entries.filter(kind=EntryKind.GRANT).values_list("detail", flat=True)
+    details = budget.entries.filter(kind=EntryKind.GRANT).values_list("detail", flat=True)
     caps = filters.Caps.of(
         filters.Policy(budget.policy),
         epsilon=exact(budget.epsilon, field="epsilon"),
         delta=exact(budget.delta or "0", field="delta"),
     )
-    known = [each.get("caps", {}).get("rho") for each in grants]
+    known = [each.get("caps", {}).get("rho") for each in details]
     return None not in known and caps.replaces(max(known, default=0))
 
 

@@ -85,7 +85,7 @@ class Standing:
     @property
     def fits(self) -> tuple[Fits, ...]:
         """How many more releases of usual sizes fit; nothing while nothing is granted."""
-        return room(self.budget.totals, caps_of(self.budget)) if self.budget.is_granted else ()
+        return room_of(self.budget)
 
     @property
     def left_over(self) -> dict[str, str]:
@@ -136,6 +136,11 @@ class Standing:
         reserved = f", {self.reserved:g}% reserved ({self.reserved_text})" if self.reserved_text else ""
         spent = f"{self.spent:g}% spent" + (f" ({self.spent_text})" if self.spent_text != "nothing" else "")
         return f"{spent}{reserved}, {self.left:g}% left ({self.left_text})"
+
+
+def room_of(budget: Budget | None) -> tuple[Fits, ...]:
+    """How many more releases of usual sizes fit; nothing while nothing is granted."""
+    return room(budget.totals, caps_of(budget)) if budget is not None and budget.is_granted else ()
 
 
 def standings(budgets: Iterable[Budget]) -> list[Standing]:

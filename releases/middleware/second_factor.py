@@ -1,4 +1,8 @@
-"""Roles whose holders need a second factor: until they have one, they can do nothing but set one up."""
+"""Roles whose holders need a second factor: until they have one, they can do nothing but set one up.
+
+Asked of the person that was authenticated, and of no header. On pages that is the session's. An operation of the API
+begins with nobody signed in, and asks the same of whom it authenticates, by session or by token.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,22 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
-from releases.middleware.api_errors import is_for_programs, shows_a_token
+from releases.middleware.principal import act_for_nobody
 from releases.models import Person, Role
 from releases.models.role_rules import roles_of
 
 #: Recovery codes are for who has lost one of these.
 _FACTORS = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]
-#: Pages on which a person sees to their own account, by the beginnings of their names.
+#: Pages on which a person sees to their own account: allauth's views, by the beginnings of their names.
 _ACCOUNT_PAGES = ("account_", "mfa_")
+#: What a view of the API has: it authenticates whom it answers, and asks for the second factor itself.
+AUTHENTICATES = "authenticates_by_itself"
 
 
 def lacks_second_factor(person: Person) -> str:
@@ -47,15 +53,16 @@ class SecondFactorMiddleware(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view_func: Any, view_args: Any, view_kwargs: Any
     ) -> HttpResponseBase | None:
+        if getattr(view_func, AUTHENTICATES, False):
+            act_for_nobody(request)
+            return None
         match = request.resolver_match
-        # A token is looked at where it is read.
-        if shows_a_token(request) or (match is not None and (match.url_name or "").startswith(_ACCOUNT_PAGES)):
+        is_allauth = view_func.__module__.startswith("allauth.")
+        if is_allauth and match is not None and (match.url_name or "").startswith(_ACCOUNT_PAGES):
             return None
         said = lacks_second_factor(request.user)
         if not said:
             return None
-        if is_for_programs(request):
-            return JsonResponse({"message": said}, status=403)
         messages.warning(request, said)
         if request.headers.get("HX-Request"):
             return HttpResponse(headers={"HX-Redirect": reverse("mfa_index")})

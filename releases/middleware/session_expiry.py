@@ -19,7 +19,7 @@ from django.shortcuts import resolve_url
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
-from releases.middleware.api_errors import shows_a_token
+from releases.middleware.principal import is_by_token
 from releases.permissions import NotVisible
 
 #: Where a session keeps it.
@@ -54,7 +54,7 @@ class SignedOutMiddleware(LoginRequiredMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         person = getattr(request, "user", None)
-        if shows_a_token(request) or person is None:
+        if is_by_token(request) or person is None:
             return response
         if person.is_authenticated and whose(request) != str(person.pk):
             response.set_signed_cookie(

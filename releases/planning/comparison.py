@@ -16,13 +16,13 @@ from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Unpriceable
-from releases.engine.estimation.components import tables_counted
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
+from releases.engine.estimation.components import Counting
+from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked
 from releases.ledger import ledger
 from releases.ledger.balances import caps_of, left_text, per_cent
-from releases.ledger.capacity import closed_by, usual_delta
+from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
 from releases.planning import usefulness
 from releases.publication.files import readable_size
@@ -34,8 +34,9 @@ MAX_EPSILON = 50
 #: More releases than this that fit are not counted.
 _MAX_COUNTED = 1000
 
-#: To count a million rows over all declared columns once; to begin, to draw synthetic rows and to write files.
-_SECONDS_A_TABLE = 2.5
+#: For a million rows: to go through the table once; to put a column's bin numbers aside; to count a marginal from them.
+_SECONDS_A_READING, _SECONDS_A_COLUMN, _SECONDS_A_TABLE = 2.5, 0.5, 0.01
+#: To begin, to draw synthetic rows and to write files.
 _SECONDS_AROUND = 3.0
 
 
@@ -81,9 +82,10 @@ class Leaves:
     @property
     def more_text(self) -> str:
         if self.more >= _MAX_COUNTED - 1:
-            return f"a release like this again: {_MAX_COUNTED - 1} times or more"
-        times = "once" if self.more == 1 else f"{self.more:,} times"
-        return f"a release like this again: about {times}" if self.more else "no release like this again"
+            return f"{_MAX_COUNTED - 1} or more releases like this still fit"
+        if self.more <= 1:
+            return "about one more release like this fits" if self.more else "no further release like this fits"
+        return f"about {self.more:,} more releases like this fit"
 
     @property
     def why_no_more(self) -> str:
@@ -195,8 +197,8 @@ class ComparedPlan:
         if self.is_unproved:
             return (
                 f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
-                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fitted "
-                f"table is at least as good as its noisy measurements. A bound is proved from the release itself."
+                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fit "
+                f"does here what it did on other tables. A bound is proved from the release itself."
             )
         return accuracy_sentence(self.plan, self.bound)
 
@@ -230,11 +232,20 @@ class ComparedPlan:
     @property
     def parameters(self) -> dict[str, str]:
         """The numbers of the run with as many digits as help somebody who chooses."""
-        return {name: sensible(value) for name, value in self.plan.parameters.items()}
+        return {name: sensible(value) for name, value in {**self.plan.parameters, **self.plan.limits}.items()}
+
+    @property
+    def synthetic_rows(self) -> str:
+        """How many there will be, at most; empty where none are made."""
+        most = self.plan.most_synthetic_rows
+        if not most or self.plan.options.get(ROWS.name) is not None:
+            return f"{most:,}" if most else ""
+        total = "number of rows" if self.plan.schema.total_is_public else "released total"
+        return f"as many as the {total}, at most {most:,}; where it is above that, each stands for several rows"
 
     @property
     def memory(self) -> str:
-        return readable_size(self.plan.work.bytes)
+        return f"at most {readable_size(self.plan.work.bytes)}"
 
     @property
     def seconds(self) -> str:
@@ -244,9 +255,11 @@ class ComparedPlan:
 def run_seconds(plan: Plan) -> float:
     """What a run takes on one ordinary core: the mechanism's work, counting a table of a million rows, and writing
     files. How many rows there are is not asked: that may be private, and what a page says would tell it."""
-    workload = plan.workload
-    tables = tables_counted(workload) if isinstance(workload, Workload) else len(workload.families)
-    return plan.work.seconds + tables * _SECONDS_A_TABLE + _SECONDS_AROUND
+    if not isinstance(plan.workload, Workload):
+        return plan.work.seconds + len(plan.workload.families) * _SECONDS_A_READING + _SECONDS_AROUND
+    counting = Counting.of(plan.workload)
+    seconds = counting.readings * _SECONDS_A_READING + counting.columns * _SECONDS_A_COLUMN
+    return plan.work.seconds + seconds + counting.tables * _SECONDS_A_TABLE + _SECONDS_AROUND
 
 
 def cost_text(price: accountant.Price, *, places: int = 6) -> str:
@@ -455,6 +468,16 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
         runs_out=runs_out,
         closes=closed_by(before=budget.totals, after=spent, caps=caps),
     )
+
+
+def room_after(budget: Budget, price: accountant.Price) -> tuple[Fits, ...]:
+    """How many more releases of usual sizes fit after one of this price; nothing where it does not fit itself."""
+    if not budget.is_granted:
+        return ()
+    caps = caps_of(budget)
+    if not filters.admits(budget.totals, price, caps):
+        return ()
+    return room(budget.totals.plus(filters.amounts(price, policy=caps.policy)), caps)
 
 
 def questions_text(workload: Question) -> str:

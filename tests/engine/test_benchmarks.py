@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks import designs, filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row, Table
+from releases.engine.domain.universe import Schema
+from releases.engine.tables.counts import Histogram, Rows
 from releases.management.commands import bench
 from releases.management.commands.bench import document
 
@@ -53,6 +58,14 @@ def test_noise_is_measured_and_its_targets_are_judged(monkeypatch):
     assert "OpenDP is not installed" in alone.says
     assert all(row.is_met is None for row in alone.rows)
     assert noise._row("Laplace", 10, 1.0, 2.0).is_met is False
+
+
+def test_designs_are_compared_with_noise_on_each_answer_and_their_bounds_are_counted():
+    (table,) = designs.tables(runs=20)
+    assert len(table.rows) == len(designs.QUESTIONS)
+    assert table.is_met
+    assert [row.cells[7] == "" for row in table.rows] == [not each.is_run for each in designs.QUESTIONS]
+    assert designs.fewest_covered(1_000) < 920
 
 
 def test_choices_are_timed_on_every_profile():
@@ -105,6 +118,37 @@ def test_small_databases_are_drawn_and_one_that_takes_too_long_misses_its_target
     assert [row.is_met for row in table.rows] == [True, False]
 
 
+def test_a_benchmark_of_a_fit_runs_what_somebody_gets_who_chooses_no_option(monkeypatch):
+    """Planned through the same door as a release is; whatever options are passed there is seen."""
+    passed = []
+    for module in (fit, wide):
+        real = module.mechanism
+
+        def watched(name, real=real):
+            def plan(*given, options, **named):
+                passed.append(options)
+                return real(name).plan(*given, options=options, **named)
+
+            return SimpleNamespace(plan=plan)
+
+        monkeypatch.setattr(module, "mechanism", watched)
+    schema = Schema.from_json(
+        {
+            "version": 1,
+            "neighbours": "add_remove",
+            "columns": [{"name": f"c{i}", "type": "categorical", "categories": ["a", "b"]} for i in range(3)],
+        }
+    )
+    counts = Histogram(universe=schema.universe, counts=np.full((2, 2, 2), 20))
+    for goal in fit.GOALS:
+        goal.plan(Adult(schema=schema, counts=counts))
+    codes = np.indices((2, 2, 2)).reshape(3, -1).repeat(9, axis=1).astype(np.int64)
+    wide._released(
+        Rows(universe=schema.universe, columns=dict(zip(schema.universe.names, codes, strict=True))), wide.GOALS[1], 0
+    )
+    assert passed == [{}] * 5
+
+
 def test_what_is_not_there_is_said(monkeypatch, tmp_path):
     (table,) = fit.tables(tmp_path)
     assert "does not hold adult_reduced.csv" in table.says
@@ -121,7 +165,6 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    with pytest.raises(
-        CommandError, match="--only: fast must be one of noise, kernels, fit, wide, session, smalldb, filters, load"
-    ):
+    known = "noise, designs, kernels, fit, wide, session, smalldb, filters, load"
+    with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)

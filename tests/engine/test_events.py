@@ -23,6 +23,7 @@ from releases.engine.accounting.events import (
     LaplaceEvent,
     ParallelEvent,
     PermuteAndFlipEvent,
+    ProjectedDiscreteGaussianEvent,
     PureEvent,
     RandomizedResponseEvent,
     RepeatedEvent,
@@ -57,6 +58,7 @@ EXAMPLES: tuple[Event, ...] = (
     GroupedEvent(event=PureEvent(epsilon=HALF), size=3),
     WeightedDiscreteLaplaceEvent(noise_multiplier=Fraction(7)),
     WeightedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
+    ProjectedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
 )
 
 rationals = st.fractions(min_value=Fraction(1, 50), max_value=20, max_denominator=10**6)
@@ -123,6 +125,7 @@ def test_the_stored_form_never_changes():
         "grouped": ["event", "kind", "size"],
         "weighted_discrete_laplace": ["kind", "noise_multiplier"],
         "weighted_discrete_gaussian": ["kind", "noise_variance"],
+        "projected_discrete_gaussian": ["kind", "noise_variance"],
     }
     assert LaplaceEvent(noise_multiplier=Fraction(10, 3)).to_json() == {
         "kind": "laplace",

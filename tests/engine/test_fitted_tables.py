@@ -410,3 +410,10 @@ def test_pmw_says_what_hardt_ligett_and_mcsherry_prove_and_what_it_leaves_to_the
     assert 1_000 < finite < theorem / 10
     assert plan.parameters["tables left to the fit"].startswith("1, which may be further off")
     assert planned("pmw", schema, {"marginals": 2}, rounds=3).parameters["tables left to the fit"] == "none"
+
+
+def test_nothing_is_expected_of_all_answers_where_a_table_is_not_measured():
+    schema = schema_of(6, 5, 4)
+    for rounds in (1, 2):
+        assert planned("pmw", schema, {"marginals": 2}, rounds=rounds).expectation is None
+    assert planned("pmw", schema, {"marginals": 2}, rounds=3).expectation is not None

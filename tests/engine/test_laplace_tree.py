@@ -12,7 +12,7 @@ import pytest
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.mechanisms.laplace_tree import ranges_sensitivity, sums_of_ranges
+from releases.engine.mechanisms.laplace_tree import Ranges, ranges_of
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.queries import Workload
@@ -33,49 +33,73 @@ def planned(bins, queries=({"prefix": "x"},), neighbours="add_remove", unit=ROW,
     )
 
 
-def ranges_of(bins):
-    """Which bins each range holds, found by giving one range a 1 and looking at where the answers rise and fall."""
-    held = []
-    for place in range(bins):
-        answers = sums_of_ranges(np.eye(bins, dtype=np.int64)[place])
-        assert set(answers.tolist()) <= {0, 1}
-        held.append(answers)
-    return np.array(held)
+def counted(tree):
+    """Which bins each range holds, a line a range, as the tree is described: level l has ranges of k^l bins."""
+    lines = []
+    for level, size in enumerate(tree.sizes):
+        width = tree.branches**level
+        lines.extend([float(place // width == number) for place in range(tree.bins)] for number in range(size))
+    return np.array(lines)
 
 
-@pytest.mark.parametrize("bins", SIZES)
-def test_the_ranges_of_a_tree_add_up_to_the_cumulative_counts(bins):
-    counts = np.random.default_rng(bins).integers(0, 50, bins)
-    # Solved for, not computed: the counts of ranges whose sums are the cumulative counts.
-    ranges = np.linalg.solve(ranges_of(bins).T.astype(float), np.cumsum(counts)).round().astype(np.int64)
-    np.testing.assert_array_equal(sums_of_ranges(ranges), np.cumsum(counts))
-    assert (ranges >= 0).all()
+def added(tree):
+    """How often each answer adds each range, a line an answer: found by giving one range a 1 after the other."""
+    return np.array([tree.sums(one) for one in np.eye(sum(tree.sizes), dtype=np.int64)]).T
 
 
-@pytest.mark.parametrize("bins", SIZES)
+TREES = [
+    Ranges(bins=bins, branches=branches, levels=levels)
+    for bins in SIZES
+    for branches in (3, 5, 7, 33)
+    for levels in (1, 2, 3)
+    if (branches**levels - 1) // 2 >= bins
+]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: f"{tree.bins}-{tree.branches}-{tree.levels}")
+def test_the_ranges_of_a_tree_add_up_to_the_cumulative_counts(tree):
+    how_often = added(tree)
+    assert set(how_often.ravel().tolist()) <= {-1, 0, 1}
+    np.testing.assert_array_equal(how_often @ counted(tree), np.tri(tree.bins))
+    assert np.abs(how_often).sum(axis=1).max() == tree.most
+    assert tree.most <= tree.levels * (tree.branches - 1) // 2
+
+
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for(bins, neighbours):
-    solve = np.linalg.inv(ranges_of(bins).T.astype(float))
+@pytest.mark.parametrize("may_drop", [True, False])
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: f"{tree.bins}-{tree.branches}-{tree.levels}")
+def test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for(tree, neighbours, may_drop):
     # The counts of ranges of a table of one row, by the bin it lies in, and of an empty table.
-    tables = [solve @ np.cumsum(np.eye(bins)[place]) for place in range(bins)]
-    empty = np.zeros(bins)
+    tables, empty = list(counted(tree).T), np.zeros(sum(tree.sizes))
+    kept = [{"name": "town", "type": "categorical", "categories": ["a"], "outside": "a"}]
+    schema = planned(3, neighbours=neighbours).schema
+    if not may_drop:
+        schema = Schema.from_json({"version": 1, "columns": kept, "neighbours": neighbours})
+    assert schema.rows_may_vanish is may_drop
     pairs = [(each, empty) for each in tables]
-    schema = planned(bins, neighbours=neighbours).schema
     if neighbours == "replace":
-        pairs = [*product(tables, tables), *(pairs if schema.rows_may_vanish else [])]
+        pairs = [*product(tables, tables), *(pairs if may_drop else [])]
     worst = max(np.abs(one - other).sum() for one, other in pairs)
-    workload = Workload.from_json({"version": 1, "queries": [{"prefix": "x"}]}, schema.universe)
-    claimed = ranges_sensitivity(workload, schema)
-    assert worst <= claimed + 1e-9
-    assert claimed <= round(worst) + (neighbours == "replace")
+    claimed = tree.changed(schema)
+    assert worst <= claimed
+    assert claimed <= worst + (neighbours == "replace")
+
+
+@pytest.mark.parametrize("bins", SIZES)
+def test_the_noise_of_a_plan_is_made_for_the_ranges_that_it_draws_for(bins):
+    plan = planned(bins)
+    tree = ranges_of(bins, plan.schema)
+    assert (tree.branches**tree.levels - 1) // 2 >= bins
+    assert plan.noise.l1_sensitivity == counted(tree).sum(axis=0).max()
 
 
 def test_questions_weights_and_rows_of_a_person_add_up():
     person = {"kind": "person", "id": "who", "max_rows": 3}
     queries = [{"prefix": "x", "weight": 5}, {"marginal": ["town"], "weight": 2}, {"count": {"town": ["a"]}}]
     plan = planned(8, queries, unit=person)
-    # Four ranges, one cell of a marginal and one count, of three rows.
-    assert plan.noise.l1_sensitivity == 3 * (5 * 4 + 2 * 1 + 1)
+    # One range, one cell of a marginal and one count, of three rows.
+    assert ranges_of(8, plan.schema).levels == 1
+    assert plan.noise.l1_sensitivity == 3 * (5 * 1 + 2 * 1 + 1)
     assert [event.to_json() for event in plan.events] == [
         {"kind": "weighted_discrete_laplace", "noise_multiplier": "1"}
     ]
@@ -86,13 +110,21 @@ def test_weights_that_are_all_alike_change_nothing():
     assert alike.noise.l1_sensitivity == planned(8, [{"prefix": "x"}, {"marginal": ["town"]}]).noise.l1_sensitivity
 
 
-def test_a_cumulative_count_carries_the_noise_of_as_many_ranges_as_it_has_ones():
+def test_a_cumulative_count_carries_the_noise_of_the_ranges_it_adds_up():
     """At 3,000 draws a variance is off by 15% with probability below 1e-2; the stream is fixed."""
-    plan, rng = planned(7, epsilon=3), StreamRandomness(b"ranges")
-    drawn = np.array([plan._drawn(7, rng) for _ in range(3_000)])
-    # Scale 1, so q = 1/e and the variance of a draw is 2 q / (1 - q)**2.
+    plan, rng = planned(40, epsilon=2), StreamRandomness(b"ranges")
+    tree = ranges_of(40, plan.schema)
+    assert tree.levels == 2
+    drawn = np.array([plan._drawn(40, rng) for _ in range(3_000)])
+    # Two levels at epsilon 2: scale 1, so q = 1/e and the variance of a draw is 2 q / (1 - q)**2.
     one = 2 * np.exp(-1) / (1 - np.exp(-1)) ** 2
-    np.testing.assert_allclose(drawn.var(axis=0) / one, [1, 1, 2, 1, 2, 2, 3], rtol=0.15)
+    np.testing.assert_allclose(drawn.var(axis=0) / one, np.abs(added(tree)).sum(axis=1), rtol=0.15)
+
+
+def test_over_a_thousand_bins_the_deviation_is_two_fifths_of_that_of_a_binary_tree():
+    """Of a binary tree ten ranges hold a bin, and a cumulative count is up to nine: √(2 · 9) times 10."""
+    tree = ranges_of(1000, planned(1000).schema)
+    assert np.sqrt(2 * tree.most) * tree.levels < 0.42 * np.sqrt(2 * 9) * 10
 
 
 def test_over_a_thousand_bins_it_is_far_closer_than_noise_on_each_answer():

@@ -7,16 +7,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation import mixture_fit as fit_module
 from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.mixture import Mixture
 from releases.engine.estimation.mixture_fit import fit_mixture, normals
 from releases.engine.estimation.mixture_rows import mixture_rows
 from releases.engine.estimation.result import Distribution, MixtureComponent, Result
-from releases.engine.estimation.triples import triples_to_measure
+from releases.engine.estimation.triples import promising, triples_to_measure
 from releases.engine.noise.randomness import StreamRandomness
 
 SHAPE = (3, 2, 4, 3)
@@ -126,7 +129,7 @@ def test_the_gradient_is_that_of_the_objective_as_it_is_stated():
     truth = joint(mixture_of(seed=2))
     tables = noisy(truth, [*ways(1), *ways(2), (0, 1, 2), (0, 1, 3)], rows=1000.0, deviation=30.0)
     tables.append(tables[5])  # measured twice
-    target = fit_module._Target.of(SHAPE, tables, 1000.0)
+    target = fit_module._Target.of(SHAPE, tables, 1000.0, Levels.of_bins(SHAPE))
     descent = fit_module._Descent.from_mixture(mixture_of(seed=3))
     by_stacked, by_shares = descent._gradient(target, 7.0)
     shares, stacked = descent.shares.astype(float), descent.stacked.astype(float)
@@ -143,6 +146,89 @@ def test_the_gradient_is_that_of_the_objective_as_it_is_stated():
         )
         found = float((by_stacked * turn).sum() + (by_shares * slide).sum())
         assert found == pytest.approx((high - low) / (2 * step), rel=2e-3, abs=0.5)
+
+
+#: Three bins as two levels, four as two, and each of the others by itself.
+LEVELS = Levels(bins=SHAPE, starts=tuple(map(np.array, ([0, 2], [0, 1], [0, 1], [0, 1, 2]))))
+
+
+def merged(table, axes):
+    """A marginal as one of these levels, cell by cell."""
+    level = {0: (0, 0, 1), 1: (0, 1), 2: (0, 1, 1, 1), 3: (0, 1, 2)}
+    made = np.zeros([max(level[axis]) + 1 for axis in axes])
+    for cell in np.ndindex(*table.shape):
+        made[tuple(level[axis][value] for axis, value in zip(axes, cell, strict=True))] += table[cell]
+    return made
+
+
+def test_triples_of_levels_pull_at_the_bins_of_a_level_alike_and_by_the_square_of_what_they_sum_to():
+    truth, rows = joint(mixture_of(seed=2)), 1000.0
+    fine = noisy(truth, [*ways(1), *ways(2)], rows=rows, deviation=30.0)
+    coarse = [
+        Measurement(axes=axes, table=rows * merged(table_of(truth, axes), axes) + 5.0, variance=900.0)
+        for axes in [(0, 2, 3), (0, 1, 2)]
+    ]
+    with_levels, without = (fit_module._Target.of(SHAPE, tables, rows, LEVELS) for tables in ([*fine, *coarse], fine))
+    descent = fit_module._Descent.from_mixture(mixture_of(seed=3))
+    pull, by_shares = (
+        one - other
+        for one, other in zip(descent._gradient(with_levels, 0.0), descent._gradient(without, 0.0), strict=True)
+    )
+    shares, stacked = descent.shares.astype(float), descent.stacked.astype(float)
+
+    def loss(shares, stacked):
+        exact = Mixture.__new__(Mixture)
+        for name, value in (("shape", SHAPE), ("shares", shares), ("stacked", stacked)):
+            object.__setattr__(exact, name, value)
+        whole = joint(exact)
+        off = [rows * merged(table_of(whole, each.axes), each.axes) - each.table for each in coarse]
+        return sum((each**2).sum() for each in off) / (2 * 900.0)
+
+    rng, step = np.random.default_rng(4), 1e-5
+    for _ in range(4):
+        turn, slide = rng.normal(size=stacked.shape) * stacked, rng.normal(size=shares.shape) * shares
+        turn = np.concatenate([block - block.mean(axis=0) for block in np.split(turn, np.cumsum(SHAPE)[:-1])])
+        slide -= slide.mean()
+        high, low = (loss(shares + sign * step * slide, stacked + sign * step * turn) for sign in (1, -1))
+        found = float((pull * turn).sum() + (by_shares * slide).sum())
+        assert found == pytest.approx((high - low) / (2 * step), rel=5e-3, abs=0.5)
+
+
+def test_a_bin_with_enough_rows_is_a_level_and_lighter_neighbours_are_merged():
+    counts = [np.array([1.0, 50, 2, 3, 4, 2, 60, -3, 1]), np.array([5.0, 5, 5]), np.array([100.0])]
+    levels = Levels.merged(counts, least=9.0, most=10)
+    assert [each.tolist() for each in levels.starts] == [[0, 1, 2, 5, 6, 7], [0, 2], [0]]
+    assert levels.shape == (6, 2, 1)
+    assert max(Levels.merged([np.full(500, 30.0)], least=1.0, most=64).shape) <= 64
+    assert Levels.merged(counts, least=0.0, most=10).shape == (9, 3, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-5, 60), min_size=1, max_size=40), st.floats(0, 50), st.integers(1, 12))
+def test_every_bin_is_in_one_level_and_no_more_levels_are_left_than_may_be(counts, least, most):
+    levels = Levels.merged([np.array(counts)], least=least, most=most)
+    (starts,) = levels.starts
+    assert starts[0] == 0
+    assert (np.diff(starts) > 0).all()
+    assert starts[-1] < len(counts)
+    assert len(starts) <= most
+    table = np.arange(len(counts) * 2.0).reshape(-1, 2)
+    assert levels.sums(table).sum() == table.sum()
+    assert levels.table(table[:, 0], (0,)).tolist() == levels.sums(table)[:, 0].tolist()
+
+
+def test_where_triples_are_too_many_those_of_dependent_pairs_are_looked_at():
+    """The first three attributes depend on one another, the fourth on the third alone, the others on nothing."""
+    rng = np.random.default_rng(3)
+    stacked = np.full((12, 2), 0.5, np.float32)
+    stacked[:6] = np.array([[0.9, 0.1], [0.1, 0.9]] * 3)
+    stacked[6:8] = np.array([[0.7, 0.4], [0.3, 0.6]])
+    mixture = Mixture(shape=(2,) * 6, shares=np.full(2, 0.5, np.float32), stacked=stacked)
+    triples = [tuple(each) for each in rng.permutation(ways(3, 6)).tolist()]
+    found = promising(mixture, triples, most=4, most_cells=10**6)
+    assert set(found) == {(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)}
+    assert promising(mixture, triples, most=20, most_cells=10**6) == triples
+    assert promising(mixture, triples, most=20, most_cells=8) == [(0, 1, 2)]
 
 
 def test_a_fit_to_tables_with_next_to_no_noise_gives_these_tables():
@@ -208,10 +294,11 @@ def test_the_normal_numbers_of_starts_have_the_moments_of_the_normal_law():
 # Which triples
 
 
-def chosen(distances, deviation, *, cells=20, rows=1000.0, most_cells=10**6):
+def chosen(distances, deviation, *, worth=None, cells=20, rows=1000.0, most_cells=10**6):
     return triples_to_measure(
         np.array(distances),
         np.full(len(distances), cells),
+        worth=np.ones(len(distances)) if worth is None else np.array(worth),
         expected=lambda at: np.full(cells, rows / cells),
         deviations=lambda weights: np.full(len(weights), deviation * len(weights) ** 0.5),
         rows=rows,
@@ -225,6 +312,11 @@ def test_the_triples_that_are_missed_most_are_measured_and_the_others_are_not():
 
 def test_no_triple_is_measured_where_noise_would_be_no_better_than_the_fit():
     assert chosen([0.01, 0.02, 0.0], 200.0) == []
+
+
+def test_a_triple_that_is_worth_nothing_to_what_is_asked_is_not_measured():
+    assert {at for at, _ in chosen([0.3, 0.4, 0.4], 1.0, worth=[1, 0, 1])} == {0, 2}
+    assert [at for at, _ in chosen([0.4, 0.5], 1.0, worth=[1, 1 / 3], most_cells=25)] == [0]
 
 
 def test_no_more_cells_are_measured_than_may_be():

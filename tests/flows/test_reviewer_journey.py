@@ -178,7 +178,7 @@ def test_a_release_is_decided_in_every_way(sit_down, make_all, all_booked, windo
         sofia.go("/review/", "review queue")
         sofia.follow(title)
         sofia.heading(title)
-        sofia.reads("a release like this again: about")
+        sofia.reads("like this fit")
         sofia.look("a release to decide")
         page.get_by_label("Epsilon to approve").fill(epsilon or "2")
         page.get_by_label("Note to the curator").fill(note)
@@ -356,7 +356,7 @@ def test_of_two_who_freeze_a_budget_the_second_is_told_that_it_was_frozen(sit_do
     first.press("Freeze")
     first.reads("Frozen: no release can be charged to this budget.")
     second.press("Freeze")
-    second.reads("It was frozen already, for the reason that stands here; yours was not noted.")
+    second.reads("The budget was frozen before, for the reason shown here. Your reason was not recorded.")
     second.reads("“A complaint.”")
 
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from releases import services
 from releases.engine.accounting.filters import Policy, admits, amounts
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.errors import Cancelled
+from releases.engine.errors import Cancelled, InvalidInput
 from releases.ledger import ledger
 from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, ReleaseState
 from releases.services import attempts, execution
@@ -188,10 +188,15 @@ class Ledger(RuleBasedStateMachine):
     @rule(epsilon=st.sampled_from(["0.2", "1", "4"]))
     def grant(self, epsilon):
         before = self.budget()
+        is_charged = LedgerEntry.objects.filter(budget=before, kind=EntryKind.CHARGE).exists()
         try:
             ledger.grant(budget=before, epsilon=epsilon, delta=self.delta, actor=self.person)
-        except ledger.LedgerRefusal:
+        except InvalidInput:
+            assert is_charged
+            assert float(epsilon) < float(before.epsilon)
             assert self.budget().epsilon == before.epsilon
+        else:
+            assert not is_charged or float(epsilon) >= float(before.epsilon)
 
     @rule(frozen=st.booleans())
     def freeze(self, frozen):

@@ -78,7 +78,7 @@ def test_plans_for_another_protection_are_tried_on_every_budget_and_nothing_is_k
 
 @pytest.mark.django_db
 def test_the_ledger_is_audited_and_a_fault_in_it_turns_the_page_red(verify, monkeypatch):
-    assert verify(only="ledger")[-2:] == ["", "All 1 checks passed in 0.0 minutes."]
+    assert verify(only="ledger")[-2:] == ["", "All 1 checks passed in 0.0 minutes, 0.0 of the processor."]
 
     def faulty(*args, **kwargs):
         kwargs["stderr"].write("budget, entry 3: the hash is another\n")

@@ -45,8 +45,8 @@ def page(as_, alice):
 @pytest.mark.django_db
 def test_the_comparison_says_what_each_mechanism_leaves_and_how_many_more_fit(ask, page):
     assert "Leaves" in page(ask(), "compare")
-    assert "87.5% (epsilon 1.75) a release like this again: about 7 times" in page(ask(epsilon="0.25"), "compare")
-    assert "0% (epsilon 0) no release like this again" in page(ask(epsilon="2"), "compare")
+    assert "87.5% (epsilon 1.75) about 7 more releases like this fit" in page(ask(epsilon="0.25"), "compare")
+    assert "0% (epsilon 0) no further release like this fits" in page(ask(epsilon="2"), "compare")
     assert "does not fit" in page(ask(epsilon="3"), "compare")
 
 
@@ -57,7 +57,7 @@ def test_what_is_left_really_fits_and_no_more_does(ask):
     assert (row.leaves.amount, row.leaves.more, row.leaves.more_text) == (
         "epsilon 1.7",
         5,
-        "a release like this again: about 5 times",
+        "about 5 more releases like this fit",
     )
 
 
@@ -65,15 +65,14 @@ def test_what_is_left_really_fits_and_no_more_does(ask):
 def test_the_confirmation_says_both_as_well(ask, page):
     said = page(ask(epsilon="0.25", mechanism_name="laplace-queries"), "confirm")
     assert (
-        "Leaves 87.5% (epsilon 1.75) a release like this again: about 7 times. The budget’s epsilon runs out first."
-        in said
+        "Leaves 87.5% (epsilon 1.75) about 7 more releases like this fit. The budget’s epsilon runs out first." in said
     )
 
 
 @pytest.mark.django_db
 def test_why_no_other_fits_is_said_where_something_is_left(ask, page):
     shown = page(ask(epsilon="1.2"), "compare")
-    assert "40% (epsilon 0.8) no release like this again" in shown
+    assert "40% (epsilon 0.8) no further release like this fits" in shown
     assert "Budget The budget’s epsilon runs out first." in shown
 
 
@@ -82,9 +81,9 @@ def test_one_and_none_and_very_many_are_said_in_words():
         return comparison.Leaves(percent=50.0, amount="epsilon 1", more=more, runs_out="").more_text
 
     assert [said(more) for more in (0, 1, 999)] == [
-        "no release like this again",
-        "a release like this again: about once",
-        "a release like this again: 999 times or more",
+        "no further release like this fits",
+        "about one more release like this fits",
+        "999 or more releases like this still fit",
     ]
 
 

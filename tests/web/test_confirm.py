@@ -44,7 +44,7 @@ def test_it_says_the_charge_the_accuracy_and_that_it_cannot_be_undone(url, as_, 
     assert "With probability 95%, every one of the 17 counts is within" in page
     assert "Charged to the budget epsilon 1" in page
     assert "This cannot be undone." in page
-    assert "Leaves 50% (epsilon 1) a release like this again: about once." in page
+    assert "Leaves 50% (epsilon 1) about one more release like this fits." in page
     assert "10% 23.2%" in page
 
 
@@ -56,7 +56,7 @@ def test_it_says_what_runs_out_first(draft, url, as_, alice):
     assert "It does not fit: it takes delta 0.000001 all by itself, and delta 0.0000001 is left" in page
     services.set_choice(release=draft, epsilon="0.1", delta="0.0000001", mechanism_name="propose-test-release")
     page = words(as_(alice).get(url))
-    assert "no release like this again." in page
+    assert "no further release like this fits." in page
     assert "The budget’s delta runs out first; releases without a delta still fit." in page
 
 

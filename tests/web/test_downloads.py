@@ -369,7 +369,7 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
     assert "Dataset Survey " in page
     assert "Questions 2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers" in page
     assert "age; sex; age × sex" in page
-    assert f"Finished {date_format(localtime(full.published_at), 'j F Y, H:i e')}" in page
+    assert f"Finished {date_format(localtime(full.published_at), 'j F Y')}" in page
 
 
 def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):

@@ -50,7 +50,7 @@ def test_every_mechanism_is_listed_with_an_epsilon_or_a_reason(asked, url, as_, 
 
 def test_what_fits_says_what_it_leaves_and_what_does_not_says_so(asked, url, as_, alice):
     listed = words(as_(alice).get(url, {"error": "30"}))
-    left = r"\d+(\.\d)?% \(epsilon 1\.\d+\) a release like this again: about \d+ times"
+    left = r"\d+(\.\d)?% \(epsilon 1\.\d+\) about [\d,]+ more releases like this fit"
     assert re.search(rf"Laplace noise on each answer 0\.\d+ {left}", listed)
     page = as_(alice).get(url, {"error": "3"})
     assert "It does not fit: it costs epsilon" in words(page)

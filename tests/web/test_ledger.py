@@ -161,13 +161,31 @@ def test_a_charge_can_be_given_back_once_only(queued, alice):
         ledger.give_back(release=queued, actor=alice)
 
 
-def test_a_budget_can_be_raised_and_never_lowered_below_what_is_spent(dataset, alice, sofia):
-    spend(new_release(dataset, alice), "2", alice)
+def test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged(dataset, alice, sofia):
+    ledger.grant(budget=dataset.budget, epsilon="1", delta="0.0000001", actor=sofia)
+    ledger.grant(budget=dataset.budget, epsilon="2", delta="0.000001", actor=sofia)
+    spend(new_release(dataset, alice), "0.5", alice)
     ledger.grant(budget=dataset.budget, epsilon="3", delta="0.000001", actor=sofia)
-    spend(new_release(dataset, alice), "1", alice)
-    with pytest.raises(ledger.LedgerRefusal, match="already spent"):
-        ledger.grant(budget=dataset.budget, epsilon="2", delta="0.000001", actor=sofia)
-    assert list(ledger.verify(Budget.objects.get())) == []
+    ledger.grant(budget=dataset.budget, epsilon="3.0", delta="0.00001", actor=sofia)
+    for epsilon, delta, falls in (
+        ("2.999999999999", "0.00001", "epsilon"),
+        ("3", "0.000009", "delta"),
+        ("10", "0.000009", "delta"),
+        ("1", "0.001", "epsilon"),
+    ):
+        with pytest.raises(InvalidInput, match=f"{falls}: .*must be at least the .*freeze it"):
+            ledger.grant(budget=dataset.budget, epsilon=epsilon, delta=delta, actor=sofia)
+    budget = Budget.objects.get()
+    assert (budget.epsilon, budget.delta, budget.sequence) == ("3.0", "0.00001", 6)
+    assert list(ledger.verify(budget)) == []
+
+
+def test_a_charge_that_was_given_back_keeps_the_grant_from_falling(queued, alice, sofia):
+    services.cancel_release(release=queued, by=alice)
+    budget = Budget.objects.get()
+    assert budget.totals == Totals()
+    with pytest.raises(InvalidInput, match="must be at least the 2"):
+        ledger.grant(budget=budget, epsilon="1.9", delta="0.000001", actor=sofia)
 
 
 def test_the_database_refuses_to_change_or_delete_an_entry(dataset, alice):

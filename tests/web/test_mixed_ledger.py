@@ -157,7 +157,7 @@ def test_a_budget_of_before_takes_todays_rule_only_with_a_grant_that_covers_its_
     laplace(dataset, alice, "1/10")
     as_it_was_before(old_caps(4).rho)
     migrate()
-    for epsilon, keeps in (("4", True), ("4.01", True), ("5", False), ("4.5", False)):
+    for epsilon, keeps in (("4", True), ("4.01", True), ("4.5", False), ("5", False)):
         ledger.grant(budget=dataset.budget, epsilon=epsilon, delta="0.000001", actor=sofia)
         budget = Budget.objects.get()
         assert budget.keeps_rule_of_before is keeps

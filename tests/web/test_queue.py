@@ -112,7 +112,7 @@ def test_the_reviewer_sees_what_is_asked_and_what_it_would_leave(waiting, as_, s
     said = words(page)
     assert "alice asks to release this from Survey for epsilon 1." in said
     assert "For the yearbook." in said
-    assert "Would leave 50% (epsilon 1) a release like this again: about once" in said
+    assert "Would leave 50% (epsilon 1) about one more release like this fits" in said
     assert "Budget 0% spent, 100% left (epsilon 2); to whom, and for what" in said
     assert "age 5 bins from 18 to 65" in said
     assert "sex 2 categories: female, male" in said

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 
 from releases.management.commands.release import WAITS_FOR_REVIEW
 from releases.models import BudgetRequest, LedgerEntry, Notice, Organisation, Release
+from releases.planning.comparison import first_delta
 from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
 
 pytestmark = pytest.mark.django_db
@@ -28,10 +29,10 @@ def release(tmp_path, upload_file, monkeypatch):
         "budget": "5",
     }
 
-    def give(epsilon):
+    def give(epsilon, **others):
         said = io.StringIO()
         try:
-            call_command("release", **arguments, epsilon=epsilon, stdout=io.StringIO(), stderr=said)
+            call_command("release", **{**arguments, **others}, epsilon=epsilon, stdout=io.StringIO(), stderr=said)
         except SystemExit as ended:
             return ended.code, said.getvalue(), (tmp_path / "out").exists()
         return 0, said.getvalue(), (tmp_path / "out").exists()
@@ -55,6 +56,29 @@ def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code(release
 def test_what_needs_none_is_released(release):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
     assert release("1") == (0, "", True)
+
+
+@pytest.mark.parametrize(
+    ("given", "begins_with"),
+    [
+        ({}, "0.000000001"),
+        ({"budget_delta": "0.00002"}, "0.00000002"),
+        ({"policy": "pure"}, "0"),
+        ({"delta": "0.0000001"}, "0.0000001"),
+    ],
+)
+def test_without_a_delta_a_release_begins_with_the_delta_of_a_draft_on_the_site(release, given, begins_with):
+    assert release("1", **given)[0] == 0
+    made = Release.objects.get()
+    assert made.delta == begins_with
+    if "delta" not in given:
+        assert made.delta == first_delta(made.dataset.budget)
+
+
+def test_a_table_seen_before_decides_the_delta_that_a_release_begins_with(release):
+    assert release("1", budget_delta="0.00002")[0] == 0
+    assert release("1")[0] == 0
+    assert [made.delta for made in Release.objects.order_by("created_at")] == ["0.00000002"] * 2
 
 
 def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):

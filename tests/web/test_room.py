@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from fractions import Fraction
 
@@ -92,5 +93,14 @@ def test_pages_of_a_budget_say_what_still_fits_and_the_confirmation_what_a_relea
     release = services.draft_release(dataset=dataset, by=alice)
     services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
     services.set_choice(release=release, epsilon="1.5", mechanism_name="laplace-queries")
-    shown = words(as_(alice).get(reverse("confirm", args=[release.pk])))
+    compared = as_(alice).get(reverse("compare", args=[release.pk]))
+    assert compared.context["fits"] == room(Totals(), Budget.objects.get().caps)
+    assert "How many more releases fit Epsilon of each" in words(compared)
+    # Outside of what is folded away.
+    outside = re.sub(r"<details.*?</details>", "", compared.content.decode(), flags=re.DOTALL)
+    assert "After this release, releases with Laplace noise of epsilon" in outside
+    confirmed = as_(alice).get(reverse("confirm", args=[release.pk]))
+    shown = words(confirmed)
     assert "After this release, releases with Laplace noise of epsilon" in shown
+    assert "How many more releases fit after this one Epsilon of each" in shown
+    assert [(each.epsilon, each.laplace) for each in confirmed.context["fits"]] == [("0.1", 5), ("0.5", 1), ("1", 0)]

@@ -33,6 +33,7 @@ from releases.engine.accounting.conversions import (
     rho_of_bounded_range,
     rho_of_gaussian,
     rho_of_laplace,
+    rho_of_projected_gaussian,
     rho_of_pure,
     rho_of_randomized_response,
 )
@@ -226,6 +227,11 @@ def _gaussian(
     event: kinds.GaussianEvent | kinds.DiscreteGaussianEvent | kinds.WeightedDiscreteGaussianEvent,
 ) -> Forms:
     return Forms(epsilon=None, rho=rho_of_gaussian(noise_variance=event.noise_variance))
+
+
+@_prices(kinds.ProjectedDiscreteGaussianEvent)
+def _projected_gaussian(event: kinds.ProjectedDiscreteGaussianEvent) -> Forms:
+    return Forms(epsilon=None, rho=rho_of_projected_gaussian(noise_variance=event.noise_variance))
 
 
 @_prices(kinds.ExponentialMechanismEvent)

@@ -132,6 +132,34 @@ def rho_of_gaussian(*, noise_variance: Fraction) -> Fraction:
     return 1 / (2 * noise_variance)
 
 
+#: How far `rho_of_projected_gaussian` is above the rho of the projected normal law, and by which share.
+PROJECTION_SLACK = Fraction(1, 2**50)
+
+
+def rho_of_projected_gaussian(*, noise_variance: Fraction) -> Fraction:
+    """rho of L(x + z), z discrete Gaussian on Z^N, L an integer matrix: (1 + t) (1/(2 noise_variance) + t), t = 2^-50.
+
+    Divide each coordinate by its sigma, so that z is of variance 1 on a lattice Λ. Let V be the kernel of L, P the
+    orthogonal projection along V, and K = Λ ∩ V, which spans V. noise_variance = 1/D², D the greatest |P d| over the
+    changes d of x by one unit. Let eta be the sum of exp(-2 π² |w|²) over the dual lattice of K without 0. If
+    eta <= 2^-102, then L(x + z) is rho-zCDP with this rho:
+
+    1. Two y in x + Λ have one image if they differ by K. So Pr[L(x + z) = L y] = e^(-|P(y - x)|²/2) Θ(y - x)/Z, with
+       Θ(v) = Σ over k in K of exp(-|v - Pv + k|²/2) and Z the sum over images. By Poisson's summation Θ is within
+       c (1 ± eta), c one constant.
+    2. For two tables x, x' with d = x - x', a > 1, and p = P Λ: Σ Pr^a Pr'^(1-a) is at most (1 + eta)^a (1 - eta)^(1-a)
+       c/Z times Σ over u in p of exp(-(a |u - Px|² + (1 - a) |u - Px'|²)/2). The last sum is
+       e^(a (a - 1) |Pd|²/2) Σ exp(-|u - m|²/2), m = a Px + (1 - a) Px', and a Gaussian sum over a lattice is greatest
+       at a point of it, so at most Σ exp(-|u|²/2), which is at most Z/(c (1 - eta)).
+    3. So the divergence of order a is at most a |Pd|²/2 + a λ/(a - 1), λ = ln((1 + eta)/(1 - eta)) <= 2^-100. For
+       a >= 1 + t that is at most a (D²/2 + λ/t), and λ/t <= t. Divergences grow with their order, so for a < 1 + t it
+       is at most (1 + t)(D²/2 + t), which is at most a times that.
+
+    Step 2 is the proof of Canonne, Kamath and Steinke (2020), Theorem 4, on another lattice.
+    """
+    return (1 + PROJECTION_SLACK) * (1 / (2 * noise_variance) + PROJECTION_SLACK)
+
+
 # Concentrated to approximate
 
 

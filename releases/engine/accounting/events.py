@@ -362,6 +362,24 @@ class WeightedDiscreteGaussianEvent(Event):
         )
 
 
+@_event("projected_discrete_gaussian")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectedDiscreteGaussianEvent(Event):
+    """Independent discrete Gaussian noise on a vector of integers, of which a public linear map alone is released.
+
+    What the map does not show costs nothing. noise_variance = 1 / (the greatest squared length that one unit moves the
+    vector, orthogonally to what the map takes to 0, each coordinate divided by its sigma). The lattice of integer
+    vectors that the map takes to 0 is fine beside the noise: eta, as in `conversions.rho_of_projected_gaussian`, is at
+    most 2**-102.
+    """
+
+    noise_variance: Variance
+
+    def in_words(self) -> str:
+        size = _shown(self.noise_variance)
+        return f"discrete Gaussian noise of variance {size} times the squared l2 sensitivity of the part released"
+
+
 # Choosing
 
 

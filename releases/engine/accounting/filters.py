@@ -54,7 +54,10 @@ same way their part is at most H(P_C, Q_C) <= delta_C. Together delta_B. QED
 
 *A budget that is raised.* Both branches of a smaller budget imply those of a larger one (`mixture`, on the
 weights), so what was accepted before a grant is within the largest grant's promise, whoever raised it and
-whatever they had seen.
+whatever they had seen. Larger means in epsilon and in delta: after (1, 10**-3) and (10, 10**-6) the promise is
+(10, 10**-3), and neither alone holds. So no grant may be smaller than an earlier one in either, once something was
+charged: what was accepted under the larger stays accepted, and a smaller number shown later would not be proved. The
+ledger refuses such a grant, the database too, and freezing stops a budget instead.
 
 *The rule of before.* Budgets granted under it have Z in place of M: sum rho <= rho_B and sum rho_delta <=
 delta_0, rho_B the largest rho that converts to epsilon_B at delta' (Canonne, Kamath and Steinke 2020, Corollary
@@ -76,7 +79,8 @@ e^((a_j - 1)(L - R_j)) over the halted concurrent run is at most 1, for its boun
 means. The theorem says so of a fixed cap B in place of R_j. Let B be above R_j on every path of a run of so
 many steps, and let the adversary end with Gaussian noise whose divergence of order a_j is B - R_j exactly: that
 fits under B, and its factor is e^((a_j - 1)(B - R_j)), so the mean with R_j is at most 1 as well. A session
-whose own price has a rho_delta is not covered by that theorem and must not be interleaved.
+whose own price has a rho_delta is not covered by that theorem and must not be interleaved. A proof of this step
+without that theorem is in docs/explanation/filter.md.
 
 Sums are whole units, prices rounded up and caps rounded down. A form a release does not have is booked as
 CLOSED, an amount no cap reaches, so its branch is shut from then on; sums saturate there, so they always fit

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import erfc
+from scipy.special import erfc, ndtri
 
 from releases.engine.errors import InvalidInput
 
@@ -32,8 +32,8 @@ class Proof(StrEnum):
     """How a bound is known. BEFORE: a theorem on public inputs. AFTER: a theorem on what was released.
 
     ASSUMED: a theorem on public inputs and a public guess, such as about how many rows the table has.
-    EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, which the fit is
-    expected to stay within.
+    EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, or a share of it,
+    which the fit is expected to stay within.
     """
 
     BEFORE = "proved before the release"
@@ -132,6 +132,15 @@ def gaussian_max_quantile(*, variance: Fraction, count: int, beta: float) -> int
     # tails[m] = Pr[|X| > m]
     tails = 2 * upper[1:] / (2 * upper[0] - law[0])
     return int(np.argmax(tails <= allowed))
+
+
+def normal_max_quantile(*, count: int, beta: float) -> float:
+    """A u with Pr[some |N_i| > u] <= beta for `count` normal variables of deviation 1, whatever their covariances.
+
+    Pr[all |N_i| <= u] is at least Pr[|N| <= u]^count (Šidák 1967), as if they were independent.
+    """
+    allowed = -np.expm1(np.log1p(-beta) / count) * (1 - _SLACK)
+    return float(-ndtri(allowed / 2) * (1 + _SLACK))
 
 
 def laplace_weighted_quantile(*, scale: Fraction, counts: Mapping[int, int], beta: float) -> int:

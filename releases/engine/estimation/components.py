@@ -90,9 +90,31 @@ def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[
     return workload.answer(marginals.__getitem__)
 
 
-def tables_counted(workload: Workload) -> int:
-    """How many times `exact_answers` goes through the table; a function of the questions and the declared bins."""
-    return sum(1 if _is_counted_once(part) else len(part.asked) for part in connected_parts(workload))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counting:
+    """What `exact_answers` counts; a function of the questions and the declared bins.
+
+    Attributes:
+        readings: how many times it goes through the table as it lies there.
+        tables: counted from bin numbers, all of them in one of these readings; 0 where there are none.
+        columns: whose bin numbers are put aside for that.
+    """
+
+    readings: int
+    tables: int
+    columns: int
+
+    @staticmethod
+    def of(workload: Workload) -> Counting:
+        parts = connected_parts(workload)
+        apart = [names for part in parts if not _is_counted_once(part) for names in part.asked]
+        joint = len(parts) - sum(not _is_counted_once(part) for part in parts)
+        coded = len(apart) > 1
+        return Counting(
+            readings=joint + bool(apart),
+            tables=len(apart) if coded else 0,
+            columns=len(workload.universe.names) if coded else 0,
+        )
 
 
 def _is_counted_once(part: Part) -> bool:

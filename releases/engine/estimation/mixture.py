@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
+from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
 
 Floats = NDArray[np.float32]
@@ -61,6 +62,10 @@ class Mixture:
     def conditionals(self, axis: int) -> Floats:
         """P_a, shape (bins, K)."""
         return self.stacked[self.starts[axis] : self.starts[axis + 1]]
+
+    def merged(self, levels: Levels) -> Mixture:
+        """The mixture of the levels."""
+        return Mixture(shape=levels.shape, shares=self.shares, stacked=levels.sums(self.stacked))
 
     def marginal(self, axes: Axes) -> NDArray[np.float64]:
         """The probabilities of a marginal, one axis an attribute, in the order given."""

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import pi, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
 from releases.engine.estimation.mixture import Floats, Mixture
 from releases.engine.noise.randomness import Randomness
@@ -56,6 +57,7 @@ def fit_mixture(
     rate: float,
     rng: Randomness,
     start: Mixture | None = None,
+    levels: Levels | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Mixture:
     """Fit a mixture to noisy marginals.
@@ -63,6 +65,7 @@ def fit_mixture(
     Args:
         shape: bins of each attribute; a one-way marginal of each is among the measured ones.
         measured: noisy marginals over one, two or three attributes. The same one may be there more than once.
+        levels: what the triples among them count in the place of bins; bins themselves otherwise.
         rows: number of rows, as released.
         components: of the mixture; of `start` where that is given.
         strength: c of the head of this file.
@@ -71,7 +74,7 @@ def fit_mixture(
         start: where to begin; components around the product of the one-way marginals otherwise.
         progress: called between steps with the share done; may raise to stop.
     """
-    target = _Target.of(tuple(shape), measured, rows)
+    target = _Target.of(tuple(shape), measured, rows, levels or Levels.of_bins(shape))
     descent = _Descent.from_mixture(start) if start else _Descent.around(target, components, rng)
     penalty = strength * target.noise_level(rng)
     for step in range(steps):
@@ -80,12 +83,19 @@ def fit_mixture(
     return descent.mixture()
 
 
+def fit_operations(*, bins: int, components: int, steps: int, cells: float = 0.0) -> float:
+    """Multiplications of numbers that a fit takes: one product of matrices, and two for the gradient, for all pairs and
+    for `cells` cells of triples.
+    """
+    return 6.0 * steps * components * (bins**2 + cells)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Group:
     """Measured triples that share two attributes.
 
     Attributes:
-        first, second: rows of the two attributes among the stacked ones.
+        first, second: rows of the two attributes among the stacked levels.
         thirds: rows of the third attributes.
         shares: what was measured, one row a cell of the first two, one column a row of `thirds`.
         weights: of each column.
@@ -106,8 +116,9 @@ class _Target:
         shape: of the universe.
         one, one_weights: the one-way marginals, stacked.
         two, two_weights: all pairs as one symmetric matrix; weight 0 where nothing was measured.
+        levels: of the triples.
         groups: the triples.
-        extra: what the triples add to the weights of pairs, for the level of the noise.
+        extra: what the triples add to the weights of pairs of levels, for the level of the noise.
     """
 
     shape: tuple[int, ...]
@@ -115,14 +126,14 @@ class _Target:
     one_weights: Floats
     two: Floats
     two_weights: Floats
+    levels: Levels
     groups: tuple[_Group, ...]
     extra: Floats
 
     @staticmethod
-    def of(shape: tuple[int, ...], measured: Sequence[Measurement], rows: float) -> _Target:
-        starts = np.concatenate([[0], np.cumsum(shape)])
-        size = int(starts[-1])
-        place = [slice(int(low), int(high)) for low, high in pairwise(starts)]
+    def of(shape: tuple[int, ...], measured: Sequence[Measurement], rows: float, levels: Levels) -> _Target:
+        place = _places(shape)
+        size = sum(shape)
         one, one_weights = np.zeros(size), np.zeros(size)
         two, two_weights = np.zeros((size, size), np.float32), np.zeros((size, size), np.float32)
         triples: list[tuple[Axes, Floats, float]] = []
@@ -140,22 +151,15 @@ class _Target:
                 raise InvalidInput("measured", table.axes, "must be over one, two or three attributes")
         if not one_weights.all():
             raise InvalidInput("measured", len(measured), "must hold a marginal of each attribute")
-        extra = np.zeros_like(two_weights)
-        likely = np.maximum(one, 0)
-        for axes, _, weight in triples:
-            for alone in axes:
-                first, second = (place[axis] for axis in axes if axis != alone)
-                added = weight * float((likely[place[alone]] ** 2).sum())
-                extra[first, second] += added
-                extra[second, first] += added
         return _Target(
             shape=shape,
             one=one.astype(np.float32),
             one_weights=one_weights.astype(np.float32),
             two=two,
             two_weights=two_weights,
-            groups=_grouped(triples, place, shape),
-            extra=extra,
+            levels=levels,
+            groups=_grouped(triples, _places(levels.shape), levels.shape),
+            extra=_extra(triples, levels.sums(np.maximum(one, 0)), levels.shape),
         )
 
     def noise_level(self, rng: Randomness) -> float:
@@ -165,10 +169,9 @@ class _Target:
         """
         size = len(self.one)
         root = np.sqrt(np.maximum(self.one, 1e-6))
-        noise = normals(size * size, rng).reshape(size, size)
-        noise = np.triu(noise, 1)
-        noise += noise.T
-        noise *= np.sqrt((self.two_weights + self.extra) / 2)
+        noise = _symmetric_noise(self.two_weights, rng)
+        if self.groups:
+            noise += self.levels.spread(self.levels.spread(_symmetric_noise(self.extra, rng)).T)
         noise *= root[:, None] * root
         vector, level = normals(size, rng), 0.0
         for _ in range(_POWERS):
@@ -178,6 +181,34 @@ class _Target:
                 return 0.0
             vector /= level
         return sqrt(level)
+
+
+def _symmetric_noise(weights: Floats, rng: Randomness) -> Floats:
+    """Weighted noise of a symmetric matrix: its standard deviation is (w / 2)^1/2."""
+    size = len(weights)
+    noise = np.triu(normals(size * size, rng).reshape(size, size), 1)
+    noise += noise.T
+    noise *= np.sqrt(weights / 2)
+    return noise
+
+
+def _places(shape: Sequence[int]) -> list[slice]:
+    """The rows of each attribute among the stacked ones."""
+    ends = np.cumsum(shape).tolist()
+    return [slice(end - length, end) for end, length in zip(ends, shape, strict=True)]
+
+
+def _extra(triples: Sequence[tuple[Axes, Floats, float]], likely: NDArray[Any], shape: Sequence[int]) -> Floats:
+    """See `_Target`: a triple tells of two of its attributes with the weight times the sum of squares of the third."""
+    place = _places(shape)
+    extra = np.zeros((len(likely), len(likely)), np.float32)
+    for axes, _, weight in triples:
+        for alone in axes:
+            first, second = (place[axis] for axis in axes if axis != alone)
+            added = weight * float((likely[place[alone]] ** 2).sum())
+            extra[first, second] += added
+            extra[second, first] += added
+    return extra
 
 
 def _combined(measured: Sequence[Measurement]) -> list[Measurement]:
@@ -229,8 +260,7 @@ class _Descent:
 
     def __init__(self, shape: tuple[int, ...], logs: Floats, share_logs: Floats) -> None:
         self.shape = shape
-        ends = np.cumsum(shape).tolist()
-        self.blocks = [slice(end - length, end) for end, length in zip(ends, shape, strict=True)]
+        self.blocks = _places(shape)
         self.logs, self.share_logs = logs, share_logs
         self.averages = [np.zeros_like(each) for each in (logs, logs, share_logs, share_logs)]
         self.steps = 0
@@ -305,23 +335,29 @@ class _Descent:
             pulled += apart
             by_shares += np.einsum("ik,ik->k", stacked, apart)
         by_stacked = pulled * shares
-        for group in target.groups:
-            self._add_triples(group, joint, by_stacked, by_shares)
+        if target.groups:
+            levels = target.levels.sums(stacked)
+            by_levels = np.zeros_like(levels)
+            for group in target.groups:
+                self._add_triples(group, levels, by_levels, by_shares)
+            by_stacked += target.levels.spread(by_levels)
         return by_stacked, by_shares
 
-    def _add_triples(self, group: _Group, joint: Floats, by_stacked: Floats, by_shares: Floats) -> None:
-        """The triples' part of the gradient, added in place."""
-        first, second, thirds = joint[group.first], self.stacked[group.second], self.stacked[group.thirds]
-        both = (first[:, None, :] * second).reshape(-1, len(self.shares))
+    def _add_triples(self, group: _Group, levels: Floats, by_levels: Floats, by_shares: Floats) -> None:
+        """The triples' part of the gradient, by the levels' probabilities, added in place."""
+        first, second, thirds = levels[group.first], levels[group.second], levels[group.thirds]
+        joint = first * self.shares
+        both = (joint[:, None, :] * second).reshape(-1, len(self.shares))
         off = both @ thirds.T
         off -= group.shares
         off *= 2 * group.weights
-        by_stacked[group.thirds] += off.T @ both
+        by_levels[group.thirds] += off.T @ both
         by_both = (off @ thirds).reshape(len(first), len(second), -1)
-        by_first = np.einsum("abk,bk->ak", by_both, second)
-        by_stacked[group.second] += np.einsum("abk,ak->bk", by_both, first)
-        by_stacked[group.first] += by_first * self.shares
-        by_shares += np.einsum("ak,ak->k", by_first, self.stacked[group.first])
+        by_levels[group.second] += np.einsum("abk,ak->bk", by_both, joint)
+        by_both *= second
+        by_first = by_both.sum(axis=1)
+        by_levels[group.first] += by_first * self.shares
+        by_shares += np.einsum("ak,ak->k", by_first, first)
 
 
 def normals(count: int, rng: Randomness) -> Floats:

@@ -30,7 +30,7 @@ from releases.engine.noise.randomness import Randomness
 #: stay in no cache, and each look-up takes longer.
 _MAX_WORK, _NEAR = 1e9, 1e6
 #: Cells of the tables that rows are kept close to, 4 bytes each.
-_MAX_CELLS = 40_000_000
+_MAX_CELLS = 20_000_000
 #: Sweeps at most, and the fewest that are worth their tables.
 _SWEEPS, _FEWEST = 8, 3
 #: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
@@ -49,6 +49,24 @@ def mixture_rows(mixture: Mixture, rows: int, rng: Randomness) -> NDArray[np.int
     return made[_order(rows, rng)]
 
 
+def rows_look_ups(shape: Sequence[int], rows: int) -> float:
+    """Numbers looked up to make so many rows: for each row, attribute and table kept, once a sweep."""
+    if not rows or not (sets := _kept(shape, rows)):
+        return float(rows * len(shape))
+    each = len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * sqrt(max(1.0, _cells(shape, sets) / _NEAR))
+    return rows * (len(shape) + len(sets) + each * max(1.0, _sweeps(shape, sets, rows)))
+
+
+def rows_bytes(shape: Sequence[int], rows: int) -> int:
+    """Memory that making so many rows takes: the rows, and the tables they are kept close to."""
+    sets = _kept(shape, rows)
+    return rows * (4 * len(shape) + 16) + 4 * _cells(shape, sets)
+
+
+def _cells(shape: Sequence[int], sets: Sequence[Axes]) -> int:
+    return sum(prod(shape[axis] for axis in axes) for axes in sets)
+
+
 def _stratified(mixture: Mixture, rows: int, start: float, state: NDArray[np.uint64]) -> NDArray[np.int32]:
     from releases.engine.estimation import mixture_kernels
 
@@ -64,16 +82,15 @@ def _kept(shape: Sequence[int], rows: int) -> list[Axes]:
     """The marginals to keep close to: all of three attributes, or of two; none where even these are too many."""
     for order in (3, 2):
         sets = list(combinations(range(len(shape)), order))
-        cells = sum(prod(shape[axis] for axis in axes) for axes in sets)
-        if sets and cells <= _MAX_CELLS and (order == 2 or _sweeps(shape, sets, rows) >= _FEWEST):
+        if sets and _cells(shape, sets) <= _MAX_CELLS and (order == 2 or _sweeps(shape, sets, rows) >= _FEWEST):
             return sets
     return []
 
 
 def _sweeps(shape: Sequence[int], sets: Sequence[Axes], rows: int) -> float:
     """How many sweeps over all rows there is time for."""
-    cells = sum(prod(shape[axis] for axis in axes) for axes in sets)
-    looked_up = rows * len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * sqrt(max(1.0, cells / _NEAR))
+    farther = sqrt(max(1.0, _cells(shape, sets) / _NEAR))
+    looked_up = rows * len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * farther
     return min(_SWEEPS, _MAX_WORK / looked_up)
 
 

@@ -8,7 +8,7 @@ Sensitivity. A unit has at most g rows. Adding or removing it moves a marginal b
 and g in Euclidean norm; replacing it by 2 g and sqrt(2) g (`histogram_sensitivity`): g rows leave their cells and g
 enter others.
 
-*   A table: as above.
+*   A table: as above. So does one of levels (`levels`), whose cells are sums of cells that do not overlap.
 *   The distance of a triple, D = sum over cells of |T_c - r_c|, with r whole numbers made from noisy ones only: by the
     triangle inequality D moves by no more than T does in sum of absolute values, g or 2 g; it is a whole number. All m
     distances together move by m times that in sum of absolute values, and by sqrt(m) times that in Euclidean norm. Both
@@ -21,10 +21,14 @@ fixed beforehand: epsilon for Laplace noise (Dwork and Roth 2014, Theorem 3.14),
 2016, Lemma 1.7). Both hold where the split depends on earlier outcomes too, as long as no outcome makes the sum exceed
 what is charged (Rogers et al. 2016 for epsilon, Feldman and Zrnic 2021 for Rényi divergences). So tables and distances
 are charged as one event, and how they share it follows from the released number of rows (`_Schedule`). Triples are
-looked at where questions have any, and where the noise on a distance is below a twentieth of all rows.
+looked at where questions have any or join their pairs, and where the noise on a distance is below a twentieth of all
+rows. A triple tells of its pairs as well, so pairs are no worse where nobody asks about triples.
+
+Work: the cells of measured triples, times components, times steps, stay within an allowance (`_MAX_WORK`).
 
 Accuracy: nothing is proved before the run. Where only pairs are asked about, the fit is expected to err no more than
-the noise on their tables; of larger marginals nothing is expected. The certificate proves what holds afterwards.
+half the noise on their tables (`_OF_NOISE`); of larger marginals nothing is expected. The certificate proves what holds
+afterwards.
 """
 
 from __future__ import annotations
@@ -44,11 +48,13 @@ from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import Names, counted
 from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
 from releases.engine.estimation.mixture import Mixture
-from releases.engine.estimation.mixture_fit import fit_mixture
+from releases.engine.estimation.mixture_fit import fit_mixture, fit_operations
+from releases.engine.estimation.mixture_rows import rows_bytes, rows_look_ups
 from releases.engine.estimation.result import Distribution, MixtureComponent, Result
-from releases.engine.estimation.triples import triples_to_measure
+from releases.engine.estimation.triples import promising, rounded_size, triples_to_measure
 from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import (
     ROWS,
@@ -88,19 +94,33 @@ _ONES_BLUR = 0.12
 _UNASKED = 1 / 9
 #: Components: so many times the root of the signal (`_Schedule`), within these bounds.
 _COMPONENTS, _FEWEST, _MOST = 10.0, 16, 800
+#: A level of triples holds so many times the noise on a pair (`_Schedule`), where it is more than one bin; and an
+#: attribute has so many of them at most.
+_LEAST_LEVEL, _MOST_LEVELS = 3.0, 64
 #: Rates of the first and the second fit.
 _FIRST_RATE, _SECOND_RATE = 0.1, 0.05
 #: Pairs are one matrix with a row for each bin, and several such are held at once.
 MAX_COLUMNS, MAX_BINS = 300, 5_000
-#: Triples that are looked at, and their cells.
-_MAX_LOOKED_AT, _MAX_CELLS = 50_000, 10**8
-#: Cells of the triples that are measured, times components.
-_MAX_FITTED = 1.2e9
+#: Triples that may be looked at; more are not even listed.
+_MAX_TRIPLES = 100_000
+#: Triples that are looked at, their cells together, and the cells of one of them.
+_MAX_LOOKED_AT, _MAX_CELLS, _MAX_CELLS_EACH = 5_000, 5 * 10**7, 5 * 10**6
+#: The allowance of work for measured triples: their cells, times components, times steps. Each takes six operations.
+_MAX_WORK = 5e10
 #: Cells that are counted at once, and kept.
-_KEPT = 2 * 10**7
-_EXPECTED = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
-#: Multiplications a second of a product of matrices.
-_SPEED = 4e10
+_KEPT = 10**7
+#: The largest error of a fit, as a share of what the largest noise on its tables would be: tables lend each other
+#: strength. What was certified came to 0.2 to 0.5 of it on four tables of 10 to 16 columns at epsilon 0.1 and 1.
+_OF_NOISE = 0.5
+_EXPECTED = r"\alpha \approx \tfrac12 \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
+#: How many rows a table is assumed to have where it is not said how many are to be made: for the time it takes alone.
+_ASSUMED_ROWS = 50_000
+#: Cells of triples that are measured, by the signal (`_Schedule`), where the allowance of work has room for them.
+_CELLS_BY_SIGNAL = 60.0
+#: Processor seconds: to begin; of a multiplication of matrices; of a look-up while rows are made; of a table that is
+#: counted and drawn noise for, and of each row in it.
+_SECONDS_AROUND, _SECONDS_AN_OPERATION, _SECONDS_A_LOOK_UP = 2.0, 4e-11, 5e-9
+_SECONDS_A_TABLE, _SECONDS_A_ROW = 1e-3, 5e-9
 
 
 @register
@@ -138,7 +158,7 @@ class MixtureFit(Mechanism):
             expectation=_expectation(request, split, names),
             formula=FORMULA,
             source=SOURCE,
-            work=_work(request.counts_asked, names, triples),
+            work=_work(request, split, triples),
         )
 
 
@@ -218,13 +238,13 @@ class _Split:
         return float(np.clip(needed, self.least_ones, MAX_ONES))
 
     def on_ones(self, allowance: Allowance) -> list[Noise]:
-        return self.on_tables(allowance, [length**_POWER_ONE for length in self.shape])
+        return self.on_tables(allowance, [rounded_size(length) ** _POWER_ONE for length in self.shape])
 
     def on_pairs(self, allowance: Allowance) -> list[Noise]:
         pairs = combinations(self.shape, 2)
         power = _POWER_TWO_PURE if allowance.is_pure else _POWER_TWO
         weights = [
-            (one * other) ** power * (1.0 if is_asked else _UNASKED)
+            rounded_size(one * other) ** power * (1.0 if is_asked else _UNASKED)
             for (one, other), is_asked in zip(pairs, self.asked, strict=True)
         ]
         return self.on_tables(allowance, weights)
@@ -262,6 +282,21 @@ class _Schedule:
     pairs_strength: float
     steps: int
     components: int
+    least: float
+
+    def most_cells(self, looked_at: Sequence[int], signal: float) -> float:
+        """How many cells of triples a run is likely to measure: the clearer the table, the more."""
+        return min(self.allowed_cells, sum(looked_at), _CELLS_BY_SIGNAL * signal)
+
+    @property
+    def allowed_cells(self) -> float:
+        """Of all triples that are measured together: what the allowance of work comes to."""
+        return _MAX_WORK / (self.components * self.steps)
+
+    def levels(self, mixture: Mixture, rows: float) -> Levels:
+        """What triples count in the place of bins."""
+        counts = [rows * mixture.marginal((axis,)) for axis in range(len(mixture.shape))]
+        return Levels.merged(counts, least=self.least, most=_MOST_LEVELS)
 
     @staticmethod
     def of(split: _Split, rows: float) -> _Schedule:
@@ -277,6 +312,7 @@ class _Schedule:
             pairs_strength=power(-0.5, 0.35, 0.1, 0.4),
             steps=round(power(0.3, 110, 200, 400)),
             components=round(power(0.5, 10 * _COMPONENTS, _FEWEST, _MOST)),
+            least=_LEAST_LEVEL * rows / signal,
         )
 
 
@@ -306,15 +342,31 @@ def _too_large(workload: Workload, names: Names) -> str | None:
 
 
 def _triples(workload: Workload, names: Names) -> tuple[Axes, ...]:
-    """The triples that questions are about, as axes; none where they are too many to look at."""
+    """The triples that may be measured, as axes: those of which a question holds all three attributes, or two pairs.
+
+    A triple tells of its pairs as well. None where they are too many to list.
+    """
     place, shape = {name: axis for axis, name in enumerate(names)}, workload.universe.project(names).shape
-    found: set[Axes] = set()
+    near: dict[int, set[int]] = {axis: set() for axis in range(len(names))}
     for asked in workload.marginals:
-        if comb(len(asked), 3) > _MAX_LOOKED_AT:
-            return ()
-        found |= set(combinations([place[name] for name in asked], 3))
-    cells = sum(prod(shape[axis] for axis in axes) for axes in found)
-    return tuple(sorted(found)) if len(found) <= _MAX_LOOKED_AT and cells <= _MAX_CELLS else ()
+        for one, other in combinations([place[name] for name in asked], 2):
+            near[one].add(other)
+            near[other].add(one)
+    if sum(comb(len(each), 2) for each in near.values()) > 3 * _MAX_TRIPLES:
+        return ()
+    found = {tuple(sorted((axis, *pair))) for axis, others in near.items() for pair in combinations(others, 2)}
+    return tuple(sorted(axes for axes in found if prod(shape[axis] for axis in axes) <= _MAX_CELLS_EACH))
+
+
+def _worth(workload: Workload, names: Names, triples: Sequence[Axes]) -> NDArray[np.float64]:
+    """What a smaller error of each triple is worth: 1 where a question holds it, else the share of its pairs asked."""
+    place = {name: axis for axis, name in enumerate(names)}
+    held = [frozenset(place[name] for name in asked) for asked in workload.marginals]
+    pairs = {pair for each in held for pair in combinations(sorted(each), 2)}
+    whole = {axes for each in held if len(each) > 2 for axes in combinations(sorted(each), 3)}
+    return np.array(
+        [1.0 if axes in whole else sum(pair in pairs for pair in combinations(axes, 2)) / 3 for axes in triples]
+    )
 
 
 def _expectation(request: Request, split: _Split, names: Names) -> Bound | None:
@@ -333,7 +385,7 @@ def _expectation(request: Request, split: _Split, names: Names) -> Bound | None:
     for family in workload.families:
         axes = tuple(names.index(name) for name in family.attributes)
         summed = most_bins_summed(family, [split.shape[axis] for axis in axes])
-        widths.append(quantile * sqrt(summed) * deviations[axes])
+        widths.append(_OF_NOISE * quantile * sqrt(summed) * deviations[axes])
     return expected_bound(request, widths, split.certificate, formula=_EXPECTED, source=MixtureFit.source)
 
 
@@ -353,18 +405,23 @@ def _parameters(split: _Split, allowance: Allowance, triples: Sequence[Axes]) ->
     return shown
 
 
-def _work(workload: Workload, names: Names, triples: Sequence[Axes]) -> Work:
-    """With as many components, and as many triples, as a large table gets at an epsilon of about 1."""
-    shape = workload.universe.project(names).shape
-    bins, components = sum(shape), 400
-    cells = sum(prod(shape[axis] for axis in axes) for axes in triples)
-    fitted = min(cells / 16, _MAX_FITTED / components)
-    steps = 300 * (4 * bins**2 * (2 if triples else 1) + 6 * fitted)
-    held = 4 * bins**2 * 6 + 4 * bins * components * 8 + min(cells, _KEPT) * 8 + fitted * 12 + workload.size * 16
+def _work(request: Request, split: _Split, triples: Sequence[Axes]) -> Work:
+    """By the rows that are to be made, for nothing else that is public says how many the table has."""
+    rows, shape = request.options["rows"] or _ASSUMED_ROWS, split.shape
+    bins, tables = sum(shape), len(shape) * (len(shape) + 1) // 2
+    schedule = _Schedule.of(split, rows)
+    looked_at = sorted(prod(min(shape[axis], _MOST_LEVELS) for axis in axes) for axes in triples)[-_MAX_LOOKED_AT:]
+    fitted = schedule.most_cells(looked_at, split.signal(rows)) if looked_at else 0.0
+    given = {"bins": bins, "components": schedule.components, "steps": schedule.steps}
+    operations = fit_operations(**given) + (fit_operations(**given, cells=fitted) if looked_at else 0.0)
+    operations += 2.0 * sum(looked_at) * schedule.components
+    seconds = _SECONDS_AROUND + operations * _SECONDS_AN_OPERATION + rows_look_ups(shape, rows) * _SECONDS_A_LOOK_UP
+    seconds += (tables + len(looked_at)) * (_SECONDS_A_TABLE + rows * _SECONDS_A_ROW)
+    held = 4 * bins**2 * 6 + 4 * bins * schedule.components * 8 + min(sum(looked_at), _KEPT) * 8 + fitted * 12
     return Work(
-        cells=bins * components,
-        seconds=2.0 + (steps + 2 * cells) * components / _SPEED + 5e-4 * len(triples),
-        bytes=int(held) + (96 << 20),
+        cells=bins * schedule.components,
+        seconds=seconds,
+        bytes=int(held + rows_bytes(shape, rows) + request.counts_asked.size * 16) + (96 << 20),
     )
 
 
@@ -386,7 +443,8 @@ class MixtureFitPlan(Plan):
         progress("Counting the table", 0.0)
         axes, pairs = ([*combinations(range(len(self.names)), order)] for order in (1, 2))
         universe = self.schema.universe.project(self.names)
-        exact = _Exact(counts, universe, [*axes, *pairs, *self.triples, *self._asked()])
+        known = self.triples if len(self.triples) <= _MAX_LOOKED_AT else ()
+        exact = _Exact(counts, universe, [*axes, *pairs, *known, *self._asked()])
         truths = list(exact(axes))
         total = int(truths[0].sum())
         if self.split.total is not None:
@@ -400,9 +458,12 @@ class MixtureFitPlan(Plan):
         fitted = (np.rint(rows * mixture.marginal(axes)).astype(np.int64) for axes in self._asked())
         released = self.counts_asked.answer(lambda names: next(fitted))
         exactly = exact(self._asked())
+        bound = self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng)
+        released.reverse()
         return Result(
-            estimates=tuple(each.astype(np.float64) for each in released),
-            bound=self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng),
+            # One at a time: the answers of a wide table take more memory than all else.
+            estimates=tuple(released.pop().astype(np.float64) for _ in range(len(released))),
+            bound=bound,
             total=float(round(rows)),
             distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=mixture),)),
             notes=notes,
@@ -419,7 +480,8 @@ class MixtureFitPlan(Plan):
         if self.triples:
             left = 1 - ones - distances
             steps = tables.shares([ones, PAIRS * left, distances, (1 - PAIRS) * left])
-            blur = sqrt(self.split.on_distances(steps[2], len(self.triples)).variance) / (2 * max(total, 1))
+            looked_at = min(len(self.triples), _MAX_LOOKED_AT)
+            blur = sqrt(self.split.on_distances(steps[2], looked_at).variance) / (2 * max(total, 1))
             if blur <= _MAX_BLUR:
                 return steps
         return tables.shares([ones, 1 - ones])
@@ -453,35 +515,48 @@ class MixtureFitPlan(Plan):
         notes: dict[str, Any] = {"components": schedule.components}
         if len(steps) > 2:
             progress("Measuring triples", 0.4)
-            chosen = self._measured_triples(mixture, steps[2], steps[3], rows, exact, rng)
+            levels = schedule.levels(mixture, rows)
+            allowances = steps[2], steps[3]
+            chosen = self._measured_triples(mixture, levels, schedule.allowed_cells, allowances, rows, exact, rng)
             notes["triples measured"] = [" × ".join(self.names[axis] for axis in each.axes) for each in chosen]
             # Where no triple is worth it, what is left is spent on pairs.
             more = chosen or _measured(pairs, exact(pairs), self.split.on_pairs(steps[3]), rng)
-            report, tables = within(progress, "Fitting", 0.5, 0.9), [*measured, *more]
-            mixture = fit_mixture(shape, tables, **given, rate=_SECOND_RATE, start=mixture, progress=report)
+            given |= {"start": mixture, "levels": levels, "progress": within(progress, "Fitting", 0.5, 0.9)}
+            mixture = fit_mixture(shape, [*measured, *more], **given, rate=_SECOND_RATE)
         return mixture, notes
 
     def _measured_triples(
-        self, mixture: Mixture, looking: Allowance, left: Allowance, rows: float, exact: _Exact, rng: Randomness
+        self,
+        mixture: Mixture,
+        levels: Levels,
+        most_cells: float,
+        allowances: tuple[Allowance, Allowance],
+        rows: float,
+        exact: _Exact,
+        rng: Randomness,
     ) -> list[Measurement]:
-        """Noisy tables of the triples that the fit misses most, by noisy distances."""
-        split = self.split
+        """Noisy tables of the triples that the fit misses most, by noisy distances; all of levels."""
+        split, coarse = self.split, mixture.merged(levels)
+        looking, left = allowances
+        triples = promising(mixture, self.triples, most=_MAX_LOOKED_AT, most_cells=_MAX_CELLS)
         distances = [
-            int(np.abs(table - np.rint(rows * mixture.marginal(axes)).astype(np.int64)).sum())
-            for axes, table in zip(self.triples, exact(self.triples), strict=True)
+            int(np.abs(levels.table(table, axes) - np.rint(rows * coarse.marginal(axes)).astype(np.int64)).sum())
+            for axes, table in zip(triples, exact(triples), strict=True)
         ]
-        noisy = np.array(distances) + split.on_distances(looking, len(self.triples)).draw(len(distances), rng)
+        noisy = np.array(distances) + split.on_distances(looking, len(triples)).draw(len(distances), rng)
         chosen = triples_to_measure(
             noisy / (2 * rows),
-            np.array([prod(split.shape[axis] for axis in axes) for axes in self.triples]),
-            expected=lambda at: rows * mixture.marginal(self.triples[at]),
+            np.array([prod(levels.shape[axis] for axis in axes) for axes in triples]),
+            worth=_worth(self.counts_asked, self.names, triples),
+            expected=lambda at: rows * coarse.marginal(triples[at]),
             deviations=lambda weights: np.sqrt([noise.variance for noise in split.on_tables(left, weights)]),
             rows=rows,
-            most_cells=_MAX_FITTED / len(mixture.shares),
+            most_cells=most_cells,
         )
-        sets = [self.triples[at] for at, _ in chosen]
+        sets = [triples[at] for at, _ in chosen]
         noises = split.on_tables(left, [weight for _, weight in chosen]) if chosen else []
-        return _measured(sets, exact(sets), noises, rng)
+        truths = (levels.table(table, axes) for axes, table in zip(sets, exact(sets), strict=True))
+        return _measured(sets, truths, noises, rng)
 
     def _asked(self) -> list[Axes]:
         """The marginals that answer the questions, as axes, in order of first use."""
@@ -507,7 +582,9 @@ class _Exact:
         self._kept = dict(zip(wanted, self._read(wanted), strict=True)) if cells <= _KEPT else None
 
     def __call__(self, sets: Sequence[Axes]) -> Iterator[NDArray[np.int64]]:
-        return self._read(sets) if self._kept is None else map(self._kept.__getitem__, sets)
+        if self._kept is None or not self._kept.keys() >= set(sets):
+            return self._read(sets)
+        return map(self._kept.__getitem__, sets)
 
     def _read(self, sets: Sequence[Axes]) -> Iterator[NDArray[np.int64]]:
         names = [tuple(self._universe.names[axis] for axis in axes) for axes in sets]

@@ -24,6 +24,7 @@ quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -142,18 +143,43 @@ def _work(answers: int, parts: Sequence[Part], *, laws: int) -> Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyQueriesPlan(Plan):
-    noise: Noise
+class AnswersPlan(Plan):
+    """A plan of answers with noise, to which a distribution is fitted afterwards."""
+
+    @property
+    @abstractmethod
+    def answer_variances(self) -> Sequence[float]:
+        """The largest variance of an answer of each family."""
+
+    @abstractmethod
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        """The answers alone, as a run releases them."""
+
+    @property
+    def makes_synthetic_rows(self) -> bool:
+        return super().makes_synthetic_rows and bool(described_parts(self.counts_asked))
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
-        progress("Counting the table", 0.0)
-        exact = np.concatenate(exact_answers(self.counts_asked, counts))
-        progress("Adding noise", 0.3)
-        noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
+        progress("Counting the table and adding noise", 0.0)
+        estimates = self.noisy_answers(counts, rng)
         assert self.bound is not None
-        estimates = tuple(each.astype(np.float64) for each in noisy)
-        total, described = self._described(estimates, within(progress, "Fitting synthetic rows", 0.4, 0.95))
-        return Result(estimates=estimates, bound=self.bound, total=total, distribution=described)
+        reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
+        total, fitted = described(self.counts_asked, estimates, self.answer_variances, reported)
+        return Result(estimates=estimates, bound=self.bound, total=total, distribution=fitted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyQueriesPlan(AnswersPlan):
+    noise: Noise
+
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return [self.noise.of_weight(weight).variance for weight in self.counts_asked.weights]
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        exact = np.concatenate(exact_answers(self.counts_asked, counts))
+        noisy = self.counts_asked.split(exact + self._drawn(exact.size, rng))
+        return tuple(each.astype(np.float64) for each in noisy)
 
     def _drawn(self, answers: int, rng: Randomness) -> NDArray[np.int64]:
         """Noise on all answers; those of one weight are drawn together, for a sampler's table is made for each law."""
@@ -168,37 +194,42 @@ class NoisyQueriesPlan(Plan):
             drawn[places] = self.noise.of_weight(weight).draw(places.size, rng)
         return drawn
 
-    def _described(
-        self, estimates: Sequence[NDArray[np.float64]], progress: Callable[[float], None]
-    ) -> tuple[float, Distribution | None]:
-        """The number of rows that the noisy tables add up to, and the distribution fitted to them.
 
-        A prefix is the table of its steps, with the noise of two answers in each.
-        """
-        universe, parts = self.schema.universe, described_parts(self.counts_asked)
-        if not parts:
-            return 1.0, None
-        measured: list[list[Measurement]] = [[] for _ in parts]
-        variances = {weight: self.noise.of_weight(weight).variance for weight in set(self.counts_asked.weights)}
-        least = max(variances.values()) / _MAX_APART
-        for family, weight, estimate in zip(
-            self.counts_asked.families, self.counts_asked.weights, estimates, strict=True
-        ):
-            if isinstance(family, Count):
-                continue
-            position = next(i for i, part in enumerate(parts) if family.attributes in part.asked)
-            shape = tuple(universe[name].size for name in family.attributes)
-            is_prefix = isinstance(family, Prefix)
-            measured[position].append(
-                Measurement(
-                    axes=parts[position].universe.axes(family.attributes),
-                    table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
-                    variance=max(variances[weight], least) * (2 if is_prefix else 1),
-                )
+def described(
+    workload: Workload,
+    estimates: Sequence[NDArray[np.float64]],
+    variances: Sequence[float],
+    progress: Callable[[float], None],
+) -> tuple[float, Distribution | None]:
+    """The number of rows that noisy tables add up to, and the distribution fitted to them.
+
+    A prefix is the table of its steps, with the noise of two answers in each.
+
+    Args:
+        estimates: of each family.
+        variances: of an answer of each family.
+    """
+    parts = described_parts(workload)
+    if not parts:
+        return 1.0, None
+    measured: list[list[Measurement]] = [[] for _ in parts]
+    least = max(variances) / _MAX_APART
+    for family, variance, estimate in zip(workload.families, variances, estimates, strict=True):
+        if isinstance(family, Count):
+            continue
+        position = next(i for i, part in enumerate(parts) if family.attributes in part.asked)
+        shape = tuple(workload.universe[name].size for name in family.attributes)
+        is_prefix = isinstance(family, Prefix)
+        measured[position].append(
+            Measurement(
+                axes=parts[position].universe.axes(family.attributes),
+                table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
+                variance=max(variance, least) * (2 if is_prefix else 1),
             )
-        rows = measured_rows([each for tables in measured for each in tables], None, None)
-        weights = fit_parts(parts, measured, rows, progress)
-        return float(round(rows)), distribution([part.universe for part in parts], weights)
+        )
+    rows = measured_rows([each for tables in measured for each in tables], None, None)
+    weights = fit_parts(parts, measured, rows, progress)
+    return float(round(rows)), distribution([part.universe for part in parts], weights)
 
 
 class _QueriesMechanism(Mechanism):

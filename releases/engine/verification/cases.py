@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,12 @@ def along(plan: Plan, one: Table, other: Table) -> Look:
         return round(float((tells * np.clip((values - first[moved]) / step, *ends)).sum()), 6)
 
     return look
+
+
+def along_in_tenths(plan: Plan, one: Table, other: Table) -> Look:
+    """The same in tenths of the way, for answers that are no whole numbers: what never comes twice is no event."""
+    look, whole = along(plan, one, other), float(_weights(plan).max() ** 2)
+    return lambda result: round(10 * cast("float", look(result)) / whole) / 10
 
 
 def _weights(plan: Plan) -> NDArray[np.float64]:
@@ -267,14 +273,16 @@ _A, _B = (0,), (1,)
 _FORTY = [_A] * 20 + [_B] * 20
 
 
-def _on_counts(budget: PrivacyBudget, *, weakened: Fraction = THIRD, share: Fraction = Fraction(1)) -> Case:
+def _on_counts(
+    budget: PrivacyBudget, *, weakened: Fraction = THIRD, share: Fraction = Fraction(1), look_at: LookAt = along
+) -> Case:
     return Case(
         columns=_TOWN,
         queries=[{"marginals": 1}],
         pairs=_pairs(
             add_remove=(_FORTY, [*_FORTY, _A]),
             replace=(_FORTY, [*_FORTY[1:], _B]),
-            look_at=along,
+            look_at=look_at,
             weakened=weakened,
         ),
         budget=budget,
@@ -359,6 +367,10 @@ CASES: dict[str, Case] = {
     "laplace-histogram": _on_counts(PURE, share=HALF),
     "gaussian-queries": _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH),
     "gaussian-histogram": _on_counts(APPROXIMATE, share=HALF),
+    **{
+        name: _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH, look_at=along_in_tenths)
+        for name in ("residual-queries", "correlated-queries")
+    },
     "laplace-numbers": _of_a_sum(PURE),
     "gaussian-numbers": _of_a_sum(APPROXIMATE),
     # Ten rows were published for each of two cells that hold twenty: one row more is one more of error.
@@ -445,6 +457,9 @@ CASES: dict[str, Case] = {
         share=HALF,
     ),
     "smalldb": _of_small_databases(measure=0, population=4),
+    "gaussian-cumulative": replace(
+        _on_counts(APPROXIMATE, weakened=TENTH, share=TWENTIETH, look_at=along_in_tenths), queries=[{"prefix": "town"}]
+    ),
     "laplace-tree": replace(_on_counts(PURE, weakened=TENTH, share=TENTH), queries=[{"prefix": "town"}]),
     "smalldb-net": _of_small_databases(measure=1, candidates=8),
     # Three counts just below the threshold that rise towards it, then one above it that falls.
@@ -498,11 +513,13 @@ def _who_is_gone(look_at: LookAt, *, more: Table, fewer: Table, weakened: Fracti
     return _pairs(add_remove=(fewer, more), replace=(more, fewer), look_at=look_at, weakened=weakened)
 
 
-def _on_counts_of_persons(budget: PrivacyBudget, *, weakened: Fraction = TENTH, share: Fraction = Fraction(1)) -> Case:
+def _on_counts_of_persons(
+    budget: PrivacyBudget, *, weakened: Fraction = TENTH, share: Fraction = Fraction(1), look_at: LookAt = along
+) -> Case:
     return Case(
         columns=_TOWN,
         queries=_OVERLAPPING,
-        pairs=_who_is_gone(along, more=[*_FORTY, *[_A] * _G], fewer=_FORTY, weakened=weakened),
+        pairs=_who_is_gone(look_at, more=[*_FORTY, *[_A] * _G], fewer=_FORTY, weakened=weakened),
         budget=budget,
         share=share,
         most_rows=_G,
@@ -525,6 +542,10 @@ CASES_OF_PERSONS: dict[str, Case] = {
     "laplace-histogram": _on_counts_of_persons(PURE, share=QUARTER),
     "gaussian-queries": _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH),
     "gaussian-histogram": _on_counts_of_persons(APPROXIMATE, share=QUARTER),
+    **{
+        name: _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH, look_at=along_in_tenths)
+        for name in ("residual-queries", "correlated-queries", "gaussian-cumulative")
+    },
     "laplace-numbers": _of_votes(PURE),
     "gaussian-numbers": _of_votes(APPROXIMATE),
     # Half of everybody was published: three rows more are three more of error.

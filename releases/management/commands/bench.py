@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from releases.benchmarks import beside_ours, filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks import beside_ours, designs, filters, fit, kernels, noise, session, smalldb, wide
 from releases.benchmarks.tables import Table
 from releases.management import load
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     help = "Measure noise, fits, kernels, sessions, small databases and pages; prints tables with ratios and targets."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--only", help="one of noise, fit, wide, kernels, session, smalldb, filters, load")
+        parser.add_argument("--only", help="one of noise, designs, fit, wide, kernels, session, smalldb, filters, load")
         parser.add_argument("--data", type=Path, help="the folder of adult_reduced.csv, adult13.csv and their schemas")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
         parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for the load")
@@ -50,6 +50,7 @@ class Command(BaseCommand):
     def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[Table]]]:
         return {
             "noise": noise.tables,
+            "designs": designs.tables,
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),

@@ -7,6 +7,7 @@ import shutil
 import sys
 import uuid
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,26 @@ from django.db import transaction
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.privacy import exact, privacy_budget
+from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import ledger
+from releases.ledger.capacity import usual_delta
 from releases.management.database import ensure_database
-from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState, Role, WorkloadVersion
+from releases.models import (
+    BudgetRequest,
+    Dataset,
+    Organisation,
+    Release,
+    ReleaseState,
+    RequestState,
+    Role,
+    WorkloadVersion,
+)
+from releases.planning.comparison import first_delta
 from releases.publication import archive, files
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
@@ -61,7 +73,11 @@ class Command(BaseCommand):
         )
         parser.add_argument("--mechanism", help="one of --list")
         parser.add_argument("--epsilon", help="what the release may spend")
-        parser.add_argument("--delta", default="0")
+        parser.add_argument(
+            "--delta",
+            help="of the release; where not given, the one that a draft on the site begins with: a thousandth of the "
+            "table's, and 0 under the pure policy",
+        )
         parser.add_argument("--beta", default="0.05", help="1 - confidence of the bound (default 0.05)")
         parser.add_argument("--budget", help="epsilon the table may spend in all, if it was never seen before")
         parser.add_argument("--budget-delta", help="delta the table may spend in all, if it was never seen before")
@@ -105,7 +121,7 @@ class Command(BaseCommand):
         plan = mechanism(options["mechanism"]).plan(
             about,
             asked,
-            budget=privacy_budget(epsilon=options["epsilon"], delta=options["delta"]),
+            budget=privacy_budget(epsilon=options["epsilon"], delta=options["delta"] or delta_beforehand(options)),
             beta=services.read_beta(options["beta"]),
             options=chosen,
         )
@@ -123,7 +139,7 @@ class Command(BaseCommand):
         services.set_choice(
             release=release,
             epsilon=options["epsilon"],
-            delta=options["delta"],
+            delta=options["delta"] or first_delta(dataset.budget),
             beta=options["beta"],
             mechanism_name=options["mechanism"],
             options=chosen,
@@ -174,15 +190,15 @@ class Command(BaseCommand):
                 policy=policy,
                 reason="from the command line",
                 by=operator,
+                has_a_shell=True,
             )
             if not Organisation.current().is_two_person:
-                services.approve_request(request=request, by=operator, has_a_shell=True)
+                request = grant_or_join(request, operator)
         if request.state != RequestState.APPROVED:
             raise NeedsReview(
                 f"The budget waits for two reviewers, as the two-person rule wants: epsilon {epsilon} for this table. "
                 f"Nothing is released. Once they have granted it on the site, give the same command again."
             )
-        # Where the same rows are somebody else's too, they share the budget that those have.
         dataset.refresh_from_db()
         if dataset.budget != budget:
             self.stderr.write("This content is on the site already, so nothing new was granted.")
@@ -195,8 +211,27 @@ class Command(BaseCommand):
         if exact(options["budget"], field="budget") != exact(budget.epsilon, field="budget"):
             self.stderr.write(
                 f"This content was seen before and has a budget of epsilon {budget.epsilon}; --budget "
-                f"{options['budget']} is ignored. A reviewer can grant another on the site."
+                f"{options['budget']} is ignored. A reviewer can grant more on the site."
             )
+
+
+def grant_or_join(request: BudgetRequest, operator: User) -> BudgetRequest:
+    """Grant what was asked for; where the very same rows have a budget, let them spend from that one."""
+    try:
+        # Undone by itself if it fails: what was asked for is still there to be decided.
+        with transaction.atomic():
+            return services.approve_request(request=request, by=operator, has_a_shell=True)
+    except services.RowsKnown as error:
+        request.refresh_from_db()
+        return services.join_request(request=request, to=error.budgets[0].pk, by=operator, has_a_shell=True)
+
+
+def delta_beforehand(options: Mapping[str, Any]) -> str:
+    """The delta of a release where none is given and the table's is not known yet, as if it was never seen before."""
+    if options["policy"] == Policy.PURE:
+        return "0"
+    granted = options["budget_delta"] or str(settings.DEFAULT_BUDGET_DELTA)
+    return decimal_text(usual_delta(exact(granted, field="budget_delta")), places=30)
 
 
 def find_or_ingest(table: Path, *, owner: User) -> Dataset:
@@ -224,8 +259,10 @@ def the_operator() -> User:
     return operator
 
 
-def default_delta(delta: str) -> str:
+def default_delta(delta: str | None) -> str:
     """The table's whole delta where none is given: the setting's, or ten releases' worth if that is more."""
+    if delta is None:
+        return str(settings.DEFAULT_BUDGET_DELTA)
     wanted = 10 * exact(delta, field="delta")
     least = exact(settings.DEFAULT_BUDGET_DELTA, field="delta")
     return str(settings.DEFAULT_BUDGET_DELTA) if wanted <= least else f"{Decimal(delta) * 10:f}"

@@ -23,7 +23,7 @@ from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.stored_answers import read_answers
 from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement, Head
-from releases.publication.receipt import fuller_bins, rows_text
+from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
 
@@ -227,7 +227,8 @@ def _details(receipt: dict[str, Any], *, has_synthetic: bool) -> str:
     """How synthetic counts and totals are to be read."""
     sentences = []
     if has_synthetic:
-        scaled = ", scaled to the released total" if receipt["mechanism"]["options"].get("rows") else ""
+        is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
+        scaled = ", scaled to the released total" if is_scaled else ""
         sentences.append(f"“Synthetic” is the count in the synthetic rows{scaled}.")
         sentences.append("“Outside” marks one that is not between the two bounds.")
     sentences.append(_TOTALS.get(mechanism(receipt["mechanism"]["name"]).consistency, ""))

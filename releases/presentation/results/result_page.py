@@ -21,6 +21,7 @@ from releases.publication.dictionary import DICTIONARY, Column, columns_of
 from releases.publication.readme import FILES
 from releases.publication.receipt import (
     fuller_bins,
+    limit_in_words,
     protects_text,
     rules_in_words,
     sensible,
@@ -44,12 +45,14 @@ class SyntheticRows:
     Attributes:
         columns: their names; empty where the receipt does not say.
         is_part: whether other declared columns have no place in them, since nothing was asked about them.
+        limit: how many there can be at most, whatever the noise.
         difference: how far they are from the release's own answers; `is_outside` if beyond some interval.
     """
 
     number: str
     columns: str
     is_part: bool
+    limit: str
     difference: str
     is_outside: bool
 
@@ -195,6 +198,7 @@ def _synthetic_rows(receipt: dict[str, Any]) -> SyntheticRows | None:
         number=f"{receipt['synthetic_rows']:,}",
         columns=", ".join(columns),
         is_part=0 < len(columns) < len(receipt["schema"]["columns"]),
+        limit=limit_in_words(receipt),
         difference=synthetic_beside(receipt),
         is_outside=bool((receipt.get("synthetic_beside") or {}).get("outside")),
     )

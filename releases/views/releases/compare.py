@@ -16,6 +16,7 @@ from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.forms.releases import CompareForm
+from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
 from releases.models import Budget, Release
 from releases.planning import comparison, error_target
@@ -68,6 +69,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "others": comparison.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
         "says": _still_shown(release) if form.errors or problems else "",
+        "fits": reports.room_of(release.dataset.budget),
         **_facts_of(rows),
         **curves,
         **beliefs(epsilon),

@@ -17,6 +17,7 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.forms.releases import TitleForm
 from releases.ledger import ledger
+from releases.ledger.capacity import Fits
 from releases.models import Release, ReleaseState
 from releases.permissions import signed_in
 from releases.planning import comparison
@@ -62,6 +63,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "problem": problem or barred,
         "can_be_confirmed": not barred,
         "key": uuid.uuid4(),
+        "fits": _room_after(release, row),
         "address_of_plan": pages.address_of_plan(release),
         **beliefs(exact(release.epsilon, field="epsilon")),
         **_review_facts(request, release, plan, is_barred=bool(barred)),
@@ -124,6 +126,11 @@ def _row(release: Release, plan: Plan) -> comparison.ComparedPlan | None:
     """The plan as the comparison shows it; None where it answers another kind of question."""
     rows = comparison.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
     return rows[0] if rows else None
+
+
+def _room_after(release: Release, row: comparison.ComparedPlan) -> tuple[Fits, ...]:
+    budget = release.dataset.budget
+    return () if budget is None or row.price is None else comparison.room_after(budget, row.price)
 
 
 def _over_the_limit(release: Release, row: comparison.ComparedPlan, person: User) -> str:

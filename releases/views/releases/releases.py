@@ -15,7 +15,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
-from releases.display.durations import time_left
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.releases import WorkloadForm
@@ -209,10 +208,8 @@ def _is_moving(release: Release) -> bool:
 
 
 def _how_far(release: Release) -> dict[str, Any]:
-    """How long a run still takes, or whether it waits for a reviewer: for the people who may watch it."""
-    is_running = release.status is ReleaseState.RUNNING
+    """Whether it waits for a reviewer: for the people who may watch it."""
     return {
-        "time_left": time_left(release.started_at, release.share_done) if is_running else "",
         "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
     }
 

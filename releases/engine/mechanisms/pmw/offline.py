@@ -19,8 +19,8 @@ error have shares of epsilon or rho that add up to the budget, also as each choi
 Accuracy. Hardt, Ligett and McSherry (2012, Theorem 2.2) prove an error of 2 n √(ln|X|/T) + 10 T ln|Q|/ε with
 probability 1 - 2T/|Q| for the average of the iterates of the form that measures one query a round: more than the table
 holds unless it is very large, and nothing of a fit. The plan shows it, and the smaller finite bound of the same form
-(`bounds.theory`), for the assumed number of rows. Expected is that the fit errs no more than the noise of its tables,
-which holds of those that were measured; what is proved comes from the measured largest error.
+(`bounds.theory`), for the assumed number of rows. Where every table is measured, it is expected that the fit errs no
+more than their noise; where some are not, nothing is. What is proved comes from the measured largest error.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ POPULATION = Option(
     help="How many rows the table is assumed to have, to choose the number of rounds; public, never checked.",
     lowest=1,
     highest=10**12,
-    default=10_000,
+    default=50_000,
 )
 #: Share of the rounds' budget for the choices.
 CHOICE_SHARE = Fraction(1, 10)
@@ -161,7 +161,10 @@ class PrivateMultiplicativeWeights(Mechanism):
                 **_parameters(parts, rounds, allowance, certificate, len(cells)),
                 "proved of one query a round, averaged": _proved(request),
             },
-            expectation=expected_bound(
+            # Of a table that is not measured nothing is expected, and the bound is of all answers.
+            expectation=None
+            if rounds.number < len(cells)
+            else expected_bound(
                 request,
                 (width,) * len(request.counts_asked.families),
                 certificate,

@@ -1,0 +1,247 @@
+"""`gaussian-cumulative`: cumulative counts from correlated Gaussian noise, by the square root of the sum.
+
+Let A take counts x of N bins to cumulative counts, and C be its square root: both are Toeplitz, A with all ones, C with
+f_0 = 1, f_k = f_(k-1) (2 k - 1)/(2 k), and C C = A. Noise z on C x and the answers A C^-1 (C x + z) = A x + C z have
+variance σ² Σ f_k², and a row moves C x by Σ f_k² in squared length, where Σ f_k² is about 1.07 + ln(N)/π. Noise on each
+answer has N in the place of its square (Henzinger, Upadhyay and Upadhyay, Almost Tight Error Bounds on Differentially
+Private Continual Counting, 2023).
+
+Run, with whole numbers c_k near Q f_k: y = c * x + z, z independent discrete Gaussian noise of variance s²; the answers
+are the running sums of the x' that solves c * x' = y. The rounded c is what is priced, and what is solved with.
+
+Privacy: y is a vector of integers, so ρ-zCDP by Canonne, Kamath and Steinke (2020), Theorem 4, with ρ = Δ2²/(2 s²).
+
+1.  A row in bin i moves c * x by c_0, c_1, ... from place i on: most in the first bin, by S(N) = Σ_{k<N} c_k².
+2.  A row moved from bin i to j = i + l moves it by Σ_{k<l} c_k² + Σ_{k<N-j} (c_(k+l) - c_k)², which grows with N - j,
+    so the first bin is the worst i for each l. Over many bins 2 S(N) is used, above that as no c_k is negative.
+3.  The moves of all questions are added up. A person of g rows moves all by g times that of a row at most.
+
+Other questions get noise on each answer. All are measured so that the deviation of an answer of weight w is about a
+w-th of one number.
+
+Accuracy: normal noise to within Σ |b_k| of the lattice's units, b = the running sums of 1/c, as for `residual-queries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from releases.engine.accounting.events import DiscreteGaussianEvent
+from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
+from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
+from releases.engine.domain.universe import Schema
+from releases.engine.estimation.components import exact_answers
+from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.base import (
+    NEEDS_DELTA,
+    Consistency,
+    Mechanism,
+    Plan,
+    Request,
+    Work,
+    infeasible,
+    register,
+)
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AnswersPlan, described_parts
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Family, Prefix, Workload
+
+#: Multiplier of an answer of weight 1 of no cumulative counts, so that rounding and the lattice hardly matter.
+_RESOLUTION = 1 << 12
+#: The work grows with the square of the bins: a second or so.
+_MAX_BINS = 30_000
+#: Up to so many bins the exact move of a replaced row is sought.
+_MAX_EXACT_BINS = 4_096
+_FORMULA = (
+    r"\alpha = u\,\sigma \sum_{k<N} f_k^2 \approx u\,\sigma \left(1.07 + \tfrac{\ln N}{\pi}\right),"
+    r"\quad \Pr[|N| \le u]^k = 1 - \beta"
+)
+
+
+@register
+class GaussianCumulative(Mechanism):
+    name = "gaussian-cumulative"
+    title = "Gaussian noise on running sums"
+    summary = "Adds noise that largely cancels between neighbouring cumulative counts; best for these over many bins."
+    source = (
+        "Henzinger, Upadhyay and Upadhyay, Almost Tight Error Bounds on Differentially Private Continual Counting "
+        "(2023); Canonne, Kamath and Steinke (2020), Theorem 4"
+    )
+    uses_weights = True
+    consistency = Consistency.OWN_NOISE
+
+    def _plan(self, request: Request) -> Plan:
+        if isinstance(request.budget, PureDP):
+            return infeasible(request, NEEDS_DELTA)
+        allowance = usable_allowance(request)
+        if isinstance(allowance, Plan):
+            return allowance
+        workload, schema = request.counts_asked, request.schema
+        bins = max([each.cells(schema.universe) for each in workload.families if isinstance(each, Prefix)], default=0)
+        if bins > _MAX_BINS:
+            return infeasible(
+                request, f"It solves for all bins together, and there are {bins:,}; the most is {_MAX_BINS:,}."
+            )
+        measures = measured(workload)
+        variance = ceil(moved(workload, measures, schema) / (2 * allowance.amount))
+        if not 4 <= variance < LARGEST_SCALE**2:
+            return infeasible(request, TOO_NOISY)
+        return self._planned(request, measures, variance, rho=allowance.amount)
+
+    def _planned(self, request: Request, measures: tuple[Measure, ...], variance: int, *, rho: Fraction) -> Plan:
+        workload, parts = request.counts_asked, described_parts(request.counts_asked)
+        quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
+        deviations = [sqrt(variance) * each.deviation for each in measures]
+        assert isinstance(request.budget, ApproxDP)
+        cells = sum(part.universe.size for part in parts)
+        squares = sum(float(len(each.factors)) ** 2 for each in measures)
+        return GaussianCumulativePlan(
+            **request.inputs(),
+            measures=measures,
+            lattice_variance=variance,
+            events=(DiscreteGaussianEvent(noise_variance=1 / (2 * rho)),),
+            parameters={
+                "standard deviation of an answer": f"at most {max(deviations):.4g}",
+                "rho": decimal_text(rho),
+                "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
+                **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
+                **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
+            },
+            bound=Bound(
+                beta=request.beta,
+                half_widths=tuple(
+                    quantile * deviation + each.slack for deviation, each in zip(deviations, measures, strict=True)
+                ),
+                proof=Proof.BEFORE,
+                formula=_FORMULA,
+                source=self.source,
+            ),
+            work=Work(
+                cells=max(workload.size, cells),
+                seconds=0.3 + workload.size * 4e-7 + squares * 3e-9 + fit_seconds(parts),
+                bytes=workload.size * 48 + cells * BYTES_EACH,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measure:
+    """How the answers of a family are measured.
+
+    Attributes:
+        factors: c of cumulative counts; one number, for each answer by itself, of others.
+        deviation: the largest of an answer, where noise has deviation 1.
+        slack: how far an answer can be from that of normal noise.
+    """
+
+    factors: tuple[int, ...]
+    deviation: float
+    slack: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianCumulativePlan(AnswersPlan):
+    """See the head of this file.
+
+    Attributes:
+        measures: of each family.
+        lattice_variance: s².
+    """
+
+    measures: tuple[Measure, ...]
+    lattice_variance: int
+
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return [self.lattice_variance * each.deviation**2 for each in self.measures]
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        workload = self.counts_asked
+        exact = exact_answers(workload, counts)
+        noise = workload.split(discrete_gaussian(variance=Fraction(self.lattice_variance), size=workload.size, rng=rng))
+        return tuple(
+            solved(noisy(answers, family, measure) + drawn, family, measure)
+            for answers, family, measure, drawn in zip(exact, workload.families, self.measures, noise, strict=True)
+        )
+
+
+def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.int64]:
+    """What noise is added to: whole numbers."""
+    if not isinstance(family, Prefix):
+        return measure.factors[0] * answers
+    steps = np.diff(answers, prepend=0)
+    return np.convolve(np.array(measure.factors, dtype=np.int64), steps)[: steps.size]
+
+
+def solved(measured_sums: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.float64]:
+    """The answers that what was measured stands for."""
+    factors = np.array(measure.factors, dtype=np.float64)
+    if not isinstance(family, Prefix):
+        return np.asarray(measured_sums / factors[0])
+    return np.cumsum(lfilter([1.0], factors, measured_sums.astype(np.float64)))
+
+
+def measured(workload: Workload) -> tuple[Measure, ...]:
+    """Of each family, so that deviations are as the weights ask for."""
+    found = []
+    for family, weight in zip(workload.families, workload.weights, strict=True):
+        if isinstance(family, Prefix):
+            found.append(_cumulative(family.cells(workload.universe), weight * _RESOLUTION))
+        else:
+            factor = weight * _RESOLUTION
+            found.append(Measure(factors=(factor,), deviation=1 / factor, slack=1 / factor))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _cumulative(bins: int, multiplier: int) -> Measure:
+    roots = np.cumprod(np.concatenate([[1.0], 1 - 1 / (2 * np.arange(1.0, bins))]))
+    scale = multiplier * sqrt(float((roots**2).sum()))
+    factors = np.maximum(1, np.round(scale * roots))
+    answers = np.cumsum(lfilter([1.0], factors, np.concatenate([[1.0], np.zeros(bins - 1)])))
+    return Measure(
+        factors=tuple(int(each) for each in factors),
+        deviation=sqrt(float((answers**2).sum())),
+        slack=float(np.abs(answers).sum()),
+    )
+
+
+def moved(workload: Workload, measures: tuple[Measure, ...], schema: Schema) -> int:
+    """Δ2² of all that noise is added to; an upper bound."""
+    total = 0
+    for family, measure in zip(workload.families, measures, strict=True):
+        if isinstance(family, Prefix):
+            total += schema.unit.max_rows**2 * _moved_by_row(measure.factors, schema)
+        else:
+            own = Workload(universe=workload.universe, families=(family,)).sensitivity(schema).l2_squared
+            total += measure.factors[0] ** 2 * own
+    return total
+
+
+def _moved_by_row(factors: tuple[int, ...], schema: Schema) -> int:
+    removed = sum(each * each for each in factors)
+    return max(schema.changes_of_a_row(added=removed, replaced=lambda: _moved_by_replacing(factors)))
+
+
+@lru_cache(maxsize=64)
+def _moved_by_replacing(factors: tuple[int, ...]) -> int:
+    c = np.array(factors, dtype=np.int64)
+    if c.size > _MAX_EXACT_BINS:
+        return 2 * sum(each * each for each in factors)
+    worst = 0
+    for apart in range(1, c.size):
+        # Of the later bin only so many places are left.
+        left = c.size - apart
+        worst = max(worst, int((c[:apart] ** 2).sum()) + int(((c[apart:] - c[:left]) ** 2).sum()))
+    return worst

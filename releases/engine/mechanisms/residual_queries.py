@@ -1,0 +1,303 @@
+"""`residual-queries`: noise on the residuals of marginals, as much on each as serves the questions best.
+
+Overlapping marginals repeat one another: all tables of age with something hold the table of age. With noise on each
+answer all copies are paid for. Here each residual (`workload.residuals`) is measured once, and every answer is a sum of
+its residuals, so answers agree with one another.
+
+Run, for each residual A a whole number q_A, and one s²:
+
+1.  y_A = q_A x_A + z_A on the cells of the marginal x_A, z_A independent discrete Gaussian noise of variance s².
+2.  Kept of y_A is ⊗ (d_i I - J) y_A alone: the residual, times q_A and the number of cells, in whole numbers.
+3.  A marginal is the sum of its residuals spread evenly, its other answers are sums of its cells.
+
+Privacy: the whole is L(x + z) for one integer matrix L, and z discrete Gaussian on all cells of all the marginals.
+Orthogonally to the kernel of L one unit moves the vector (q_A x_A) by D² = max Σ q_A² |P_A d_A|² (`Residuals.moved`),
+so it is ρ-zCDP by `conversions.rho_of_projected_gaussian` with noise_variance s²/D², if eta there is small enough. K is
+the product over A of the integer tables without residual, K* that of the (I - P_A) y, y an integer table. Let y_i be y
+summed over attribute i, an integer table of m/d_i cells, m those of A, k = |A|. E_i y has squared length |y_i|²/d_i,
+and I - P_A does not shorten it, since E_i projects into the range of I - P_A: |(I - P_A) y|² >= Σ_i |y_i|²/(k d_i). And
+the y_i determine (I - P_A) y. So 1 + eta <= Π_A Π_i θ_i^(m/d_i), θ_i = Σ over n of exp(-2 π² s² n²/(k d_i)). That is at
+most 1 + 3 · 2^-⌊27 s²/(k d_i)⌋, as 2 π²/ln 2 > 27. `is_fine` asks that Σ_A Σ_i (m/d_i) 2^-⌊27 s²/(k d_i)⌋ <= 2^-104.
+
+Accuracy: a discrete Gaussian draw Z of deviation s >= 2 and a normal one N, both made of one uniform number, differ by
+at most 1: Pr[N >= m] <= Pr[Z >= m] <= Pr[N >= m - 1] for m >= 1 (the right by Canonne, Kamath and Steinke 2020,
+Proposition 25). So all errors together are those of normal noise, to within Σ_A (the sum of the absolute factors of an
+answer on the cells of A)/q_A. For k normal variables, however they depend on one another, Pr[all |N_r| <= u σ_r] is at
+least Pr[|N| <= u]^k (Šidák 1967).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accounting.conversions import PROJECTION_SLACK
+from releases.engine.accounting.events import ProjectedDiscreteGaussianEvent
+from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
+from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
+from releases.engine.estimation.components import exact_answers
+from releases.engine.estimation.residuals import holds, marginal_of, whole_residual
+from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.base import (
+    NEEDS_DELTA,
+    ROWS,
+    Consistency,
+    Mechanism,
+    Option,
+    Plan,
+    Request,
+    Work,
+    infeasible,
+    register,
+)
+from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AnswersPlan, described_parts
+from releases.engine.mechanisms.residual_design import Answers, multipliers, variances
+from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Marginal, Workload
+from releases.engine.workload.residuals import Names, Residuals, accepted, lengths_in, subsets, variances_in
+
+#: The least precise residual's multiplier, and the most any gets: variances are met to a part in a few hundred.
+_LEAST, _MOST = 512, 1 << 22
+#: No more residuals are planned, and no more cells drawn.
+_MAX_RESIDUALS, _MAX_CELLS = 200_000, 20_000_000
+#: An answer on so many columns consists of so many residuals.
+_MAX_COLUMNS = 10
+#: eta of the proof is at most 3 · 2^-104, rounded up to 2^-102.
+_FINE_BITS = 104
+_TOO_MANY = "It measures every combination of the columns in a question, and there are too many here. Ask about fewer."
+
+
+@register
+class ResidualQueries(Mechanism):
+    name = "residual-queries"
+    title = "Gaussian noise on what tables have in common"
+    summary = (
+        "Measures what overlapping tables share once and not in each, as precisely as the questions need it; best for "
+        "many tables of the same columns."
+    )
+    source = (
+        "Xiao, He, Zhang and Kifer, An Optimal and Scalable Matrix Mechanism for Noisy Marginals (2023); on a lattice "
+        "by the proof of Canonne, Kamath and Steinke (2020), Theorem 4"
+    )
+    options = (
+        ROWS,
+        Option(
+            name="least",
+            help="What to make as small as possible over all answers: the largest error, or the total of the squares.",
+            choices=("largest error", "total error"),
+            default="largest error",
+        ),
+    )
+    uses_weights = True
+    consistency = Consistency.NOISY_CELLS
+
+    def _plan(self, request: Request) -> Plan:
+        if isinstance(request.budget, PureDP):
+            return infeasible(request, NEEDS_DELTA)
+        allowance = usable_allowance(request)
+        if isinstance(allowance, Plan):
+            return allowance
+        workload, schema = request.counts_asked, request.schema
+        if max(len(family.attributes) for family in workload.families) > _MAX_COLUMNS:
+            return infeasible(request, _TOO_MANY)
+        if sum(1 << len(names) for names in workload.marginals) > 8 * _MAX_RESIDUALS:
+            return infeasible(request, _TOO_MANY)
+        residuals = Residuals.of(schema.universe, workload.marginals)
+        if len(residuals.sets) > _MAX_RESIDUALS or sum(residuals.cells) > _MAX_CELLS:
+            return infeasible(request, _TOO_MANY)
+        design = designed(request, residuals)
+        moved = residuals.moved(design, schema)
+        variance = lattice_variance(moved, allowance.amount)
+        while not is_fine(residuals, variance):
+            design = tuple(2 * each for each in design)
+            moved = residuals.moved(design, schema)
+            variance = lattice_variance(moved, allowance.amount)
+        if variance >= LARGEST_SCALE**2:
+            return infeasible(request, TOO_NOISY)
+        return self._planned(request, residuals, design, variance, rho=allowance.amount)
+
+    def _planned(
+        self, request: Request, residuals: Residuals, design: tuple[int, ...], variance: int, *, rho: Fraction
+    ) -> Plan:
+        workload = request.counts_asked
+        spreads = answer_variances(workload, residuals, design, variance)
+        quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
+        slack = lattice_slack(workload, residuals, design)
+        parts = described_parts(workload)
+        cells = sum(residuals.cells)
+        largest, least = sqrt(max(spreads)), sqrt(min(spreads))
+        assert isinstance(request.budget, ApproxDP)
+        return ResidualQueriesPlan(
+            **request.inputs(),
+            residuals=residuals,
+            multipliers=design,
+            lattice_variance=variance,
+            variances=spreads,
+            events=(ProjectedDiscreteGaussianEvent(noise_variance=event_variance(rho)),),
+            parameters={
+                "standard deviation of an answer": f"{largest:.4g}"
+                if largest == least
+                else f"{least:.4g} to {largest:.4g}, by table",
+                "measured": f"{len(residuals.sets):,} residuals, {cells:,} numbers",
+                "rho": decimal_text(rho),
+                "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
+                **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
+                **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
+            },
+            bound=Bound(
+                beta=request.beta,
+                half_widths=tuple(
+                    quantile * sqrt(spread) + extra for spread, extra in zip(spreads, slack, strict=True)
+                ),
+                proof=Proof.BEFORE,
+                formula=_FORMULA,
+                source=self.source,
+            ),
+            work=Work(
+                cells=cells,
+                seconds=0.3 + cells * 6e-7 + len(residuals.sets) * 2e-4 + fit_seconds(parts),
+                bytes=cells * 48 + sum(part.universe.size for part in parts) * BYTES_EACH,
+            ),
+        )
+
+
+_FORMULA = (
+    r"\alpha = u\,\sigma,\quad \Pr[|N| \le u]^k = 1 - \beta,\quad"
+    r" \sigma^2 = \sum_{A \subseteq C} \sigma_A^2 \prod_{i \in A} \left(1 - \tfrac{1}{d_i}\right)"
+    r" \prod_{i \in C \setminus A} \tfrac{1}{d_i^2}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualQueriesPlan(AnswersPlan):
+    """See the head of this file.
+
+    Attributes:
+        residuals: what is measured.
+        multipliers: q_A of each; 0 for one that is public.
+        lattice_variance: s².
+        variances: the largest of an answer of each family.
+    """
+
+    residuals: Residuals
+    multipliers: tuple[int, ...]
+    lattice_variance: int
+    variances: tuple[float, ...]
+
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return self.variances
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return self._answers(self._measured(self._exact(counts), rng))
+
+    def _answers(self, found: dict[Names, NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
+        answers = self.counts_asked.answer(lambda names: marginal_of(self.residuals, names, found))
+        return tuple(np.asarray(each, dtype=np.float64) for each in answers)
+
+    def _exact(self, counts: Counts) -> dict[Names, NDArray[np.int64]]:
+        """The exact marginal over the attributes of each residual; those inside another are summed from it."""
+        universe, sets = self.residuals.universe, self.residuals.sets
+        inside = {part for names in sets for part in subsets(names) if part != names and len(part) == len(names) - 1}
+        outer = [names for names in sets if names and names not in inside]
+        found: dict[Names, NDArray[np.int64]] = {}
+        if outer:
+            asked = Workload(universe=universe, families=tuple(Marginal(attributes=names) for names in outer))
+            tables = exact_answers(asked, counts)
+            found = {n: table.reshape(self.residuals.shape(n)) for n, table in zip(outer, tables, strict=True)}
+        else:
+            only = universe.names[:1]
+            found = {(): np.asarray(counts.marginal(only)).sum().reshape(())}
+        for names in reversed(sets):
+            for gone in range(len(names)):
+                less = names[:gone] + names[gone + 1 :]
+                if less not in found:
+                    found[less] = found[names].sum(axis=gone)
+        return found
+
+    def _measured(self, exact: dict[Names, NDArray[np.int64]], rng: Randomness) -> dict[Names, NDArray[np.float64]]:
+        """The residuals, with noise."""
+        cells = self.residuals.cells
+        noise = discrete_gaussian(variance=Fraction(self.lattice_variance), size=sum(cells), rng=rng)
+        ends = np.cumsum(cells)[:-1]
+        deviation = sqrt(self.lattice_variance)
+        found: dict[Names, NDArray[np.float64]] = {}
+        for names, multiplier, drawn in zip(self.residuals.sets, self.multipliers, np.split(noise, ends), strict=True):
+            shape = self.residuals.shape(names)
+            if not names and self.schema.total_is_public:
+                found[names] = exact[names].astype(np.float64)
+                continue
+            kind = np.int64 if holds(shape, multiplier=multiplier, deviation=deviation) else object
+            noisy = multiplier * exact[names].astype(kind) + drawn.reshape(shape).astype(kind)
+            found[names] = np.asarray(whole_residual(noisy) / (multiplier * max(1, noisy.size)), dtype=np.float64)
+        return found
+
+
+def designed(request: Request, residuals: Residuals) -> tuple[int, ...]:
+    """The multiplier of each residual; 0 for the number of rows where that is public."""
+    answers = Answers.of(request.counts_asked, residuals)
+    costs = residuals.most_moved(request.schema)
+    wanted = variances(answers, costs, is_largest=request.options["least"] == "largest error")
+    return multipliers(wanted.tolist(), least=_LEAST, most=_MOST)
+
+
+def event_variance(rho: Fraction) -> Fraction:
+    """noise_variance of the event that costs this rho: `conversions.rho_of_projected_gaussian` the other way."""
+    return 1 / (2 * (rho / (1 + PROJECTION_SLACK) - PROJECTION_SLACK))
+
+
+def lattice_variance(moved: Fraction, rho: Fraction) -> int:
+    """s² that is enough for this rho, rounded up to a whole number."""
+    return ceil(moved * event_variance(rho))
+
+
+def is_fine(residuals: Residuals, variance: int) -> bool:
+    """Whether eta, as at the head of this file, is at most 2^-102."""
+    if variance < 4:
+        return False
+    places = 4 * _FINE_BITS
+    total = 0
+    for names, cells in zip(residuals.sets, residuals.cells, strict=True):
+        for size in residuals.shape(names):
+            bits = 27 * variance // (len(names) * size)
+            # Terms too small to matter are counted as if they were larger.
+            total += (cells // size) << (places - min(bits, places))
+    return total <= 1 << (places - _FINE_BITS)
+
+
+def answer_variances(
+    workload: Workload, residuals: Residuals, design: Sequence[int], variance: int
+) -> tuple[float, ...]:
+    """The largest variance of an answer of each family."""
+    universe = residuals.universe
+    found = []
+    for family in workload.families:
+        bins = accepted(family, universe)
+        own = np.zeros(len(bins))
+        for place, part in residuals.parts(family.attributes):
+            if design[place]:
+                own += variances_in(bins, family.attributes, part, universe) * (variance / design[place] ** 2)
+        found.append(float(own.max()))
+    return tuple(found)
+
+
+def lattice_slack(workload: Workload, residuals: Residuals, design: Sequence[int]) -> tuple[float, ...]:
+    """How far an answer of each family can be from that of normal noise."""
+    universe = residuals.universe
+    found = []
+    for family in workload.families:
+        bins = accepted(family, universe)
+        own = np.zeros(len(bins))
+        for place, part in residuals.parts(family.attributes):
+            if design[place]:
+                own += lengths_in(bins, family.attributes, part, universe) / design[place]
+        found.append(float(own.max()))
+    return tuple(found)
