@@ -218,9 +218,9 @@ def _release(release: Any) -> dict[str, Any]:
         "title": release.title,
         "dataset": release.dataset.title,
         "version": release.workload_version.number,
-        "state": release.state,
+        "state": release.shown_state,
         "epsilon": release.epsilon,
         "created_at": release.created_at.isoformat(),
-        "published_at": release.published_at.isoformat() if is_published else None,
+        "published_at": release.published_at.date().isoformat() if is_published else None,
         "bound": {name: getattr(release, f"bound_{name}") for name in names} if is_published else None,
     }

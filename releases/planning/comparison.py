@@ -15,7 +15,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked
 from releases.ledger import ledger
@@ -232,11 +232,20 @@ class ComparedPlan:
     @property
     def parameters(self) -> dict[str, str]:
         """The numbers of the run with as many digits as help somebody who chooses."""
-        return {name: sensible(value) for name, value in self.plan.parameters.items()}
+        return {name: sensible(value) for name, value in {**self.plan.parameters, **self.plan.limits}.items()}
+
+    @property
+    def synthetic_rows(self) -> str:
+        """How many there will be, at most; empty where none are made."""
+        most = self.plan.most_synthetic_rows
+        if not most or self.plan.options.get(ROWS.name) is not None:
+            return f"{most:,}" if most else ""
+        total = "number of rows" if self.plan.schema.total_is_public else "released total"
+        return f"as many as the {total}, at most {most:,}; where it is above that, each stands for several rows"
 
     @property
     def memory(self) -> str:
-        return readable_size(self.plan.work.bytes)
+        return f"at most {readable_size(self.plan.work.bytes)}"
 
     @property
     def seconds(self) -> str:

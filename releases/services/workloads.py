@@ -16,7 +16,7 @@ from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.schema.descriptions import read_paragraph
-from releases.services.datasets import read_title
+from releases.services.datasets import group_facts, read_title
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_questions
 
@@ -146,10 +146,11 @@ def share_workload(*, workload: Workload, group: Group | None, by: User) -> None
     if group == workload.group:
         return
     _check_group(group, by)
+    action = AuditAction.UNSHARE if workload.group is not None else AuditAction.SHARE
     workload.group = group
     workload.save(update_fields=["group"])
-    shared = f"shared with {group.name if group else 'nobody'}"
-    audit_log.record(AuditAction.SAVE, actor=by, on=workload, detail=shared)
+    shared = f"with {group.name if group else 'nobody'}"
+    audit_log.record(action, actor=by, on=workload, detail=shared, facts=group_facts(group))
 
 
 @transaction.atomic

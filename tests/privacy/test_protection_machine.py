@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import uuid
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from django.conf import settings as site
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import override_settings
@@ -68,7 +71,11 @@ class Protection(RuleBasedStateMachine):
         self.atomic.__enter__()
         # What is remembered outside the database is not rolled back with it.
         self.outside = TemporaryDirectory()
-        self.marks = override_settings(MARKS_DIR=self.outside.name)
+        outside = Path(self.outside.name)
+        if Path(site.MARKS_DIR).exists():
+            shutil.copytree(site.MARKS_DIR, outside / "marks")
+        # Results of a release that is rolled back are results that nobody knows.
+        self.marks = override_settings(MARKS_DIR=outside / "marks", RELEASES_DIR=outside / "releases")
         self.marks.enable()
         self.curator, self.reviewer = User.objects.get(username="curator"), User.objects.get(username="reviewer")
 

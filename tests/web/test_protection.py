@@ -17,10 +17,10 @@ from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.management.commands.release import the_operator
 from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
+from releases.worker import runner
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, write_json
 from tests.web.pages import body, field_value, words
 from tests.web.past_the_guards import lift
@@ -411,7 +411,7 @@ def test_whoever_has_read_a_table_before_it_joined_another_spends_of_neither(mak
 
 def test_a_worker_runs_nothing_that_protects_something_else(queued, monkeypatch):
     promise_otherwise(neighbours=NeighbouringRelation.ADD_REMOVE)
-    monkeypatch.setattr(query, "open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     monkeypatch.setattr("releases.services.execution.enqueue", lambda release_id: None)
     assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
@@ -425,7 +425,7 @@ def test_a_session_answers_nothing_that_protects_something_else(make_dataset, as
     send_in(release, alice)
     assert services.execute_release(release_id=release.pk)
     promise_otherwise()
-    monkeypatch.setattr(query, "open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     with pytest.raises(ledger.AnotherProtection):
         services.ask_session(session=release.session, query={"sex": ["male"]}, by=alice)
     page = as_(alice).post(reverse("session", args=[release.pk]), {"query": '{"sex": ["male"]}'})

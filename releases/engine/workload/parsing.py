@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from releases.engine.domain.universe import Universe, check_version
 from releases.engine.errors import InvalidInput
+from releases.engine.metering import meter
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
 from releases.engine.workload.questions import Inquiry, Question
 from releases.engine.workload.statistic import Statistic, statistics_by_word
@@ -15,6 +16,7 @@ def read_question(value: object, universe: Universe) -> Question:
     Raises:
         InvalidInput: naming the field, the value and the rule.
     """
+    meter()
     queries = value.get("queries") if isinstance(value, dict) else None
     words = (
         [word for query in queries if isinstance(query, dict) for word in query] if isinstance(queries, list) else []

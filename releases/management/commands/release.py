@@ -28,7 +28,16 @@ from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import ledger
 from releases.ledger.capacity import usual_delta
 from releases.management.database import ensure_database
-from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState, Role, WorkloadVersion
+from releases.models import (
+    BudgetRequest,
+    Dataset,
+    Organisation,
+    Release,
+    ReleaseState,
+    RequestState,
+    Role,
+    WorkloadVersion,
+)
 from releases.planning.comparison import first_delta
 from releases.publication import archive, files
 from releases.publication.dictionary import DICTIONARY
@@ -181,15 +190,15 @@ class Command(BaseCommand):
                 policy=policy,
                 reason="from the command line",
                 by=operator,
+                has_a_shell=True,
             )
             if not Organisation.current().is_two_person:
-                services.approve_request(request=request, by=operator, has_a_shell=True)
+                request = grant_or_join(request, operator)
         if request.state != RequestState.APPROVED:
             raise NeedsReview(
                 f"The budget waits for two reviewers, as the two-person rule wants: epsilon {epsilon} for this table. "
                 f"Nothing is released. Once they have granted it on the site, give the same command again."
             )
-        # Where the same rows are somebody else's too, they share the budget that those have.
         dataset.refresh_from_db()
         if dataset.budget != budget:
             self.stderr.write("This content is on the site already, so nothing new was granted.")
@@ -204,6 +213,17 @@ class Command(BaseCommand):
                 f"This content was seen before and has a budget of epsilon {budget.epsilon}; --budget "
                 f"{options['budget']} is ignored. A reviewer can grant more on the site."
             )
+
+
+def grant_or_join(request: BudgetRequest, operator: User) -> BudgetRequest:
+    """Grant what was asked for; where the very same rows have a budget, let them spend from that one."""
+    try:
+        # Undone by itself if it fails: what was asked for is still there to be decided.
+        with transaction.atomic():
+            return services.approve_request(request=request, by=operator, has_a_shell=True)
+    except services.RowsKnown as error:
+        request.refresh_from_db()
+        return services.join_request(request=request, to=error.budgets[0].pk, by=operator, has_a_shell=True)
 
 
 def delta_beforehand(options: Mapping[str, Any]) -> str:

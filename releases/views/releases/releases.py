@@ -28,7 +28,6 @@ from releases.permissions import (
 )
 from releases.planning import comparison
 from releases.planning.usefulness import says_little_of_released
-from releases.presentation.durations import time_left
 from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.publication.receipt import protects_text, sensible, spent_text
@@ -218,10 +217,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 def _how_far(release: Release) -> dict[str, Any]:
-    """How long a run still takes, or whether it waits for a reviewer: for the people who may watch it."""
-    is_running = release.status is ReleaseState.RUNNING
+    """Whether it waits for a reviewer: for the people who may watch it."""
     return {
-        "time_left": time_left(release.started_at, release.share_done) if is_running else "",
         "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
     }
 

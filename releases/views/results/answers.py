@@ -28,7 +28,15 @@ from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.dictionary import DICTIONARY, columns_of
 from releases.publication.readme import FILES, description_of
-from releases.publication.receipt import fuller_bins, rows_of_one, rows_text, rules_in_words, synthetic_beside
+from releases.publication.receipt import (
+    are_limited,
+    fuller_bins,
+    limit_in_words,
+    rows_of_one,
+    rows_text,
+    rules_in_words,
+    synthetic_beside,
+)
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, notes_of, table_of, with_unit
 from releases.views.results.rows import Answer
@@ -103,6 +111,8 @@ def result_context(
     return {
         "receipt": receipt,
         "beside": synthetic_beside(receipt),
+        "limit": limit_in_words(receipt),
+        "are_scaled": are_limited(receipt) or receipt["mechanism"]["options"].get("rows"),
         "rules": [each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends],
         "fuller_bins": fuller_bins(universe[name] for name in _binned(family, workload)),
         "universe_cells": universe.size,

@@ -20,7 +20,7 @@ from releases.publication import archive, files
 from releases.publication.archive import ARCHIVE, download_names
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import name_of
-from releases.publication.receipt import learned_in, percent, protects_text, rows_text
+from releases.publication.receipt import learned_in, limit_in_words, percent, protects_text, rows_text
 from releases.views.results.answers import answers_as_json, asked_of
 from releases.views.results.certificates import certificates_of, certified_files
 from releases.views.results.citation import address_of
@@ -56,6 +56,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "certificates": certificates_of(request, release),
         "certified_files": certified_files(shown),
         "learned": learned_in(shown),
+        "limit": limit_in_words(shown),
     }
     return render(request, "releases/receipt.html", context)
 

@@ -22,6 +22,7 @@ from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED, Policy
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import BoardFilterForm, FreezeForm
@@ -40,6 +41,7 @@ from releases.models import (
     ReleaseRequest,
     ReleaseState,
 )
+from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning.comparison import questions_text
 from releases.presentation import charts
@@ -222,7 +224,8 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "people": people,
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
-        "same_rows": services.same_rows(budget)[:5],
+        "stake": what_separates(signed_in(request), budget),
+        "matches": [each for each in services.recognised(budget, by=signed_in(request)) if each.kind == "same"],
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
         "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
@@ -308,7 +311,7 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         elif action == "restore":
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
-    except (ledger.LedgerRefusal, services.Refusal) as error:
+    except (ledger.LedgerRefusal, services.Refusal, InvalidInput) as error:
         messages.error(request, in_words(error))
     return True
 

@@ -19,6 +19,7 @@ from releases.presentation.error_messages import in_words
 PAGE_LENGTH = 50
 #: Changes listed below the people; the log has all of them.
 CHANGES_LENGTH = 10
+ROLE_CHANGES = (AuditAction.ROLES, AuditAction.TAKE_ROLE)
 
 
 @administrators_only
@@ -34,7 +35,9 @@ def people(request: HttpRequest) -> HttpResponse:
         "rows": [_row(person) for person in page],
         "roles": Role,
         "wanted": wanted,
-        "changes": AuditEvent.objects.for_log_page().filter(action=AuditAction.ROLES)[:CHANGES_LENGTH],
+        "changes": AuditEvent.objects.for_log_page().filter(action__in=(AuditAction.ROLES, AuditAction.TAKE_ROLE))[
+            :CHANGES_LENGTH
+        ],
     }
     return render(request, "releases/people.html", context)
 

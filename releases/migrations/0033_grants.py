@@ -135,7 +135,7 @@ def grant(LedgerEntry, budget, most, actor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("releases", "0029_workloads")]
+    dependencies = [("releases", "0032_runner")]
     operations = [
         # First: a table with checks outstanding takes no trigger.
         migrations.RunPython(add_trigger, migrations.RunPython.noop),
