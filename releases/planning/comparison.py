@@ -165,7 +165,7 @@ class ComparedPlan:
         """About how many rows there should be, where nobody has guessed; empty where that says nothing."""
         if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
             return ""
-        return f"useful for tables of {usefulness.useful_from(self.bound.alpha):,} rows or more"
+        return f"useful from {usefulness.useful_from(self.bound.alpha):,} rows"
 
     @property
     def wants_rows(self) -> bool:
@@ -366,6 +366,12 @@ def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
         return ""
     closest = min(bounded, key=lambda row: _alpha(row.plan))
     return f"{closest.margin} {closest.says_little}".strip()
+
+
+def closes_each(rows: Sequence[ComparedPlan]) -> str:
+    """What no longer fits after any of them, where that is one sentence for all."""
+    sentences = {row.leaves.closes for row in rows if row.leaves is not None}
+    return sentences.pop() if len(sentences) == 1 else ""
 
 
 def bound_unit(plan: Plan) -> str:

@@ -64,7 +64,7 @@ def row_of(page, name):
 
 @pytest.mark.django_db
 def test_without_a_guess_each_bound_says_from_how_many_rows_on_it_is_of_use(send):
-    assert re.search(r"± (\d+) rows .* useful for tables of \d+ rows or more", row_of(send(), "laplace-queries"))
+    assert re.search(r"± (\d+) rows .* useful from \d+ rows", row_of(send(), "laplace-queries"))
 
 
 @pytest.mark.django_db
@@ -73,7 +73,7 @@ def test_a_guess_at_the_rows_tells_which_bounds_would_say_nothing_and_is_kept(se
     assert field_value(page, "population") == "60"
     row = row_of(page, "laplace-queries")
     assert "of about 60 rows: the answers would say nothing" in row
-    assert "useful for tables" not in row
+    assert "useful from" not in row
     stored = Release.objects.get(pk=asked.pk).options
     assert {stored[name]["population"] for name in ("pmw", "smalldb", "pmw-online")} == {60}
     assert "the answers would say" not in row_of(send(population="100000", epsilon="1"), "laplace-queries")
@@ -85,7 +85,7 @@ def test_a_guess_taken_away_is_gone_and_one_typed_for_a_mechanism_alone_is_its_o
     send(population="60")
     page = send(population="")
     assert field_value(page, "population") == ""
-    assert "useful for tables of" in row_of(page, "laplace-queries")
+    assert "useful from" in row_of(page, "laplace-queries")
     send(population="", **{"pmw.population": "700"})
     stored = Release.objects.get(pk=asked.pk).options
     assert (stored["pmw"], stored["smalldb"]) == ({"population": 700}, {})

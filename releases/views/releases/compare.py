@@ -89,8 +89,13 @@ def _suggest(release: Release) -> None:
 def _facts_of(rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
     """What the page says of the plans beside one another."""
     best = comparison.best_choices(rows)
+    can_run = [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows if not row.plan.infeasible]
+    cannot_run = [row for row in rows if row.plan.infeasible]
     return {
-        "rows": [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows],
+        "can_run": can_run,
+        "cannot_run": cannot_run,
+        "opens_cannot_run": not can_run or any(option.problem for row in cannot_run for option in row.options),
+        "closes_each": comparison.closes_each(rows),
         "best": best,
         "says_little_at_all": comparison.says_little_at_all(rows),
         "units": list(dict.fromkeys(row.unit for row in rows)),
