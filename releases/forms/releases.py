@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from releases.display.error_messages import in_words
 from releases.engine.bounds.theory import Numbers
 from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.engine.errors import InvalidInput
@@ -19,7 +20,6 @@ from releases.forms.fields import (
     read_json,
     whole_number,
 )
-from releases.presentation.error_messages import in_words
 
 
 class ChoiceForm(forms.Form):

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 
+from releases.display.charts import StepPoint
 from releases.engine.accounting import filters, tight_composition
 from releases.engine.accounting.accountant import DELTA_PLACES
 from releases.engine.accounting.events import Event, event_from_json
@@ -37,7 +38,6 @@ from releases.ledger.balances import (
 )
 from releases.ledger.capacity import Fits, room
 from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, counting_branch, ledger, share_of
-from releases.presentation.charts import StepPoint
 
 #: Charged, but no data touched for certain, or nothing published yet.
 _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)

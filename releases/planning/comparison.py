@@ -9,6 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from releases.display.durations import usual_limit
+from releases.display.math import typeset
 from releases.engine.accounting import accountant, filters
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
@@ -23,8 +25,6 @@ from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
 from releases.planning import usefulness
-from releases.presentation.durations import usual_limit
-from releases.presentation.math import typeset
 from releases.publication.files import readable_size
 from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 from releases.questions.base import kind_of

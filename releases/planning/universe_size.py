@@ -14,13 +14,13 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
+from releases.display.durations import usual_limit
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import EngineError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.workload.queries import Count, Workload
 from releases.planning import comparison
-from releases.presentation.durations import usual_limit
 from releases.publication.files import readable_size
 
 #: An ordinary release: neither memory nor time depends much on it.

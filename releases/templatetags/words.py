@@ -12,7 +12,7 @@ from django import template
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from releases.presentation.glossary import ANY_FORM, BY_FIELD, BY_FORM, Word
+from releases.display.glossary import ANY_FORM, BY_FIELD, BY_FORM, Word
 
 register = template.Library()
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Release
+from releases.presentation.results.statistics import number_text
 from releases.publication import files
 from releases.views.results.compare import Interval, Pair
-from releases.views.results.statistics import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 

@@ -141,7 +141,7 @@ def test_the_archive_holds_every_file_as_published_with_a_dictionary_and_a_text(
 
 def test_the_page_says_how_large_each_download_is(full, as_, alice):
     client = as_(alice)
-    shown = {each["name"]: each["size"] for each in client.get(full_page(full)).context["downloads"]}
+    shown = {each.name: each.size for each in client.get(full_page(full)).context["page"].downloads}
     lengths = {name: len(body_bytes(client.get(file_url(full, name)))) for name in shown}
     below = shown.pop(ARCHIVE)
     assert shown == {name: readable_size(lengths[name]) for name in shown}
@@ -375,7 +375,7 @@ def test_the_receipt_is_also_a_page(full, as_, alice):
 
 
 def test_of_many_questions_the_receipt_names_the_first_and_says_how_many_more(full, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.results.answers._MAX_TITLES", 1)
+    monkeypatch.setattr("releases.views.results.downloads._MAX_TITLES", 1)
     assert "age; and 2 more, in the file" in words(as_(alice).get(reverse("receipt", args=[full.pk])))
 
 

@@ -50,8 +50,8 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
     [
         ("laplace-queries", "Each count has its own noise, so tables of one release add up to different totals."),
         ("laplace-histogram", "tables of one release add up to the same total, except where a count"),
-        ("pmw", "tables of one release add up to the same total, but for rounding."),
-        ("marginal-fit", "tables of one release add up to the same total, but for rounding."),
+        ("pmw", "tables of one release add up to the same total, except for rounding."),
+        ("marginal-fit", "tables of one release add up to the same total, except for rounding."),
     ],
 )
 def test_what_tables_add_up_to_is_said_of_each_mechanism_as_it_is(
@@ -78,7 +78,8 @@ def test_rules_are_told_for_every_kind_of_column():
 
 def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):
     said = "age: values below 18 are counted in the first bin (18 to 24), values above 65 in the last (55 to 65)."
-    asked = {family["title"]: family["number"] for family in as_(alice).get(detail(published)).context["questions"]}
+    listed = as_(alice).get(detail(published)).context["page"].table.questions
+    asked = {each.title: each.number for each in listed}
     by_age = next(number for title, number in asked.items() if "age" in title)
     by_sex = next(number for title, number in asked.items() if "age" not in title)
     assert said in words(as_(alice).get(detail(published), {"question": by_age}))

@@ -209,7 +209,7 @@ class Consistency(Enum):
 
     OWN_NOISE: no, for each answer has noise of its own.
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
-    ONE_TABLE: each answer is read off one table of expected counts, so they agree but for rounding.
+    ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
 

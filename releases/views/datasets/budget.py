@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.forms.datasets import BudgetForm
@@ -20,7 +21,6 @@ from releases.ledger import ledger, reports
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.epsilon_meaning import epsilon_scale
-from releases.presentation.error_messages import in_words
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import frame
 

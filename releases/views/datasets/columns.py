@@ -14,6 +14,7 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import (
@@ -29,7 +30,6 @@ from releases.forms.fields import MAX_FORM_COLUMNS
 from releases.models import Dataset, KeptColumns, ReleaseState
 from releases.permissions import get_dataset_for, get_own_release_for, signed_in
 from releases.planning import comparison, universe_size
-from releases.presentation.error_messages import in_words
 from releases.schema import learned
 from releases.schema.bin_edges import bins_in_words, ends_in_words
 from releases.schema.codebook_csv import doubts

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import PopulationForm, ProtectionForm, RenameForm, SharingForm
@@ -20,7 +21,6 @@ from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import budget_text, frame, protection_text
 

@@ -12,6 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.durations import duration, time_left
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
 from releases.forms.datasets import UploadForm
@@ -20,8 +22,6 @@ from releases.middleware.upload_limit import refused_table
 from releases.models import Organisation, Upload, UploadState
 from releases.models.role_rules import NotAllowed
 from releases.permissions import get_upload_for, signed_in
-from releases.presentation.durations import duration, time_left
-from releases.presentation.error_messages import in_words
 from releases.views.common.wizard import frame
 
 _HUNDRED_MEGABYTES = 100 * 10**6

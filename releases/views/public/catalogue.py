@@ -13,18 +13,18 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from releases.display import charts
+from releases.display.glossary import WORDS
 from releases.engine.bounds.accuracy import Proof
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
 from releases.permissions import signed_in
 from releases.planning.epsilon_meaning import highest_posterior
-from releases.presentation import charts
-from releases.presentation.glossary import WORDS
+from releases.presentation.results.stored_answers import first_table
 from releases.publication import files
 from releases.publication.receipt import percent, rows_text
 from releases.publication.search_index import folded
 from releases.views.datasets.datasets import with_standings
-from releases.views.results.answers import first_table
 from releases.views.review.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.

@@ -24,10 +24,11 @@ from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
 from releases.models import Release, ReleaseState
 from releases.permissions import NotVisible, get_published_for
+from releases.presentation.results.answers import PAGE_LENGTH
+from releases.presentation.results.statistics import number_text
+from releases.presentation.results.stored_answers import stored_rows
 from releases.publication import files
 from releases.publication.receipt import percent
-from releases.views.results.answers import PAGE_LENGTH, stored_rows
-from releases.views.results.statistics import number_text
 
 #: Releases offered to compare with.
 MAX_OTHERS = 50

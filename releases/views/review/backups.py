@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import checks, services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.ledger import ledger, record, stale_ledger
 from releases.models import Budget
 from releases.permissions import may_decide, reviewers_only, signed_in
-from releases.presentation.error_messages import in_words
 
 RESTORED = "What was missing is booked as spent, and what had gone further is settled. The rest goes on."
 

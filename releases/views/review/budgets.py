@@ -18,6 +18,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from releases import services
+from releases.display import charts
+from releases.display.charts import StepPoint
+from releases.display.error_messages import in_words
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED, Policy
 from releases.engine.domain.privacy import decimal_text
@@ -44,9 +47,6 @@ from releases.models import (
 from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning.comparison import questions_text
-from releases.presentation import charts
-from releases.presentation.charts import StepPoint
-from releases.presentation.error_messages import in_words
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.wizard import protection_text

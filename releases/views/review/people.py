@@ -11,10 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.models import AuditAction, AuditEvent, Role
 from releases.permissions import administrators_only, signed_in
-from releases.presentation.error_messages import in_words
 
 PAGE_LENGTH = 50
 #: Changes listed below the people; the log has all of them.

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
@@ -37,7 +38,6 @@ from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import prepared
-from releases.presentation.error_messages import in_words
 from releases.publication.receipt import percent, rules_in_words
 from releases.views.common.wizard import protection_text
 from releases.views.sessions.sessions import session_words

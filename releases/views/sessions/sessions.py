@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
 from releases.engine.domain.universe import Schema, Universe, number, plain
 from releases.engine.errors import InvalidInput
@@ -39,7 +40,6 @@ from releases.models import SESSION, Audience, AuditAction, Dataset, Release, Re
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.planning import comparison, usefulness
 from releases.planning.epsilon_meaning import beliefs
-from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.publication.receipt import percent, rows_text, rules_in_words

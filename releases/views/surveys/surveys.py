@@ -24,6 +24,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display import charts
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from releases.forms.surveys import SurveyForm
@@ -31,8 +33,6 @@ from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState
 from releases.permissions import get_own_survey_for, get_survey_for, get_survey_to_answer, groups_to_choose, signed_in
 from releases.planning.epsilon_meaning import beliefs
-from releases.presentation import charts
-from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.services.surveys import BETA
 from releases.views.common.csv_exports import csv_response

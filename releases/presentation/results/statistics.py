@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from releases.display import charts
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry
-from releases.presentation import charts
 from releases.publication import files
 from releases.questions.base import Shape, kind_of, statistic_kind
 from releases.schema.descriptions import UNIT, Notes
@@ -46,6 +46,10 @@ class ShownStatistic:
     summary: str = ""
     chart: dict[str, Any] | None = None
     unit: str = ""
+
+    @property
+    def more_text(self) -> str:
+        return f"{self.more:,}"
 
     @property
     def has_values(self) -> bool:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-if TYPE_CHECKING:
-    from releases.views.results.rows import Answer
+from releases.presentation.results.rows import Answer
 
 #: Larger tables are shown as they were asked; nobody sorts what they cannot read, and all of it would be read to do so.
 MAX_ARRANGED = 50_000
 NUMBERS = ("estimate", "lower", "upper", "synthetic")
+#: Classes of numbers that phones show in the first cell.
+_WIDE = "number not-on-phones"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """A head of the table: where it leads, and how the table is sorted by it."""
+    """The heading of a column of the table.
+
+    Attributes:
+        href: the address that sorts by it; empty where nothing can be sorted.
+        sorted: `ascending` or `descending` where the table is sorted by it, for `aria-sort`.
+        css: classes of its cells.
+    """
 
     title: str
     href: str
     sorted: str
+    css: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +73,27 @@ class Arrangement:
             return sorted(kept, key=lambda row: float(getattr(row, self.column)), reverse=self.is_falling)
         return kept
 
-    def heads(self, attributes: Sequence[str]) -> dict[str, Any]:
-        """Links for the heads of the table. Numbers fall first, labels rise first."""
-        labels = [self._head(f"label{position}", title) for position, title in enumerate(attributes)]
-        return {"labels": labels, **{name: self._head(name, name) for name in NUMBERS}}
+    def heads(
+        self, attributes: Sequence[str], *, of_counts: bool, is_choice: bool, has_synthetic: bool, are_links: bool
+    ) -> tuple[Head, ...]:
+        """The headings in order, as links where the table can be sorted. Numbers fall first, labels rise first."""
+        named = [(f"label{position}", title, "") for position, title in enumerate(attributes)]
+        if is_choice:
+            named.append(("chosen", "Released answer", ""))
+        else:
+            named.append(("estimate", "Released count" if of_counts else "Released", "number"))
+            named += [("lower", "At least", _WIDE), ("upper", "At most", _WIDE)]
+        if has_synthetic:
+            named.append(("synthetic", "Synthetic", _WIDE))
+        return tuple(self._head(column, title, css, is_link=are_links) for column, title, css in named)
 
-    def _head(self, column: str, title: str) -> Head:
+    def _head(self, column: str, title: str, css: str, *, is_link: bool) -> Head:
+        if not is_link:
+            return Head(title=title, href="", sorted="", css=css)
         is_here = column == self.column
         falls = not self.is_falling if is_here else column in NUMBERS
         said = ("descending" if self.is_falling else "ascending") if is_here else ""
-        return Head(title=title, href=self._address(f"-{column}" if falls else column), sorted=said)
+        return Head(title=title, href=self._address(f"-{column}" if falls else column), sorted=said, css=css)
 
     def _address(self, sort: str) -> str:
         return f"?{urlencode(self._kept(sort))}#answers"
@@ -88,7 +106,6 @@ class Arrangement:
     def sort(self) -> str:
         return f"-{self.column}" if self.is_falling else self.column
 
-    @property
-    def address(self) -> str:
-        """What an address of another page of the same arrangement begins with."""
-        return f"?{urlencode(self._kept(self.sort))}"
+    def address_of(self, page: int) -> str:
+        """Of another page of the same arrangement."""
+        return f"?{urlencode(self._kept(self.sort) | {'page': str(page)})}#answers"
