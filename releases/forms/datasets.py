@@ -125,7 +125,7 @@ class ColumnForm(forms.Form):
         label="What is outside",
         required=False,
         choices=[
-            ("", "the usual rule"),
+            ("", "the default rule"),
             (CLAMP, "count it in the nearest bin"),
             (DROP, "leave the row out"),
             (CATCH_ALL, "count it as a category:"),

@@ -100,7 +100,7 @@ class AnotherProtection(LedgerRefusal):
         self.planned, self.promised = planned, promised
         super().__init__(
             f"The plan protects {planned}, and the budget protects {promised}. Its price would not mean what the "
-            f"budget promises, so nothing was charged and nothing is run. Plan it anew."
+            f"budget promises, so nothing was charged and nothing is run. Plan it again."
         )
 
 

@@ -67,7 +67,7 @@ def take_digests(*, of: uuid.UUID | str | None = None) -> None:
             _note_failure(dataset, "digest_attempts", error)
             continue
         with transaction.atomic():
-            # What was declared anew in the meantime has another.
+            # A table whose columns have changed meanwhile has another.
             locked = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
             if locked is not None and _declared(locked) == names:
                 taken = {"is_telling": is_telling, "digest": digest}

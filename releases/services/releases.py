@@ -256,7 +256,7 @@ def submit_release(
         raise Refusal(plan.infeasible)
     if release.kind is SESSION and not isinstance(plan, OnlinePlan):
         # A worker could not open it, and the charge would stay.
-        raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session anew.")
+        raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session again.")
     try:
         # Undone, and looked at by a reviewer instead, where two submissions at once come to too much together.
         with transaction.atomic():

@@ -95,8 +95,7 @@ class NoRoom(InvalidInput):
 
 #: Said wherever room is short.
 FREES_ROOM = (
-    "Room is made by deleting the rows of a dataset, by deleting a dataset that nothing was charged for, and by "
-    "stopping an upload."
+    "To free space, delete the rows of a dataset, delete a dataset that nothing was charged for, or stop an upload."
 )
 
 

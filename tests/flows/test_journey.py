@@ -204,7 +204,7 @@ def check_files(alice, folder, *, synthetic_rows=None):
 def make_public(alice, visitor, **window):
     release = alice.number()
     alice.press("Make public")
-    alice.reads("What was seen cannot be unseen.")
+    alice.reads("People who have read it keep what they read.")
     alice.look("make a release public")
     alice.press("Make it public")
     alice.reads("Public: everybody can read and download it, signed in or not.")

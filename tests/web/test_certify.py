@@ -368,10 +368,10 @@ def test_columns_that_were_declared_anew_make_it_another_question(published, ali
     columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
     services.declare_universe(dataset=published.dataset, columns=columns)
     draft = Release.objects.get(pk=draft.pk)
-    with pytest.raises(services.Refusal, match="declared anew since"):
+    with pytest.raises(services.Refusal, match="have changed since"):
         services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     page = as_(alice).get(page_of(published, "release_detail"))
-    assert "The columns were declared anew since this release" in words(page)
+    assert "The columns have changed since this release" in words(page)
     assert "Certify the quality" not in words(page)
 
 

@@ -43,7 +43,9 @@ def test_both_estimates_stand_side_by_side_with_their_difference_and_its_bound(p
     detail = {"question": "2"}
     for release, name in ((one, "first"), (two, "second")):
         rows = client.get(reverse("release_detail", args=[release.pk]), detail).context["page"].table.rows
-        assert [f"{getattr(each, name).estimate:,g}" for each in shown.context["pairs"]] == [row.estimate for row in rows]
+        assert [f"{getattr(each, name).estimate:,g}" for each in shown.context["pairs"]] == [
+            row.estimate for row in rows
+        ]
         assert [each.labels for each in shown.context["pairs"]] == [row.labels for row in rows]
     for each in shown.context["pairs"]:
         assert each.difference == each.first.estimate - each.second.estimate

@@ -103,7 +103,7 @@ def test_the_page_says_what_it_costs_how_far_off_it_may_be_and_what_is_left(shee
     assert "Leaves 80% (epsilon 80) about 4 more releases like this fit" in shown
     assert "With probability 95%, at most 5% of the rows and" in shown
     assert "Either end may be off by 3" in shown
-    assert "Going on declares wage anew: 0 to 1000000 in one bin" in shown
+    assert "If you go on, wage is declared again: 0 to 1000000 in one bin" in shown
     assert "It cannot be undone." in shown
 
 

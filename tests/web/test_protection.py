@@ -289,7 +289,7 @@ def test_nothing_is_charged_for_another_unit_or_other_neighbours(make_dataset, a
     events = [PureEvent(epsilon=Fraction(1))]
     given = {"events": events, "delta": Fraction(0), "key": uuid.uuid4(), "actor": alice}
     release = services.draft_release(dataset=Dataset.objects.get(pk=dataset.pk), by=alice)
-    with pytest.raises(ledger.AnotherProtection, match="Plan it anew") as refusal:
+    with pytest.raises(ledger.AnotherProtection, match="Plan it again") as refusal:
         ledger.charge(release=release, unit=unit, neighbours=neighbours, **given)
     assert unit.in_words() in refusal.value.planned
     assert nothing_is_charged()

@@ -83,7 +83,7 @@ def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     try:
         if waiting is not None:
             services.take_back_request(request=waiting, by=signed_in(request))
-            messages.success(request, "The request was taken back. Ask anew whenever you like.")
+            messages.success(request, "The request was taken back. You can ask again at any time.")
         else:
             messages.info(request, "No request waits for a reviewer any more.")
     except services.Refusal as error:

@@ -85,7 +85,7 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
                 other_options=earlier.options,
             )
         except InvalidInput:
-            messages.info(request, "The columns were declared anew since, so not everything could be taken over.")
+            messages.info(request, "The columns have changed since, so not everything could be taken over.")
     return redirect("questions", release_id=release.pk)
 
 

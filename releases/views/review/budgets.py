@@ -263,7 +263,7 @@ def _released(budget: Budget) -> list[dict[str, Any]]:
 
 
 def _asked(release: Release) -> str:
-    """What a release answers, in one line; nothing where its columns were declared anew before it was run."""
+    """What a release answers, in one line; nothing where its columns changed before it was run."""
     if release.kind is SESSION:
         return "a live session"
     if release.result is None:
