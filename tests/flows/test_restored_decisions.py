@@ -315,7 +315,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
         answer = [own, twice, spent("untouched     "), len(services.lost_budgets())]
         """
     )
-    assert "One of these budgets is yours" in settled[0]
+    assert "owns the data; somebody else has to settle it" in settled[0]
     assert "somebody has said it before" in settled[1]
     assert settled[2:] == [3.0, 0]
     audit = site.manage("audit")
