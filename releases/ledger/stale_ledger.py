@@ -121,17 +121,18 @@ def with_results() -> set[str]:
 
 
 def unknown_folders(release_id: uuid.UUID) -> list[str]:
-    """Folders of results of one release that no attempt on record has made."""
+    """Folders of results of one release that no attempt on record has made, whole or in part."""
     try:
         names = set(os.listdir(Path(settings.RELEASES_DIR) / str(release_id)))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    known: set[str] = set()
     with suppress(high_water_marks.Unreadable):
-        names -= high_water_marks.story(release_id).tokens
-    if names:
-        tokens = Attempt.objects.filter(release=release_id).values_list("token", flat=True)
-        names -= {str(each) for each in tokens}
-    return sorted(names)
+        known |= high_water_marks.story(release_id).tokens
+    if names - known:
+        known |= {str(each) for each in Attempt.objects.filter(release=release_id).values_list("token", flat=True)}
+    # A folder that is not complete has an ending after the token of its attempt.
+    return sorted(name for name in names - known if name.partition(".")[0] not in known)
 
 
 def _has_entries(budget_id: uuid.UUID) -> bool:

@@ -141,8 +141,9 @@ def _in_release(person: User, release: Release) -> Stake | None:
 def _in_dataset(person: User, dataset: Dataset) -> Stake | None:
     if dataset.owner_id == person.pk:
         return Stake.OWNS
-    if dataset.budget is not None:
-        return _in_population(person, dataset.budget)
+    # As it is now: the table may have joined another budget since it was read.
+    if (budget := Budget.objects.filter(datasets=dataset.pk).first()) is not None:
+        return _in_population(person, budget)
     return _in_tables(person, [dataset.pk])
 
 

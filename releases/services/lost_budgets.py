@@ -19,6 +19,7 @@ from releases.engine.accounting.filters import CLOSED, Totals
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import AuditAction, Budget, Dataset, Installation
+from releases.models.stakes import HasStake, Stake, refuse_stake
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -114,16 +115,17 @@ def settle_lost_budget(*, lost: uuid.UUID, into: Budget | None, by: User) -> Non
     was spent of it; or those of none, and of none that will ever be.
 
     Raises:
-        LedgerRefusal: it is no lost budget; or somebody else has to say it; or what was spent does not fit.
+        LedgerRefusal: it is no lost budget, or what was spent does not fit.
+        HasStake: somebody else has to say it.
     """
     own = Installation.objects.select_for_update().get(pk=Installation.own().pk)
     if lost not in stale_ledger.lost_budgets():
         raise ledger.LedgerRefusal("There is no such lost budget, or somebody has said it before.")
     found = _lost(lost)
-    concerned = (found.owner and found.is_of(by)) or (into is not None and into.owner_id == by.pk)
-    if settings.SEPARATION_OF_DUTIES and concerned:
-        raise ledger.LedgerRefusal("One of these budgets is yours. Somebody else has to say whose people they are.")
+    if settings.SEPARATION_OF_DUTIES and found.owner and found.is_of(by):
+        raise HasStake(by, Stake.OWNS, to="settle")
     if into is not None:
+        refuse_stake(by, into, to="settle")
         _book(into, [found], by=by)
     own.settled = sorted({*own.settled, str(lost)})
     own.acknowledged = sorted({*own.acknowledged, str(lost)})

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 #: Makes a decision again; returns whether it was not in force.
-Way: TypeAlias = "Callable[[Decision, User | None], bool]"
+Way: TypeAlias = "Callable[[Decision], bool]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,23 +97,30 @@ def waits_for_a_reviewer(decision: Decision) -> bool:
     return WAYS[decision.action].later is not None
 
 
-def make_again(chosen: list[Decision], *, by: User) -> list[str]:
-    """Make these decisions again, and say what came of each that could not be."""
+def make_again(chosen: list[Decision]) -> list[str]:
+    """Make these decisions again, and say what came of each that could not be. Not in the name of the reviewer who
+    lets that happen: it gives nobody a stake."""
     problems = []
     for each in chosen:
         for way in (WAYS[each.action].at_once, WAYS[each.action].later):
             try:
                 with transaction.atomic():
                     if way is not None:
-                        way(each, by)
+                        way(each)
             except (Kept, Refusal, LedgerRefusal) as error:
                 problems.append(f"Not {each.in_words}: {error}")
     return problems
 
 
+def subjects(left_out: list[Decision]) -> list[Model]:
+    """What these decisions are about, of what somebody can have a stake in."""
+    models = (Budget, BudgetRequest, Dataset, Release, ReleaseRequest, Session)
+    return [found for each in left_out if (found := _row(each, *models)) is not None]
+
+
 def _is_made_at_once(decision: Decision) -> bool:
     way = WAYS[decision.action].at_once
-    return way is not None and way(decision, None)
+    return way is not None and way(decision)
 
 
 def _row(decision: Decision, *models: type[Model]) -> Any:
@@ -130,11 +137,11 @@ def _group(facts: Mapping[str, Any]) -> Group | None:
     return Group.objects.filter(pk=facts["group"], name=facts["group_name"]).first()
 
 
-def _with_all_sign_ins(_decision: Decision, _by: User | None) -> bool:
+def _with_all_sign_ins(_decision: Decision) -> bool:
     return False
 
 
-def _forget_password(decision: Decision, _by: User | None) -> bool:
+def _forget_password(decision: Decision) -> bool:
     if (person := _row(decision, User)) is None:
         return False
     person.set_unusable_password()
@@ -142,31 +149,31 @@ def _forget_password(decision: Decision, _by: User | None) -> bool:
     return True
 
 
-def _remove_factor(decision: Decision, _by: User | None) -> bool:
+def _remove_factor(decision: Decision) -> bool:
     person = _row(decision, User)
     factors = Authenticator.objects.filter(user=person, type=decision.facts["factor"])
     return person is not None and bool(factors.delete()[0])
 
 
-def _close_account(decision: Decision, _by: User | None) -> bool:
+def _close_account(decision: Decision) -> bool:
     person = _row(decision, User)
     return person is not None and bool(User.objects.filter(pk=person.pk, is_active=True).update(is_active=False))
 
 
-def _leave_group(decision: Decision, _by: User | None) -> bool:
+def _leave_group(decision: Decision) -> bool:
     person, group = _row(decision, User), _group(decision.facts)
     if person is None or group is None:
         return False
     return bool(User.groups.through.objects.filter(user_id=person.pk, group_id=group.pk).delete()[0])
 
 
-def _take_role(decision: Decision, _by: User | None) -> bool:
+def _take_role(decision: Decision) -> bool:
     person = _row(decision, User)
     held = HeldRole.objects.filter(person=person, role=decision.facts["role"])
     return person is not None and bool(held.delete()[0])
 
 
-def _share_with_fewer(decision: Decision, _by: User | None) -> bool:
+def _share_with_fewer(decision: Decision) -> bool:
     if (shared := _row(decision, Dataset, Workload, Session)) is None:
         return False
     if isinstance(shared, Session):
@@ -178,40 +185,40 @@ def _share_with_fewer(decision: Decision, _by: User | None) -> bool:
     return True
 
 
-def _hide(decision: Decision, _by: User | None) -> bool:
+def _hide(decision: Decision) -> bool:
     shown = _row(decision, Release, Survey)
     public = type(shown)._default_manager.filter(pk=shown.pk, is_public=True) if shown is not None else None
     return public is not None and bool(public.update(is_public=False))
 
 
-def _withdraw(decision: Decision, _by: User | None) -> bool:
+def _withdraw(decision: Decision) -> bool:
     if (release := _row(decision, Release)) is None:
         return False
     published = Release.objects.filter(pk=release.pk, state=ReleaseState.PUBLISHED)
     return bool(published.update(state=ReleaseState.WITHDRAWN, is_public=False, withdrawn_at=decision.at))
 
 
-def _freeze(decision: Decision, _by: User | None) -> bool:
+def _freeze(decision: Decision) -> bool:
     if (budget := _row(decision, Budget)) is None:
         return False
     free = Budget.objects.filter(pk=budget.pk, is_frozen=False)
     return bool(free.update(is_frozen=True, frozen_reason=decision.detail))
 
 
-def _delete_rows(decision: Decision, by: User | None) -> bool:
+def _delete_rows(decision: Decision) -> bool:
     dataset = _row(decision, Dataset)
     if dataset is not None and dataset.rows_deleted_at is None:
-        delete_rows(dataset=dataset, by=by)
+        delete_rows(dataset=dataset)
     return dataset is not None
 
 
-def _discard_table(decision: Decision, by: User | None) -> bool:
+def _discard_table(decision: Decision) -> bool:
     if (dataset := _row(decision, Dataset)) is not None:
-        discard_dataset(dataset=dataset, by=by)
+        discard_dataset(dataset=dataset)
     return dataset is not None
 
 
-def _take_back(decision: Decision, _by: User | None) -> bool:
+def _take_back(decision: Decision) -> bool:
     release = _row(decision, Release)
     if release is not None:
         asked = release.reviews.filter(state=RequestState.WAITING).update(state=RequestState.TAKEN_BACK)
@@ -220,11 +227,11 @@ def _take_back(decision: Decision, _by: User | None) -> bool:
     return _end_request(decision, RequestState.TAKEN_BACK, ReleaseState.DRAFT)
 
 
-def _deny(decision: Decision, _by: User | None) -> bool:
+def _deny(decision: Decision) -> bool:
     return _end_request(decision, RequestState.DENIED, ReleaseState.CANCELLED)
 
 
-def _ask_back(decision: Decision, _by: User | None) -> bool:
+def _ask_back(decision: Decision) -> bool:
     return _end_request(decision, RequestState.ASKED_BACK, ReleaseState.DRAFT)
 
 
@@ -242,23 +249,23 @@ def _end_request(decision: Decision, state: RequestState, becomes: ReleaseState)
     return True
 
 
-def _close_session(decision: Decision, by: User | None) -> bool:
+def _close_session(decision: Decision) -> bool:
     release = _row(decision, Release)
     if release is None or release.status is not ReleaseState.OPEN:
         return False
-    session_closing.close_session(session=release.session, by=by)
+    session_closing.close_session(session=release.session)
     return True
 
 
-def _close_survey(decision: Decision, by: User | None) -> bool:
+def _close_survey(decision: Decision) -> bool:
     survey = _row(decision, Survey)
     if survey is None or survey.status is not SurveyState.OPEN:
         return False
-    close_survey(survey=survey, by=by)
+    close_survey(survey=survey, by=None)
     return True
 
 
-def _set(decision: Decision, _by: User | None) -> bool:
+def _set(decision: Decision) -> bool:
     current = Organisation.current()
     name, value = decision.facts["setting"], decision.facts["value"]
     setattr(current, "reviewers_id" if name == "reviewers" else name, value)

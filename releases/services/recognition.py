@@ -22,7 +22,7 @@ from django.db.models import Q, QuerySet
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Fingerprint, RequestState
-from releases.models.stakes import budgets_at_stake
+from releases.models.stakes import budgets_at_stake, refuse_stake
 from releases.notifications import messages
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ def ask_consent(*, request: BudgetRequest, about: uuid.UUID, by: User, note: str
     """Ask the owner of a table that a reviewer is shown what they say to one budget for both.
 
     Raises:
+        HasStake: somebody else has to decide on the request.
         InvalidInput: the request was decided, nothing is asked, or no such table is shown to this reviewer.
     """
+    refuse_stake(by, request)
     if not note.strip():
         raise InvalidInput("note", note, "must say what you want to know of the owner")
     shown = recognised(request.budget, by=by)

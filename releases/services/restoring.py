@@ -165,7 +165,7 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
     Raises:
         LedgerRefusal: there is nothing of the kind; or the marks are those of another database; or a decision that is
             forgotten took from this reviewer what they need to decide.
-        HasStake: the reviewer has a stake in one of these budgets.
+        HasStake: the reviewer has a stake in one of these budgets, or in what is left out.
     """
     own = Installation.objects.select_for_update().get(pk=Installation.own().pk)
     found, said = record.look(), list(stale_ledger.installation())
@@ -175,6 +175,9 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
         raise ledger.LedgerRefusal(f"{record.OF_ANOTHER.capitalize()}. An operator has to do that.")
     forgotten = reapplying.forgotten_decisions(own) if found.is_restored else []
     _check_not_concerned(by, forgotten)
+    left_out = [each for each in forgotten if reapplying.waits_for_a_reviewer(each) and each.number in leave_out]
+    chosen = [each for each in forgotten if each not in left_out]
+    refuse_stake(by, *reapplying.subjects(left_out), to="leave out what was decided on")
     seen = [*map(str, stale_ledger.orphans()), *stale_ledger.unknown_results()]
     own.acknowledged = sorted({*own.acknowledged, *seen})
     own.save(update_fields=["acknowledged"])
@@ -184,10 +187,9 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
     record.know_all(own)
     if found.is_lost and not let_go_on:
         said += [f"{each.title} {_end(each, by=by)}" for each in unsettled()]
-    chosen = [each for each in forgotten if not (reapplying.waits_for_a_reviewer(each) and each.number in leave_out)]
-    problems = reapplying.make_again(chosen, by=by)
+    problems = reapplying.make_again(chosen)
     said += [f"again: {each.in_words}" for each in chosen]
-    said += [f"left out: {each.in_words}" for each in forgotten if each not in chosen]
+    said += [f"left out: {each.in_words}" for each in left_out]
     audit_log.record(AuditAction.RESTORE, actor=by, on=own, detail=". ".join([*said, *problems]))
     return problems
 

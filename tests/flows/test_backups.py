@@ -15,6 +15,7 @@ COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 
 #: What the tests' scripts share: datasets by name, each with people and a budget of its own.
 NAMES = f"""
+    from releases.engine.errors import EngineError
     from releases.ledger import stale_ledger as behind, ledger, high_water_marks as marks
     from releases.publication import files
     from releases.publication.files import sha256_of
@@ -35,7 +36,7 @@ NAMES = f"""
     def refused(act):
         try:
             act()
-        except (services.Refusal, ledger.LedgerRefusal) as refusal:
+        except (EngineError, services.Refusal, ledger.LedgerRefusal) as refusal:
             return str(refusal)
         return "it was done"
     def digests(title):

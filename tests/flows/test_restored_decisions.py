@@ -147,8 +147,15 @@ def test_what_was_revoked_after_the_backup_is_revoked_again(site, tmp_path):
     site.do(REVOKED)
     site.follow("Restore", tmp_path / "copy", "--discard-newer", fails_at="audit")
     assert site.do(STATE) == AT_ONCE | NOT_YET
-    problems = site.do("answer = services.acknowledge_marks(by=people()[1])")
-    assert problems == []
+    found = site.do(
+        """
+        from releases.models.stakes import budgets_at_stake
+        sofia = people()[1]
+        before = budgets_at_stake(sofia).count()
+        answer = [services.acknowledge_marks(by=sofia), budgets_at_stake(sofia).count() - before]
+        """
+    )
+    assert found == [[], 0]
     assert site.do(STATE) == AT_ONCE | LATER
     audit = site.manage("audit")
     assert audit.returncode == 0, audit.stderr
@@ -169,14 +176,17 @@ def test_a_reviewer_may_leave_out_what_is_final_and_not_what_concerns_them(embed
         demoted = User.objects.get(username="demoted")
         refusal = refused(lambda: services.acknowledge_marks(by=demoted))
         frozen = {each.number for each in everything if each.action == "freeze"}
+        stake = refused(lambda: services.acknowledge_marks(by=people()[0], leave_out=rows))
         services.acknowledge_marks(by=people()[1], leave_out=rows | frozen)
         said = AuditEvent.objects.filter(action="restore").order_by("pk").last().detail
-        answer = [refusal, said, dataset("newer").rows_deleted_at is None, dataset("cancelled  ").budget.is_frozen]
+        is_there = dataset("newer").rows_deleted_at is None
+        answer = [refusal, stake, said, is_there, dataset("cancelled  ").budget.is_frozen]
         """
     )
     assert "Somebody else has to decide" in found[0]
-    assert "left out: deleted the rows of newer" in found[1]
-    assert found[2:] == [True, True]
+    assert "owns the data; somebody else has to" in found[1]
+    assert "left out: deleted the rows of newer" in found[2]
+    assert found[3:] == [True, True]
 
 
 def test_a_backup_that_was_put_back_by_hand_is_noticed_and_everything_unsettled_waits(embedded, tmp_path):
@@ -315,7 +325,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
         answer = [own, twice, spent("untouched     "), len(services.lost_budgets())]
         """
     )
-    assert "One of these budgets is yours" in settled[0]
+    assert "owns the data; somebody else has to settle it" in settled[0]
     assert "somebody has said it before" in settled[1]
     assert settled[2:] == [3.0, 0]
     audit = site.manage("audit")

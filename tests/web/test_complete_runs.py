@@ -69,6 +69,15 @@ def test_what_is_cut_off_before_it_is_complete_never_has_a_folder_s_name(queued,
     assert services.execute_release(release_id=queued.pk)
 
 
+def test_a_worker_that_was_killed_while_it_wrote_holds_up_nothing(queued, monkeypatch):
+    token = execution._claim(queued.pk)
+    (Path(files.settings.RELEASES_DIR) / str(queued.pk) / f"{token}.partial").mkdir(parents=True)
+    Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert services.reconcile() == 1
+    assert services.execute_release(release_id=queued.pk)
+    assert folders(queued) == [files.folder_of(Release.objects.get())]
+
+
 def test_a_folder_gets_its_name_when_every_file_is_on_disc(queued, monkeypatch):
     seen = []
     rename = Path.rename

@@ -377,14 +377,14 @@ def test_a_request_that_was_taken_back_grants_nothing_once_the_protection_was_ch
     assert LedgerEntry.objects.get().detail["unit"] == PERSON.to_json()
 
 
-def test_a_release_that_waits_is_charged_to_the_budget_that_its_rows_had_already(
+def test_a_release_that_waits_is_charged_to_the_budget_that_its_table_joins(
     waiting, make_dataset, charlie, alice, sofia
 ):
-    """The reviewer finds the same rows under another's budget, which protects the same."""
+    """The reviewer lets it spend from another's budget, which protects the same."""
     theirs = make_dataset(owner=charlie, sofia=sofia)
     theirs.group = None
     theirs.save()
-    services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
+    services.join_request(request=ask_for(waiting.dataset, alice), to=theirs.budget_id, by=sofia)
     services.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
     assert LedgerEntry.objects.get(kind="charge").budget == theirs.budget == Budget.objects.get()
     assert services.execute_release(release_id=waiting.pk)
