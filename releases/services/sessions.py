@@ -166,7 +166,7 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
     return True
 
 
-@transaction.atomic
+@planned_atomically()
 def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answered:
     """Answer one counting question, given as the workload format's predicate.
 

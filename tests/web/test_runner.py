@@ -410,6 +410,31 @@ def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(alice, 
     assert received.refusal == "The Parquet file unfolds to more than 200 times its size, or 200 MB if that is more."
 
 
+@pytest.mark.parametrize(
+    ("values", "columns_hold"),
+    [
+        # What is long comes after rows that are not.
+        (pa.array([b"y", b"x" * 9_999]), "unfolds"),
+        (pa.array([["x" * 9] * 900]), "no single values"),
+        (pa.array([{"a": "x" * 9_999}]), "no single values"),
+    ],
+)
+def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hold, tmp_path):
+    """Bytes took minutes; of lists 2 kB took 200 s and all memory."""
+    path, rows = tmp_path / "bomb.parquet", 2_000_000 if len(values) > 1 else 100
+    chosen = np.zeros(rows, dtype=np.int32)
+    chosen[200_000:] = len(values) - 1
+    column = pa.DictionaryArray.from_arrays(chosen, values) if len(values) > 1 else values.take(chosen)
+    pyarrow.parquet.write_table(pa.table({"a": column}), path)
+    assert path.stat().st_size < 20_000
+    runner.warm()
+    begun = time.monotonic()
+    with pytest.raises(UnreadableTable, match=columns_hold):
+        reading.upload(path, tmp_path / "stored.parquet", table=upload_limits())
+    # Beside the time that a first process takes to begin.
+    assert time.monotonic() - begun < 20
+
+
 def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
     with pytest.raises(UnreadableTable, match="unfolds"):
         services.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
