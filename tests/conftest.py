@@ -179,6 +179,7 @@ def _reads_here(request, monkeypatch):
     """Tables are read in the test's own process, except in tests of the confined one. Journeys have real workers."""
     if not request.node.get_closest_marker("confined"):
         monkeypatch.setattr(runner, "run", _read_here)
+        monkeypatch.setattr(runner, "warm", lambda **_: None)
 
 
 @pytest.fixture

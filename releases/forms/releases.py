@@ -200,7 +200,6 @@ class WorkloadForm(forms.Form):
 class PlanFileForm(forms.Form):
     """A plan saved before, as a file."""
 
-    MAX_BYTES = 10 * 2**20
     plan = forms.FileField(
         label="Plan file",
         allow_empty_file=True,
@@ -210,8 +209,6 @@ class PlanFileForm(forms.Form):
 
     def clean_plan(self) -> dict[str, Any]:
         file = self.cleaned_data["plan"]
-        if file.size > self.MAX_BYTES:
-            raise ValidationError(f"Plan file: {file.name} must be at most {self.MAX_BYTES // 2**20} MB.")
         try:
             text = file.read().decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -349,12 +349,13 @@ def latest_steps(budget: Budget, *, most: int) -> list[StepPoint]:
     """The same of one budget's latest entries, beginning with the sum of all before. Few queries, however many."""
     if not budget.is_granted:
         return []
-    latest = list(_drawn([budget]).order_by("-sequence")[:most])[::-1]
-    if not latest:
+    # One more, to see whether there is any before.
+    found = list(_drawn([budget]).order_by("-sequence")[: most + 1])
+    if not found:
         return []
+    latest, has_earlier = found[:most][::-1], len(found) > most
     first = latest[0]
     before = _drawn([budget]).filter(sequence__lt=first.sequence)
-    has_earlier = before.exists()
     grants = LedgerEntry.objects.filter(budget=budget, kind=EntryKind.GRANT).order_by("sequence")
     # Few, each by a reviewer's hand.
     said = [(number, detail) for number, detail in grants.values_list("sequence", "detail") if "epsilon" in detail]

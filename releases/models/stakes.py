@@ -148,20 +148,19 @@ def _in_dataset(person: User, dataset: Dataset) -> Stake | None:
 
 
 def _in_population(person: User, budget: Budget) -> Stake | None:
-    tables = budget.datasets.all()
-    if budget.owner_id == person.pk or tables.filter(owner=person.pk).exists():
+    owners = dict(budget.datasets.values_list("pk", "owner"))
+    if person.pk in (budget.owner_id, *owners.values()):
         return Stake.OWNS
     if budget.requests.filter(requested_by=person.pk).exists():
         return Stake.ASKED
-    if _has_edited(person, Q(object_id=str(budget.pk))):
-        return Stake.EDITED
-    return _in_tables(person, list(tables.values_list("pk", flat=True)))
+    return _in_tables(person, list(owners), budget.pk)
 
 
-def _in_tables(person: User, tables: list[uuid.UUID]) -> Stake | None:
+def _in_tables(person: User, tables: list[uuid.UUID], *further: uuid.UUID) -> Stake | None:
+    """Whether somebody has released from these tables, or edited them or something further."""
     if Release.objects.filter(_released_by(person), dataset__in=tables).exists():
         return Stake.EDITED
-    return Stake.EDITED if _has_edited(person, Q(object_id__in=[str(each) for each in tables])) else None
+    return Stake.EDITED if _has_edited(person, Q(object_id__in=[str(each) for each in (*tables, *further)])) else None
 
 
 def _has_edited(person: User, objects: Q) -> bool:

@@ -6,6 +6,9 @@ place or two to wait for one. Whoever finds both taken is refused at once, so th
 A slot is a lock on a file below DATA_DIR, which all processes of the site share, as they do the tables. The operating
 system frees it when the request or its process ends, however it ends. So there is no lease to run out, nothing to write
 to the database, and no Redis to be away.
+
+A slot is taken before a transaction, never in one: SQLite has one lock for all who write, and whoever has no slot
+would wait for that lock instead of being refused (`planned_atomically`).
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 
+from releases.engine.metering import meter
 from releases.storage.private_files import FILE, private_folder
 
 #: Between two looks for a slot that has become free.
@@ -31,6 +38,18 @@ class NoSlot(Exception):
             f"You have {settings.PLANNING_SLOTS} plans worked out already, as many as one person may at once. "
             f"Try again in {settings.PLANNING_RETRY_SECONDS} seconds."
         )
+
+
+@contextmanager
+def planned_atomically() -> Iterator[None]:
+    """A transaction in which questions are read or something is planned. The slot is taken before it begins.
+
+    Raises:
+        NoSlot: somebody has as much worked out at once as one person may.
+    """
+    meter()
+    with transaction.atomic():
+        yield
 
 
 class PlanningSlot:

@@ -100,14 +100,20 @@ def counted_alike(budget: Budget) -> QuerySet[Dataset]:
     return Dataset.objects.filter(Q(digest__in=telling) | Q(fingerprint__digest__in=digests))
 
 
-def recognised(budget: Budget, *, by: User) -> list[Match]:
-    """Tables of other populations with rows of this one, the nearest first, as far as a reviewer may know of them."""
+def recognised(budget: Budget, *, by: User, only_the_same: bool = False) -> list[Match]:
+    """Tables of other populations with rows of this one, the nearest first, as far as a reviewer may know of them.
+
+    Args:
+        only_the_same: leave out those with some of the rows, for which sketches are compared.
+    """
     at_stake = set(budgets_at_stake(by).values_list("pk", flat=True))
     if budget.pk in at_stake:
         return []
     others = _others(budget).exclude(budget__in=at_stake)
     same = set(counted_alike(budget).values_list("pk", flat=True))
     kinds = dict.fromkeys(others.filter(pk__in=same).values_list("pk", flat=True)[:_MOST], SAME)
+    if only_the_same:
+        return _matches(budget, kinds)
     near = dict(_near(budget, others.exclude(pk__in=same)))
     for kind in (ALL, HALF, FEW):
         kinds |= dict(list({pk: kind for pk, each in near.items() if each == kind}.items())[: 2 * _MOST - len(kinds)])

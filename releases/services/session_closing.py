@@ -34,6 +34,7 @@ from releases.engine.workload.queries import Workload
 from releases.ledger import audit_log, high_water_marks, stale_ledger
 from releases.models import AuditAction, Release, ReleaseState, Searchable, Session
 from releases.notifications import messages
+from releases.planning.slots import planned_atomically
 from releases.publication.search_index import searchable
 from releases.services.release_inputs import Refusal
 from releases.services.releases import enqueue
@@ -49,7 +50,7 @@ class NotTheFiles(EngineError):
     """A release was published with files that are gone or changed, so it cannot end as it did."""
 
 
-@transaction.atomic
+@planned_atomically()
 def close_session(*, session: Session, by: User | None = None, send: bool = True) -> Release:
     """End the asking, and have a worker publish what was answered, with synthetic rows from the public state.
 

@@ -26,6 +26,7 @@ from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.notifications import messages
+from releases.planning.slots import planned_atomically
 from releases.services import attempts, reading, session_state, stored_tables
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_choice, set_questions
@@ -81,7 +82,7 @@ class Standing:
     over: str
 
 
-@transaction.atomic
+@planned_atomically()
 def draft_session(
     *,
     dataset: Dataset,
@@ -108,7 +109,7 @@ def draft_session(
     return release
 
 
-@transaction.atomic
+@planned_atomically()
 def change_session(
     *,
     release: Release,
@@ -165,7 +166,7 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
     return True
 
 
-@transaction.atomic
+@planned_atomically()
 def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answered:
     """Answer one counting question, given as the workload format's predicate.
 

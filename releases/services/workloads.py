@@ -15,6 +15,7 @@ from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
+from releases.planning.slots import planned_atomically
 from releases.schema.descriptions import read_paragraph
 from releases.services.datasets import group_facts, read_title
 from releases.services.release_inputs import Refusal
@@ -54,7 +55,7 @@ def why_not_saved(release: Release) -> str:
     return "" if release.workload else "Add at least one question first, then save the questions."
 
 
-@transaction.atomic
+@planned_atomically()
 def save_workload(
     *, release: Release, name: str, by: User, description: str = "", group: Group | None = None
 ) -> Workload:
@@ -79,7 +80,7 @@ def save_workload(
     return workload
 
 
-@transaction.atomic
+@planned_atomically()
 def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadVersion:
     """Save what a draft or a release asks as the next version of a workload; the newest again, where it asks the same.
 
@@ -92,7 +93,7 @@ def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadV
     return version
 
 
-@transaction.atomic
+@planned_atomically()
 def edit_workload(
     *,
     workload: Workload,
@@ -213,7 +214,7 @@ def mapped_questions(version: WorkloadVersion, universe: Universe, columns: Mapp
     return _renamed(question, {each.needed.name: each.column for each in fits}).to_json()
 
 
-@transaction.atomic
+@planned_atomically()
 def use_workload(
     *, version: WorkloadVersion, dataset: Dataset, by: User, columns: Mapping[str, str] | None = None, title: str = ""
 ) -> Release:

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 from pathlib import Path
+from types import MethodType, SimpleNamespace
 
 import pytest
 from django.core.exceptions import RequestDataTooBig
+from django.db import connection
+from django.test import Client
 from django.urls import get_resolver, reverse
 
 from dpweb import settings as as_installed
 from releases import services
+from releases.engine.mechanisms.base import mechanisms
 from releases.engine.metering import before_planning
+from releases.engine.workload.queries import Workload
 from releases.middleware import body_limit
 from releases.middleware.body_limit import BodyLimitMiddleware
 from releases.models import Release
 from releases.planning.slots import NoSlot, PlanningSlot
 from tests.web.pages import words
+from tests.web.test_access import FILLED, world
+from tests.web.test_principals import filled, pages
+from tests.web.undoing import undone
+
+__all__ = ["world"]
 
 pytestmark = pytest.mark.django_db
 
@@ -55,54 +66,169 @@ def bearer(user):
 
 
 PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
-
 #: Numbers that no other test has: what was planned for the same ones is kept.
 SESSION = {"epsilon": "0.7771", "delta": "0", "beta": "0.05", "questions": "9", "population": "200"}
+RANGE = {"column": "age", "lowest": "0", "highest": "150", "inside": "98", "epsilon": "1", "delta": "0"}
+CATEGORIES = {"column": "sex", "other": "other", "epsilon": "1", "delta": "0.000001"}
+CERTIFICATE = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"}
 
-#: What plans, on pages and in the API: method, name of the address or path, and what is sent.
-PLANNING = {
-    "compare": ("get", "compare", {}),
-    "curves": ("get", "compare", {"curves": "1"}),
-    "choosing": (
-        "post",
-        "compare",
-        {"epsilon": "1", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram", "epsilon_for": "1"},
-    ),
-    "confirm": ("get", "confirm", {}),
-    "submitting": ("post", "confirm", {"key": "5a0fd3f4-0000-4000-8000-000000000000", "title": "Mine"}),
-    "questions": ("get", "questions", {}),
-    "new session": ("get", "new_session", SESSION),
-    "learning a range": (
-        "get",
-        "learn_range",
-        {"column": "age", "lowest": "0", "highest": "150", "inside": "98", "epsilon": "1", "delta": "0"},
-    ),
-    "drafting by a program": ("post", "/api/datasets/{dataset}/releases", PLAN),
-    "changing by a program": ("put", "/api/releases/{draft}", PLAN),
-    "submitting by a program": (
-        "post",
-        "/api/releases/{draft}/submit",
-        {"key": "5a0fd3f4-0000-4000-8000-000000000001"},
-    ),
-    "a session by a program": ("post", "/api/datasets/{dataset}/sessions", {"epsilon": "1"}),
+#: What is asked of a page beside its bare address.
+ASKED = {
+    "compare": [{"curves": "1"}],
+    "new_session": [SESSION],
+    "learn_range": [RANGE],
+    "learn_categories": [CATEGORIES],
+    "certify": [CERTIFICATE],
+}
+#: What is sent to an operation that writes; one that is not named here fails below.
+SENT = {
+    "upload_dataset": {},
+    "discard_upload": {},
+    "rename_dataset": {"title": "Mine"},
+    "share_dataset": {"group": None},
+    "discard_dataset": {},
+    "delete_rows": {},
+    "declare_schema": {"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]},
+    "ask_for_budget": {"epsilon": "50"},
+    "take_back_budget_request": {},
+    "join_population": {"other": "{dataset}"},
+    "draft_release": PLAN,
+    "change_draft": PLAN,
+    "discard_draft": {},
+    "submit_release": {"key": "5a0fd3f4-0000-4000-8000-000000000001"},
+    "cancel_release": {},
+    "set_visibility": {"public": True},
+    "withdraw_release": {},
+    "draft_certificate": CERTIFICATE,
+    "draft_session": {"epsilon": "1"},
+    "ask_session": {"query": {"sex": ["male"]}},
+    "set_audience": {"audience": "everybody"},
+    "close_session": {},
+    "save_workload": {"release": "{draft}", "name": "Mine"},
+    "edit_workload": {"since": 1, "workload": {"version": 1, "queries": [{"prefix": "age"}]}},
+    "discard_workload": {},
+    "share_workload": {"group": None},
+    "save_workload_version": {"release": "{draft}"},
+    "use_workload": {"dataset": "{dataset}", "epsilon": "1"},
+}
+#: Of these it is known that they plan; without them the test below would look at nothing.
+PLAN_SURELY = {
+    *("get compare", "post compare", "get confirm", "post confirm", "get questions", "get new_session"),
+    *("post new_session", "get learn_range", "post learn_range", "get learn_categories", "post learn_categories"),
+    *("get certify", "post certify", "post edit_workload", "post use_workload", "post save_workload"),
+    *("post draft_release", "put change_draft", "post submit_release", "post draft_certificate", "post draft_session"),
+    *("put edit_workload", "post save_workload_version", "post use_workload"),
+}
+
+#: They plan again, under a lock, the one plan that was charged or waits for a review, and that nobody can choose any
+#: more.
+PLAN_UNDER_A_LOCK = {
+    *("post session", "post ask_session", "post session_close", "post close_session", "post release_request"),
 }
 
 
-@pytest.mark.parametrize("what", PLANNING)
-def test_what_plans_takes_a_slot_and_says_when_to_come_again(what, dataset, draft, alice, as_, client, all_taken):
+def requests_to(world):
+    """Name, method, address and what is sent, of every page and operation, from the site's own lists of them."""
+    for name, address in pages(world):
+        yield from ((name, "get", address, asked) for asked in ({}, *ASKED.get(name, ())))
+        form = FILLED.get(name, {})
+        yield from ((name, "post", address, sent) for sent in ([form, form | {"check": "1"}] if form else [form]))
+    for path, methods in Client().get("/api/openapi.json").json()["paths"].items():
+        for chosen in filled(world, re.findall(r"{(\w+)}", path)):
+            for method, described in methods.items():
+                name = described["operationId"]
+                sent = {} if method == "get" else SENT[name]
+                things = {key: str(world[value[1:-1]]) for key, value in sent.items() if value in THINGS}
+                yield name, method, path.format(**chosen), sent | things
+
+
+#: What stands in the place of an object of the world in what is sent.
+THINGS = ("{dataset}", "{draft}")
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """What a request did: whether it asked for a slot, within how many transactions, and what it did without one."""
+    done = SimpleNamespace(asked=False, transactions=0, without=set(), planned_within=set(), called="")
+    take, free = PlanningSlot.take, PlanningSlot.free
+
+    def taking(slot):
+        if not done.asked:
+            done.asked, done.transactions = True, len(connection.savepoint_ids)
+        take(slot)
+        done.holds = True
+
+    def freeing(slot):
+        done.holds = False
+        free(slot)
+
+    def watched(owner, name, *, is_plan):
+        made = getattr(owner, name)
+
+        def watching(*given, **named):
+            if before_planning.get() is not None:
+                if not done.holds:
+                    done.without.add(f"{owner.__name__}.{name}")
+                if is_plan and len(connection.savepoint_ids) > done.base:
+                    done.planned_within.add(done.called)
+            return made(*given, **named)
+
+        monkeypatch.setattr(owner, name, staticmethod(watching) if isinstance(made, MethodType) else watching)
+
+    done.holds, done.base = False, 0
+    monkeypatch.setattr(PlanningSlot, "take", taking)
+    monkeypatch.setattr(PlanningSlot, "free", freeing)
+    for kind in {type(each) for each in mechanisms().values()}:
+        watched(kind, "_plan", is_plan=True)
+    watched(Workload, "from_json", is_plan=False)
+    return done
+
+
+def test_whatever_plans_takes_a_slot_before_its_transaction_and_says_when_to_come_again(
+    world, alice, sofia, work, all_taken, settings
+):
+    """Every page and operation, once with a slot and once with none left: a new one that plans unmetered, or swallows
+    the refusal, or asks while it holds the lock of a transaction, fails here by its name."""
+    settings.PLANNING_WAIT_SECONDS = 0
+    wrong, metered = set(), set()
     all_taken(alice)
-    method, where, sent = PLANNING[what]
-    if where.startswith("/"):
-        address = where.format(dataset=dataset.pk, draft=draft.pk)
-        answer = getattr(client, method)(address, sent, content_type="application/json", headers=bearer(alice))
-        assert "as many as one person may at once" in answer.json()["message"]
+    for person in (alice, sofia):
+        browser, token = Client(), bearer(person)
+        browser.force_login(person)
+        for name, method, address, sent in requests_to(world):
+            is_program = address.startswith("/api/") and name != "programs"
+            client = Client(headers=token) if is_program else browser
+            given = {"content_type": "application/json"} if is_program and method != "get" else {}
+            called = work.called = f"{method} {name}"
+            with undone():
+                work.asked, work.base = False, len(connection.savepoint_ids)
+                before = len(work.without)
+                answer = getattr(client, method)(address, sent, **given)
+                if hasattr(answer, "streaming_content"):
+                    answer.close()
+            wrong |= {f"{called}: works without a slot" for _ in range(len(work.without) - before)}
+            if work.asked:
+                metered.add(called)
+                if work.transactions > work.base:
+                    wrong.add(f"{called}: asks within a transaction")
+                if person == alice and (answer.status_code, answer.get("Retry-After")) != (BUSY, "5"):
+                    wrong.add(f"{called}: answers {answer.status_code} where no slot is left")
+    assert (wrong, work.without) == (set(), set())
+    assert work.planned_within <= PLAN_UNDER_A_LOCK
+    assert PLAN_SURELY - metered == set()
+
+
+@pytest.mark.parametrize("is_program", [False, True])
+def test_whoever_has_no_slot_left_reads_why(is_program, draft, alice, as_, client, all_taken):
+    all_taken(alice)
+    said = "as many as one person may at once"
+    if is_program:
+        answer = client.put(f"/api/releases/{draft.pk}", PLAN, content_type="application/json", headers=bearer(alice))
+        assert said in answer.json()["message"]
     else:
-        of_dataset = where in ("new_session", "learn_range")
-        address = reverse(where, args=[dataset.pk if of_dataset else draft.pk])
-        answer = getattr(as_(alice), method)(address, sent)
-        assert "as many as one person may at once" in words(answer)
-    assert answer.status_code == BUSY
-    assert answer["Retry-After"] == "5"
+        answer = as_(alice).get(reverse("compare", args=[draft.pk]))
+        assert said in words(answer)
+    assert (answer.status_code, answer["Retry-After"]) == (BUSY, "5")
     assert Release.objects.get(pk=draft.pk).state == "draft"
 
 

@@ -30,6 +30,8 @@ from releases.storage import scratch
 from releases.worker import jobs, runner
 from tests.web.conftest import CSV
 
+pytestmark = pytest.mark.confined
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -188,8 +190,6 @@ django.setup()
 from releases.worker import runner
 from tests.web.test_runner import asked, probe
 import pytest
-
-pytestmark = pytest.mark.confined
 probe(pytest.MonkeyPatch(), "import os, time\\nreport(str(os.getpid()), 0.0)\\ntime.sleep(300)")
 def note(step, share):
     pathlib.Path({str(written)!r}).write_text(f"{{runner._reader.pid}} {{step}}")
@@ -323,10 +323,13 @@ def test_every_task_comes_to_its_table_through_the_runner(queued, alice, upload_
 
 
 def test_a_task_that_opens_a_table_by_itself_fails(queued):
-    opens = current_app.task(name="tests.opens")(lambda: jobs.open_table(table_path(queued.dataset)))
+    def opens():
+        return jobs.open_table(table_path(queued.dataset))
+
+    task = current_app.task(name="tests.opens")(opens)
     try:
         with pytest.raises(connection.Unconfined):
-            opens()
+            task()
     finally:
         current_app.tasks.pop("tests.opens", None)
 
@@ -407,6 +410,31 @@ def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(alice, 
     assert received.refusal == "The Parquet file unfolds to more than 200 times its size, or 200 MB if that is more."
 
 
+@pytest.mark.parametrize(
+    ("values", "columns_hold"),
+    [
+        # What is long comes after rows that are not.
+        (pa.array([b"y", b"x" * 9_999]), "unfolds"),
+        (pa.array([["x" * 9] * 900]), "no single values"),
+        (pa.array([{"a": "x" * 9_999}]), "no single values"),
+    ],
+)
+def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hold, tmp_path):
+    """Bytes took minutes; of lists 2 kB took 200 s and all memory."""
+    path, rows = tmp_path / "bomb.parquet", 2_000_000 if len(values) > 1 else 100
+    chosen = np.zeros(rows, dtype=np.int32)
+    chosen[200_000:] = len(values) - 1
+    column = pa.DictionaryArray.from_arrays(chosen, values) if len(values) > 1 else values.take(chosen)
+    pyarrow.parquet.write_table(pa.table({"a": column}), path)
+    assert path.stat().st_size < 20_000
+    runner.warm()
+    begun = time.monotonic()
+    with pytest.raises(UnreadableTable, match=columns_hold):
+        reading.upload(path, tmp_path / "stored.parquet", table=upload_limits())
+    # Beside the time that a first process takes to begin.
+    assert time.monotonic() - begun < 20
+
+
 def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
     with pytest.raises(UnreadableTable, match="unfolds"):
         services.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
@@ -414,13 +442,15 @@ def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(
 
 
 def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
-    settings.READER_MEMORY_BYTES = 2**20
+    # Enough for the process itself, and not for a table.
+    enough, too_little = settings.READER_MEMORY_BYTES, 3 * 2**27
+    settings.READER_MEMORY_BYTES = too_little
     received = services.receive_upload
-    with pytest.raises(runner.ReaderError):
+    with pytest.raises(runner.OverLimit):
         received(owner=alice, title="Survey", source=parquet_of(upload_file))
-    settings.READER_MEMORY_BYTES = 2**33
+    settings.READER_MEMORY_BYTES = enough
     upload = received(owner=alice, title="Survey", source=upload_file())
-    settings.READER_MEMORY_BYTES = 2**20
+    settings.READER_MEMORY_BYTES = too_little
     assert not services.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
@@ -441,6 +471,8 @@ def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
 ):
     settings.MAX_ATTEMPTS = 3
     upload = services.receive_upload(owner=alice, title="Kills", source=upload_file(CSV + b"x,20,male\n"))
+    # Approving the budget has taken the digest.
+    Fingerprint.objects.all().delete()
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", killed)
         for _ in range(6):

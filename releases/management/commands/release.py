@@ -44,6 +44,7 @@ from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
+from releases.worker import runner
 
 OVER_BUDGET = 3
 WAITS_FOR_REVIEW = 4
@@ -108,6 +109,8 @@ class Command(BaseCommand):
         for name in ("table", "schema", "workload", "mechanism", "epsilon", "out"):
             if options[name] is None:
                 raise CommandError(f"--{name} is needed.")
+        # What reads the table gets ready meanwhile.
+        runner.warm()
         # Everything public is read and planned before anything is stored.
         codebook = apart(read_codebook(options["schema"]))
         schema = Schema.from_json(codebook.schema)

@@ -209,6 +209,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
     is_verified = "verify" in request.GET
     points = reports.latest_steps(budget, most=MAX_DRAWN)
+    missing = services.missing_of(budget)
     context = {
         **figures,
         "form": form,
@@ -220,12 +221,13 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         # Every entry is read and priced anew for that, so it is done when somebody asks.
         "is_verified": is_verified,
         "faults": list(ledger.verify(budget)) if is_verified else [],
-        "missing": services.missing_of(budget),
+        "missing": missing,
         "people": people,
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
-        "stake": what_separates(signed_in(request), budget),
-        "matches": [each for each in services.recognised(budget, by=signed_in(request)) if each.kind == "same"],
+        # Of what can be decided here.
+        "stake": what_separates(signed_in(request), budget) if missing or budget.is_frozen else None,
+        "matches": services.recognised(budget, by=signed_in(request), only_the_same=True),
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
         "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
