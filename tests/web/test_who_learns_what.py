@@ -317,7 +317,7 @@ def show_the_budget_to_the_uploader(monkeypatch):
     [
         (ignore_the_stake, "rita", "GET review/requests/<uuid:request_id>/ 0 as rita"),
         (tell_the_owner, "alice", "GET notices/ 0 as alice"),
-        (show_the_budget_to_the_uploader, "charlie", "GET api/datasets/{uuid:dataset_id} 1 as charlie"),
+        (show_the_budget_to_the_uploader, "charlie", "GET api/datasets 0 as charlie"),
     ],
 )
 def test_the_walk_sees_what_tells(world, visit, people, monkeypatch, broken, who, where):
