@@ -163,7 +163,7 @@ def test_a_release_whose_every_attempt_fails_has_failed_and_its_charge_stays(sta
         from releases.worker import runner
         def broken(*arguments, **options):
             raise RuntimeError("a row says: Mrs Smith, 43")
-        releases.engine.run.run_release = broken
+        runner.run = broken
         for _ in range(9):
             services.execute_release(release_id=Release.objects.get().pk)
         """
@@ -181,7 +181,7 @@ def test_a_failure_is_logged_without_the_words_of_the_exception(stack):
             from releases.worker import runner
             def broken(*arguments, **options):
                 raise RuntimeError("a row says: Mrs Smith, 43")
-            releases.engine.run.run_release = broken
+            runner.run = broken
             services.execute_release(release_id=Release.objects.get().pk)
             """
         ]
