@@ -388,6 +388,8 @@ def _parquet_columns(
             "FROM parquet_metadata(?)",
             [str(source), str(source)],
         ).fetchone()
+    except duckdb.OutOfMemoryException:
+        raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
     names = _checked_names([column[0] for column in described])
