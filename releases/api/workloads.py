@@ -16,7 +16,6 @@ from releases.api.releases import PlanIn, choose, with_plans
 from releases.engine.errors import InvalidInput
 from releases.models import Release, ReleaseState, Workload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, own_group, signed_in
-from releases.planning.slots import planned_atomically
 
 router = Router()
 
@@ -133,7 +132,7 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID, asked: UseIn) -> 
     """Draft a release of a dataset that asks what a workload asks. Nothing is spent. Answers with every plan."""
     version = _version(get_workload_for(request, workload_id), asked.version)
     dataset = get_dataset_for(request, asked.dataset)
-    with planned_atomically():
+    with services.planned_atomically():
         release = services.use_workload(
             version=version, dataset=dataset, columns=asked.columns, title=asked.title, by=signed_in(request)
         )

@@ -8,7 +8,7 @@ system frees it when the request or its process ends, however it ends. So there 
 to the database, and no Redis to be away.
 
 A slot is taken before a transaction, never in one: SQLite has one lock for all who write, and whoever has no slot
-would wait for that lock instead of being refused (`planned_atomically`).
+would wait for that lock instead of being refused (``services/planned_transactions.py``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,10 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
 
-from releases.engine.metering import meter
 from releases.storage.private_files import FILE, private_folder
 
 #: Between two looks for a slot that has become free.
@@ -38,18 +34,6 @@ class NoSlot(Exception):
             f"You have {settings.PLANNING_SLOTS} plans worked out already, as many as one person may at once. "
             f"Try again in {settings.PLANNING_RETRY_SECONDS} seconds."
         )
-
-
-@contextmanager
-def planned_atomically() -> Iterator[None]:
-    """A transaction in which questions are read or something is planned. The slot is taken before it begins.
-
-    Raises:
-        NoSlot: somebody has as much worked out at once as one person may.
-    """
-    meter()
-    with transaction.atomic():
-        yield
 
 
 class PlanningSlot:

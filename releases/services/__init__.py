@@ -14,6 +14,7 @@ learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
 certificates draft_certificate, plan_certificate
 release_inputs certifiable, read_beta
+planned_transactions planned_atomically
 execution   execute_release, reconcile, is_behind
 stored_tables table_faults
 sessions    draft_session, change_session, columns_of_session, ask_session, let_ask, standing
@@ -80,6 +81,7 @@ from releases.services.learning import learn_categories, learn_range, plan_categ
 from releases.services.lost_budgets import lost_budgets, same_rows_as_lost, settle_lost_budget
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.planned_transactions import planned_atomically
 from releases.services.reapplying import forgotten_decisions, notice_restored, waits_for_a_reviewer
 from releases.services.recognition import Match, alike_by_columns, ask_consent, recognised, why_not_approve
 from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
@@ -258,6 +260,7 @@ __all__ = [
     "plan_of",
     "plan_of_session",
     "plan_range",
+    "planned_atomically",
     "read_beta",
     "read_notices",
     "receive_upload",

@@ -19,9 +19,9 @@ from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.models import Release, ReleaseState
-from releases.planning.slots import planned_atomically
 from releases.publication.receipt import rows_of_one
 from releases.questions.kinds.largest_error import certifying_workload
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import (
     FILES,
     certifiable,

@@ -15,9 +15,9 @@ from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.questions import Inquiry, of_columns_asked
 from releases.engine.workload.statistic import Statistic
 from releases.models import Dataset, Release
-from releases.planning.slots import planned_atomically
 from releases.schema.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
 from releases.services.datasets import declare_universe
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal, read_beta
 from releases.services.releases import draft_release, set_choice, set_questions
 

@@ -33,8 +33,8 @@ from releases.models import (
     WorkloadVersion,
 )
 from releases.notifications import budget_alerts, messages
-from releases.planning.slots import planned_atomically
 from releases.services.datasets import read_title
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
 from releases.worker import leases
 
@@ -243,9 +243,8 @@ def submit_release(
         Refusal: it is no draft, or its plan cannot be run, or the draft was changed since the plan was made.
         LedgerRefusal: the budget does not allow it; nothing is charged.
     """
-    made, asked = (each.objects.filter(key=key, release=release).first() for each in (LedgerEntry, ReleaseRequest))
-    if made is not None or asked is not None:
-        return made
+    if (before := _submitted_before(release, key)) is not None:
+        return before if isinstance(before, LedgerEntry) else None
     if plan is None:
         # Before the transaction, for it can take long, and others wait for the lock.
         release.refresh_from_db()
@@ -253,12 +252,17 @@ def submit_release(
     return _submit(release, plan, key=key, by=by, send=send, reason=reason)
 
 
+def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | ReleaseRequest | None:
+    """What a submission with this key has made."""
+    made = {"key": key, "release": release}
+    return LedgerEntry.objects.filter(**made).first() or ReleaseRequest.objects.filter(**made).first()
+
+
 @transaction.atomic
 def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: bool, reason: str) -> LedgerEntry | None:
     # Of two submissions at once the second sees here what the first has made.
-    made, asked = (each.objects.filter(key=key, release=release).first() for each in (LedgerEntry, ReleaseRequest))
-    if made is not None or asked is not None:
-        return made
+    if (before := _submitted_before(release, key)) is not None:
+        return before if isinstance(before, LedgerEntry) else None
     _refuse_if_changed(release)
     if plan.infeasible:
         raise Refusal(plan.infeasible)

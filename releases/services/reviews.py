@@ -11,7 +11,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.ledger import ledger
 from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
-from releases.planning.slots import planned_atomically
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import charge_and_queue, enqueue, plan_digest, plan_of
 from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval

@@ -34,8 +34,8 @@ from releases.engine.workload.queries import Workload
 from releases.ledger import audit_log, high_water_marks, stale_ledger
 from releases.models import AuditAction, Release, ReleaseState, Searchable, Session
 from releases.notifications import messages
-from releases.planning.slots import planned_atomically
 from releases.publication.search_index import searchable
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import enqueue
 from releases.services.session_state import replay

@@ -26,8 +26,8 @@ from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.notifications import messages
-from releases.planning.slots import planned_atomically
 from releases.services import attempts, reading, session_state, stored_tables
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_choice, set_questions
 from releases.worker.failures import log_failure

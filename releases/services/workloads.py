@@ -15,9 +15,9 @@ from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
-from releases.planning.slots import planned_atomically
 from releases.schema.descriptions import read_paragraph
 from releases.services.datasets import group_facts, read_title
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_questions
 

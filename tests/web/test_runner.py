@@ -443,7 +443,7 @@ def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(
 
 def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
     # Enough for the process itself, and not for a table.
-    enough, too_little = settings.READER_MEMORY_BYTES, 3 * 2**27
+    enough, too_little = settings.READER_MEMORY_BYTES, 2**28
     settings.READER_MEMORY_BYTES = too_little
     received = services.receive_upload
     with pytest.raises(runner.OverLimit):

@@ -41,8 +41,8 @@ _LONGEST_VALUE = 10_000
 _FIRST_ROWS = 1 << 16
 #: Of columns that are read; others, such as lists and records, can unfold to any length once they are text.
 _FLAT_TYPES = re.compile(
-    r"BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|DATE|TIME[A-Z_ ]*|INTERVAL|UUID|VARCHAR"
-    r"|JSON|BLOB"
+    r"BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|DATE|TIME[A-Z_ ]*|INTERVAL|UUID"
+    r"|VARCHAR|JSON|BLOB"
 )
 
 
@@ -388,6 +388,8 @@ def _parquet_columns(
             "FROM parquet_metadata(?)",
             [str(source), str(source)],
         ).fetchone()
+    except duckdb.OutOfMemoryException:
+        raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
     names = _checked_names([column[0] for column in described])
