@@ -150,7 +150,8 @@ class Ledger(RuleBasedStateMachine):
         token = data.draw(st.sampled_from(self.tokens[release_id]))
         release = Release.objects.get(pk=release_id)
         expected = release.state == ReleaseState.RUNNING and release.run_token == token
-        assert execution._publish(release_id, token, OUTCOME) == expected
+        folder = f"{release_id}/{token}"
+        assert execution._publish(release_id, token, OUTCOME, folder=folder) == expected
         if expected:
             self.outputs[release_id] = self.outputs.get(release_id, 0) + 1
 
