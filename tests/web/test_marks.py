@@ -299,6 +299,7 @@ def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_
         services.acknowledge_marks(by=sofia)
     page = words(as_(sofia).get(reverse("backups")))
     assert "set MARKS_DIR to a folder of this database’s own" in page
+    assert "The whole installation waits" in words(as_(sofia).get(reverse("review_queue")))
     assert "Go on without it" not in page
     assert "backup was restored" not in page
 

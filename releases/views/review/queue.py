@@ -23,7 +23,7 @@ from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger, reports
+from releases.ledger import ledger, record, reports
 from releases.models import (
     POLICY_MEANING,
     Budget,
@@ -58,6 +58,7 @@ def review_queue(request: HttpRequest) -> HttpResponse:
         request,
         "releases/review_queue.html",
         {
+            "installation_waits": bool(record.look().fault),
             "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
             "waiting": waiting,
             "not_shown": waiting - len(shown),
