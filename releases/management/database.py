@@ -38,9 +38,7 @@ def refuse_too_old(applied: Collection[Key]) -> None:
     Raises:
         CommandError: the database is too old. Nothing is changed.
     """
-    # One that replaces a single other is only renumbered: it is applied or not, and never half.
-    found = MigrationLoader(None).replacements
-    replacements = {key: each for key, each in found.items() if len(each.replaces) > 1}
+    replacements = MigrationLoader(None).replacements
     if all(old in applied for each in replacements.values() for old in each.replaces):
         return
     # Applying a replacement records what it replaces, too: a new database that is made in part is not old.

@@ -25,7 +25,7 @@ def forget_what_is_no_evidence(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("releases", "0033_grants")]
+    dependencies = [("releases", "0029_workloads")]
 
     operations = [
         migrations.AddField("fingerprint", "is_telling", models.BooleanField(null=True)),

@@ -135,9 +135,7 @@ def grant(LedgerEntry, budget, most, actor):
 
 
 class Migration(migrations.Migration):
-    # Some installations have it under this number and none of 0030 to 0032 yet. So those follow it.
-    replaces = [("releases", "0035_grants")]
-    dependencies = [("releases", "0029_workloads")]
+    dependencies = [("releases", "0032_runner")]
     operations = [
         # First: a table with checks outstanding takes no trigger.
         migrations.RunPython(add_trigger, migrations.RunPython.noop),

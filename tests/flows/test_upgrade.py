@@ -224,8 +224,7 @@ answer["charges"] = LedgerEntry.objects.filter(kind="charge").count()
 """
 
 
-@pytest.mark.parametrize("has_grants", [False, True], ids=["at 0029", "with grants as 0035"])
-def test_an_installation_at_0029_is_upgraded_and_goes_on(installation, has_grants, tmp_path):
+def test_an_installation_at_0029_is_upgraded_and_goes_on(installation, tmp_path):
     """A release, a queued one, two uploads of the same rows in one budget, and a grant that was lowered."""
     stack, _ = installation
     for name in ("releases", "tables"):
@@ -238,13 +237,6 @@ def test_an_installation_at_0029_is_upgraded_and_goes_on(installation, has_grant
         assert stack.manage("migrate", app, "--verbosity", "0").returncode == 0
     dumped = json.loads((AT_0029 / "data.json").read_text())
     stack.run(LOAD.replace("DATA", repr(str(AT_0029 / "data.json"))))
-    if has_grants:
-        assert stack.manage("migrate", "releases", "0033_grants", "--verbosity", "0").returncode == 0
-        stack.run(
-            "from django.db.migrations.recorder import MigrationRecorder\n"
-            "named = MigrationRecorder.Migration.objects.filter(app='releases')\n"
-            "named.filter(name='0033_grants').delete()"
-        )
     fields = {
         each["model"]: sorted(each["fields"].keys() - CHANGED.get(each["model"], set()))
         for each in dumped
