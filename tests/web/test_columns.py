@@ -210,7 +210,7 @@ def test_the_check_while_typing_is_a_fragment_with_the_same_words(sheet, fresh):
     response = sheet.fill(AGE, ("sex", "categorical", "a\na"), check=True, HTTP_HX_REQUEST="true")
     assert response.status_code == 200
     assert "<html" not in body(response)
-    assert "1 thing to put right" in words(response)
+    assert "1 problem to correct" in words(response)
     assert "categories: 'a' is named twice" in words(response)
     assert declared(fresh) is None
 
