@@ -68,7 +68,7 @@ def what_is(context: Any, field: str) -> str:
     return _button(meant, f"What {'are' if meant.name.endswith('s') else 'is'} {meant.name}?")
 
 
-@register.inclusion_tag("releases/_meanings.html", takes_context=True)
+@register.inclusion_tag("shared/_meanings.html", takes_context=True)
 def meanings(context: Any) -> dict[str, Any]:
     """What the words of the page mean."""
     return {"words": list((_used(context) or {}).values())}

@@ -131,7 +131,7 @@ def test_a_result_is_shown(kind, tmp_path):
     pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
     shown = shown_statistic(plan.workload, tmp_path, {})
     assert shown.shape in Shape
-    page = render_to_string("releases/_statistic_answers.html", {"shown": shown})
+    page = render_to_string("results/_statistic_answers.html", {"shown": shown})
     for each in shown.answers:
         assert each.chosen in page or each.estimate in page
     if shown.shape is Shape.STREAM:

@@ -291,7 +291,7 @@ def test_the_part_that_is_fetched_anew_says_what_can_still_be_done(queued, as_, 
 
 def test_every_page_that_follows_something_tries_again_where_there_is_no_answer(settings):
     templates = {path.name: path.read_text() for path in settings.TEMPLATES[0]["DIRS"][0].rglob("*.html")}
-    assert [name for name, text in templates.items() if "load delay" in text] == ["_follow.html"]
-    following = [text for text in templates.values() if "releases/_follow.html" in text]
+    assert [name for name, text in templates.items() if "load delay" in text] == ["_refresh_attributes.html"]
+    following = [text for text in templates.values() if "shared/_refresh_attributes.html" in text]
     assert len(following) == 2
-    assert all("releases/_unanswered.html" in text and 'class="as-it-was"' in text for text in following)
+    assert all("shared/_unanswered.html" in text and 'class="as-it-was"' in text for text in following)

@@ -59,7 +59,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "made": made,
         "tokens": ApiToken.objects.filter(user=signed_in(request)).order_by("-created_at"),
     }
-    return render(request, "releases/tokens.html", context, status=400 if form.errors else 200)
+    return render(request, "account/tokens.html", context, status=400 if form.errors else 200)
 
 
 @reauthentication_required

@@ -71,7 +71,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "scale": epsilon_scale(),
         **frame("budget", dataset),
     }
-    return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/budget.html", context, status=400 if form.errors else 200)
 
 
 @require_POST

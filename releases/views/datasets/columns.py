@@ -187,11 +187,11 @@ def _page(
         **frame("data", dataset),
     }
     if request.headers.get("HX-Request"):
-        return render(request, "releases/_column_check.html", context)
+        return render(request, "datasets/_column_check.html", context)
     context |= codebook_choices(request, dataset)
     others = dataset.kept_columns.exclude(person=signed_in(request).pk).select_related("person")
     context["kept_by_others"] = others.defer("typed", "codebook", "declared").order_by("-kept_at")
-    return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+    return render(request, "datasets/columns.html", context, status=400 if is_wrong else 200)
 
 
 def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:

@@ -72,7 +72,7 @@ def upload(request: HttpRequest) -> HttpResponse:
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
         **frame("data"),
     }
-    return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
 
 
 def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
@@ -80,13 +80,13 @@ def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
     upload = get_upload_for(request, upload_id)
     if upload.dataset is not None:
         return redirect("columns", dataset_id=upload.dataset.pk)
-    return render(request, "releases/upload_detail.html", {**_status(upload), **frame("data")})
+    return render(request, "datasets/upload_detail.html", {**_status(upload), **frame("data")})
 
 
 def upload_status(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
     """The fragment that an upload's page asks for until it is stored, refused or failed."""
     upload = get_upload_for(request, upload_id)
-    response = render(request, "releases/_upload_status.html", _status(upload))
+    response = render(request, "datasets/_upload_status.html", _status(upload))
     if upload.status.is_final:
         response["HX-Refresh"] = "true"
     return response

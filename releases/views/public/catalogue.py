@@ -98,7 +98,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "beliefs": beliefs,
             "beliefs_chart": charts.belief_bars(beliefs),
         }
-        return render(request, "releases/welcome.html", context)
+        return render(request, "public/welcome.html", context)
     person = signed_in(request)
     new = Notice.objects.for_home(person)
     datasets = list(Dataset.objects.for_list(person)[:MAX_DATASETS])
@@ -115,7 +115,7 @@ def home(request: HttpRequest) -> HttpResponse:
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
         context["sessions"] = Session.objects.that_answer(person)[:MAX_SESSIONS]
-    return render(request, "releases/home.html", context)
+    return render(request, "public/home.html", context)
 
 
 def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
 @login_not_required
 def words(request: HttpRequest) -> HttpResponse:
     """What the words of the field mean."""
-    return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
+    return render(request, "public/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
 def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
@@ -152,4 +152,4 @@ def catalogue(request: HttpRequest) -> HttpResponse:
     page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
     sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
-    return render(request, "releases/catalogue.html", context)
+    return render(request, "public/catalogue.html", context)

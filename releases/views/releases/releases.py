@@ -199,7 +199,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
     context |= certification(request, release, is_own=is_own)
-    return render(request, "releases/release_detail.html", context)
+    return render(request, "results/release_detail.html", context)
 
 
 def _is_moving(release: Release) -> bool:
@@ -266,7 +266,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         if release.status is not ReleaseState.PUBLISHED or release.is_public or release.result is None:
             return redirect("release_detail", release_id=release.pk)
-        return render(request, "releases/make_public.html", _made_public(release))
+        return render(request, "results/make_public.html", _made_public(release))
     try:
         if request.POST.get("public") == "yes":
             with transaction.atomic():

@@ -98,7 +98,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
-    return render(request, "releases/certify.html", context, status=status_of(request, is_wrong=is_wrong))
+    return render(request, "results/certify.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
 def usual_epsilon(of: Release) -> str:

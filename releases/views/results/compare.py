@@ -135,7 +135,7 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
         context |= _pairs_context(
             release, other, question=request.GET.get("question", ""), page=request.GET.get("page")
         )
-    return render(request, "releases/compare_releases.html", context)
+    return render(request, "results/compare_releases.html", context)
 
 
 def _others(request: HttpRequest, release: Release) -> list[Release]:

@@ -63,7 +63,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "learned": learned_in(shown),
         "limit": limit_in_words(shown),
     }
-    return render(request, "releases/receipt.html", context)
+    return render(request, "results/receipt.html", context)
 
 
 def _asked(receipt: dict[str, Any]) -> dict[str, Any]:

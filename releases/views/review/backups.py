@@ -44,7 +44,7 @@ def backups(request: HttpRequest) -> HttpResponse:
         "inside": checks.marks_inside_the_data(),
         "may_decide": may_decide(request),
     }
-    return render(request, "releases/backups.html", context)
+    return render(request, "review/backups.html", context)
 
 
 def _act(request: HttpRequest) -> None:

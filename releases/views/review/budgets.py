@@ -75,7 +75,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
     if "tighter" in request.GET:
         reports.work_out(page)
         if request.headers.get("HX-Request"):
-            return render(request, "releases/_board_table.html", {"rows": rows})
+            return render(request, "review/_board_table.html", {"rows": rows})
     busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MAX_CURVES]
     people, mechanisms = reports.uses(charges)
     context = {
@@ -89,7 +89,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         "filters": filters_of(request) if form.is_valid() else "",
         **_chart([row.budget for row in busiest if row.used], wanted),
     }
-    return render(request, "releases/budget_board.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_board.html", context, status=400 if form.errors else 200)
 
 
 @reviewers_only
@@ -201,7 +201,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     if "tighter" in request.GET:
         figures = {"tighter": reports.tighter(budget), "asked": True, "row": reports.standings([budget])[0]}
         if request.headers.get("HX-Request"):
-            return render(request, "releases/_tighter.html", figures)
+            return render(request, "review/_tighter_figures.html", figures)
     else:
         figures = {}
     people, mechanisms = reports.uses_of(budget)
@@ -233,7 +233,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
         **_drawn(points, [budget], {}),
     }
-    return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_detail.html", context, status=400 if form.errors else 200)
 
 
 def _released(budget: Budget) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def people(request: HttpRequest) -> HttpResponse:
             :CHANGES_LENGTH
         ],
     }
-    return render(request, "releases/people.html", context)
+    return render(request, "review/people.html", context)
 
 
 def _found(wanted: str) -> QuerySet[User]:

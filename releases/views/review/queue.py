@@ -56,7 +56,7 @@ def review_queue(request: HttpRequest) -> HttpResponse:
     shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
     return render(
         request,
-        "releases/review_queue.html",
+        "review/review_queue.html",
         {
             "installation_waits": bool(record.look().fault),
             "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
@@ -118,7 +118,7 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         "datasets": asked.budget.datasets.select_related("owner"),
         **_recognition(asked, signed_in(request)),
     }
-    return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_request.html", context, status=400 if form.errors else 200)
 
 
 def _recognition(asked: BudgetRequest, person: User) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
         "standing": reports.standings([budget])[0] if budget.is_granted else None,
         **_plan_context(asked, budget),
     }
-    return render(request, "releases/release_request.html", context, status=400 if form.errors else 200)
+    return render(request, "review/release_request.html", context, status=400 if form.errors else 200)
 
 
 def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:

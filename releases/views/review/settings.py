@@ -41,4 +41,4 @@ def organisation(request: HttpRequest) -> HttpResponse:
             return redirect("organisation")
     changes = AuditEvent.objects.for_log_page().filter(action=AuditAction.SETTINGS)[:CHANGES_LENGTH]
     context = {"form": form, "changes": changes}
-    return render(request, "releases/organisation.html", context, status=400 if form.errors else 200)
+    return render(request, "review/organisation.html", context, status=400 if form.errors else 200)
