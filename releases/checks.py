@@ -11,6 +11,9 @@ from django.db import DatabaseError, connection
 
 from releases.models.roles import Role
 
+#: Bytes.
+_LEAST_READER_MEMORY = 256 * 2**20
+
 
 @register()
 def database_takes_the_write_lock_first(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
@@ -53,6 +56,14 @@ def broker_waits_longer_than_a_release(app_configs: Any, **kwargs: Any) -> list[
     if timeout is None or timeout > settings.CELERY_TASK_TIME_LIMIT:
         return []
     return [Error("The broker's visibility_timeout must exceed RELEASE_TIME_LIMIT.", id="releases.E003")]
+
+
+@register()
+def a_reader_has_memory_enough(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Its own code alone takes this much: with less, every reading of a table would end without a reason."""
+    if settings.READER_MEMORY_BYTES >= _LEAST_READER_MEMORY:
+        return []
+    return [Error(f"READER_MEMORY_MB must be at least {_LEAST_READER_MEMORY // 2**20}.", id="releases.E005")]
 
 
 @register()

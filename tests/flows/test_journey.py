@@ -348,7 +348,7 @@ def test_a_file_over_the_cap_is_answered_with_a_page_that_says_the_cap(visitor, 
         alice.page.get_by_label("What the table is").fill("Too large")
         alice.page.get_by_label("Table", exact=True).set_input_files(table)
         alice.press("Upload and go on")
-        alice.heading("Too large to upload")
+        alice.heading("Too large to send")
         alice.reads("A table may be at most 2 MB")
         alice.look("too large")
 

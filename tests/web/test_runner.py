@@ -19,7 +19,7 @@ import pytest
 from celery import current_app
 from django.conf import settings as site
 
-from releases import services, tasks
+from releases import checks, services, tasks
 from releases.engine.tables import connection
 from releases.engine.tables.ingest import UnreadableTable
 from releases.models import Fingerprint, ReleaseState, Upload, UploadState
@@ -521,3 +521,11 @@ def test_a_table_that_takes_too_long_to_recognise_is_taken_up_once(dataset, monk
     for _ in range(3):
         fingerprints.take_fingerprint(dataset_id=dataset.pk)
     assert len(begun) == 1
+
+
+def test_too_little_memory_for_a_reader_is_found_before_the_site_starts(settings):
+    assert checks.a_reader_has_memory_enough(None) == []
+    settings.READER_MEMORY_BYTES = 255 * 2**20
+    assert [error.msg for error in checks.a_reader_has_memory_enough(None)] == [
+        "READER_MEMORY_MB must be at least 256."
+    ]

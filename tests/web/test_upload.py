@@ -177,7 +177,7 @@ def test_a_file_over_the_cap_is_a_clean_400_that_says_the_cap(send, settings):
     settings.UPLOAD_CAP_BYTES = 2 * 2**20
     response = send(b"a,b\n" + b"1,2\n" * 600_000)
     assert response.status_code == 400
-    assert "Too large to upload" in words(response)
+    assert "Too large to send" in words(response)
     assert "A table may be at most 2 MB" in words(response)
     assert not Dataset.objects.exists()
 
@@ -186,7 +186,7 @@ def test_a_request_that_says_it_is_over_the_cap_is_refused_by_its_length(as_, al
     settings.UPLOAD_CAP_BYTES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000, 1000
     response = as_(alice).post(URL, {"title": "Survey", "table": SimpleUploadedFile("survey.csv", b"x" * 5000)})
     assert response.status_code == 400
-    assert "Too large to upload" in words(response)
+    assert "Too large to send" in words(response)
 
 
 def test_a_file_just_under_the_cap_is_taken(send, settings):
