@@ -517,3 +517,11 @@ def test_nobody_restores_their_own_budget_or_one_that_they_asked_for(make_datase
         as_(sofia).post(url, {"action": "restore"})
         budget.refresh_from_db()
         assert budget.entries.filter(kind="restore", actor=sofia).count() == 1
+
+
+def test_a_lost_budget_that_may_be_anybody_s_is_settled_by_nobody_with_a_budget_of_their_own(make_dataset, tess, sofia):
+    make_dataset(epsilon="", owner=tess)
+    high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=None))
+    with pytest.raises(HasStake):
+        services.settle_lost_budget(lost=LOST, into=None, by=tess)
+    services.settle_lost_budget(lost=LOST, into=None, by=sofia)

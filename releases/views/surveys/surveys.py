@@ -261,7 +261,7 @@ def answer(request: HttpRequest, survey_id: uuid.UUID, *, by_hand: bool = False)
             return _remembering(redirect("survey_answer", survey_id=survey.pk), survey)
     context = {"survey": survey, "problem": problem, "was_refused": status == 409, **_law_context(survey)}
     page = "survey_answered" if has_answered else "survey_by_hand" if by_hand else "survey_answer"
-    return render(request, f"releases/{page}.html", context, status=status)
+    return render(request, f"surveys/{page}.html", context, status=status)
 
 
 def _closed(request: HttpRequest, survey: Survey) -> HttpResponse:
