@@ -588,7 +588,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="the-database-reaches-other-files",
-        file="releases/engine/tables/query.py",
+        file="releases/engine/tables/connection.py",
         text='    "enable_external_access": "false",',
         instead='    "enable_external_access": "true",',
         test="tests/web/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
