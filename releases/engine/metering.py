@@ -5,7 +5,8 @@ The engine knows nothing of who asks. A caller that sets nothing, such as a work
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 #: Called before work that a plan's author can make long; raises what the caller wants to hear of it.
@@ -16,3 +17,13 @@ def meter() -> None:
     """Ask for leave to plan."""
     if (ask := before_planning.get()) is not None:
         ask()
+
+
+@contextmanager
+def unmetered() -> Iterator[None]:
+    """For work that nobody can make long any more, such as to read what a release has answered."""
+    token = before_planning.set(None)
+    try:
+        yield
+    finally:
+        before_planning.reset(token)

@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from releases.engine.domain.universe import Schema, Universe
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import Inquiry
 from releases.models import Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
@@ -133,7 +133,7 @@ def result_page(
     assert release.result is not None
     result, receipt, notes = release.result, release.result["receipt"], notes_of(release.result)
     universe = Schema.from_json(receipt["schema"]).universe
-    workload = read_question(receipt["workload"], universe)
+    workload = read_answered(receipt["workload"], universe)
     folder = files.folder_of(release)
     statistic = shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None
     table = answers_table(receipt, workload, universe, folder, notes=notes, wish=wish) if statistic is None else None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Schema, Universe
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Marginal
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
@@ -55,7 +55,7 @@ def first_table(result: dict[str, Any], folder: Path) -> tuple[str, list[Answer]
     where it has no such table or its file is away."""
     receipt = result["receipt"]
     universe = Schema.from_json(receipt["schema"]).universe
-    workload = read_question(receipt["workload"], universe)
+    workload = read_answered(receipt["workload"], universe)
     short = [
         (len(each.attributes), position)
         for position, each in enumerate(workload.families)

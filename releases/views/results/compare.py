@@ -18,7 +18,7 @@ from django.shortcuts import render
 from django.template.defaultfilters import floatformat
 
 from releases.engine.domain.universe import Schema, Universe
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
@@ -179,7 +179,7 @@ def _count_the_same_rows(one: Schema, other: Schema) -> bool:
 
 
 def _question(release: Release) -> Question:
-    return read_question(_receipt(release)["workload"], _schema(release).universe)
+    return read_answered(_receipt(release)["workload"], _schema(release).universe)
 
 
 def _asked(release: Release) -> tuple[Asked, ...]:

@@ -13,7 +13,7 @@ from django.shortcuts import render
 
 from releases.display.math import typeset
 from releases.engine.domain.universe import Schema
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.ledger import audit_log
 from releases.models import AuditAction, Release
 from releases.permissions import get_published_for, says_if_withdrawn, signed_in
@@ -69,7 +69,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def _asked(receipt: dict[str, Any]) -> dict[str, Any]:
     """The questions of a receipt: how many of what kind, and the first of their titles."""
     universe = Schema.from_json(receipt["schema"]).universe
-    question = read_question(receipt["workload"], universe)
+    question = read_answered(receipt["workload"], universe)
     titles = [each.title(universe) for each in question.families[:_MAX_TITLES]]
     return {
         "summary": comparison.questions_text(question) if question.is_counts else "",

@@ -26,7 +26,7 @@ from releases.engine.accounting.filters import CLOSED, Policy
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import BoardFilterForm, FreezeForm
 from releases.ledger import audit_log, ledger, reports
@@ -273,7 +273,7 @@ def _asked(release: Release) -> str:
     receipt = release.result["receipt"]
     if len(receipt["workload"]["queries"]) > _MAX_READ:
         return f"{receipt['answers']:,} answers"
-    return questions_text(read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
+    return questions_text(read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
 
 
 def _readers(release: Release) -> str:
