@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 bind = "0.0.0.0:8000"
 workers = int(os.environ.get("WEB_CONCURRENCY") or len(os.sched_getaffinity(0)))
@@ -16,3 +17,10 @@ timeout = 120
 forwarded_allow_ips = ""
 # The socket would be one more way in.
 control_socket_disable = True
+
+
+def post_worker_init(_worker: Any) -> None:
+    """Have the process ready that tables are read in: nobody's question waits for its imports."""
+    from releases.worker import runner
+
+    runner.warm()

@@ -31,7 +31,7 @@ if not apps.ready:
     os.environ.setdefault("DATA_DIR", scratch.name)
     django.setup()
 
-from releases.presentation.math import typeset
+from releases.display.math import typeset
 
 project = "dpweb"
 author = "the authors of dpweb"
@@ -111,7 +111,7 @@ def mechanisms() -> Iterator[str]:
 
 def glossary() -> Iterator[str]:
     """The words that the site's pages explain."""
-    from releases.presentation.glossary import WORDS
+    from releases.display.glossary import WORDS
 
     for word in sorted(WORDS, key=lambda each: each.name.lower()):
         yield f"**{word.name}**: {word.meaning}\n"

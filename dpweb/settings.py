@@ -69,8 +69,11 @@ MIDDLEWARE = [
     # Around all that may refuse before an operation is found.
     "releases.middleware.api_errors.ApiErrorsMiddleware",
     "releases.middleware.null_bytes.NullCharactersMiddleware",
+    # Before anybody is known by a sign-in or a token.
+    "releases.middleware.restored.RestoredBackupMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "releases.middleware.body_limit.BodyLimitMiddleware",
     # Before the CSRF token is looked for, which reads the form with its files. It has no part in which nobody is known.
     "releases.middleware.second_factor.SecondFactorMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -80,6 +83,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "releases.middleware.planning_slots.PlanningSlotsMiddleware",
 ]
 
 ROOT_URLCONF = "dpweb.urls"
@@ -116,6 +120,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     # A server that does not answer must not hold up a page, or the question whether the site is ready.
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
+#: On PostgreSQL, the role of the site where another owns the tables: `migrate` and `restore` give it its rights.
+DATABASE_SITE_ROLE = env.str("DATABASE_SITE_ROLE", default="")
 #: Counts attempts to sign in. Where several processes serve the site they must share it, or each allows its own; and
 #: each does while the shared one is away.
 CACHES = {
@@ -237,6 +243,11 @@ MARKS_DIR = Path(env.str("MARKS_DIR", default=str(_INSIDE if _INSIDE.is_dir() an
 DUCKDB_MEMORY_LIMIT = env.str(
     "DUCKDB_MEMORY_LIMIT", default=f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') // 2**21}MiB"
 )
+#: Memory of each process that reads a table, its own and its connection's. Three quarters of the machine's, where
+#: nothing else is said.
+READER_MEMORY_BYTES = (
+    env.int("READER_MEMORY_MB", default=3 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**22) * 2**20
+)
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
 MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)
@@ -248,7 +259,8 @@ FILE_UPLOAD_HANDLERS = [
     "releases.middleware.upload_limit.CappedUploadHandler",
     "releases.middleware.upload_limit.IncomingFileUploadHandler",
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 2**20  # a pasted codebook, not a table
+#: Of every body but a table's: a plan, a form, a pasted codebook.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10**6
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 
 # --- budgets --------------------------------------------------------------------------------------------------------
@@ -261,11 +273,25 @@ REVIEW_ABOVE_EPSILON = env.str("REVIEW_ABOVE_EPSILON", default="")
 TWO_PERSON_RULE = env.bool("TWO_PERSON_RULE", default=False)
 #: Nobody approves what they asked for. To be switched off where one person does everything.
 SEPARATION_OF_DUTIES = env.bool("SEPARATION_OF_DUTIES", default=True)
+#: Budgets that one person may ask for in 30 days: each decision tells them a little of what reviewers know.
+BUDGET_REQUESTS_PER_PERSON = env.int("BUDGET_REQUESTS_PER_PERSON", default=20)
 ALERT_ADDRESSES = env.list("ALERT_ADDRESSES", default=[])
+
+# --- planning -------------------------------------------------------------------------------------------------------
+#: What one person may have worked out at once, over all processes of the site, and how many requests may wait for it,
+#: and for how long. More are told to come again.
+PLANNING_SLOTS = env.int("PLANNING_SLOTS", default=2)
+PLANNING_PLACES = env.int("PLANNING_PLACES", default=2)
+PLANNING_WAIT_SECONDS = env.int("PLANNING_WAIT_SECONDS", default=10)
+PLANNING_RETRY_SECONDS = 5
 
 # --- worker ---------------------------------------------------------------------------------------------------------
 #: The longest a release may run. The broker's and the lease's times below follow from it.
 RELEASE_TIME_LIMIT = env.int("RELEASE_TIME_LIMIT", default=4 * 3600)
+#: The longest a file that was sent may take to be read, and a stored table to be made recognisable.
+READ_TIME_LIMIT = env.int("READ_TIME_LIMIT", default=1800)
+#: The longest a page may wait for a table: the start of a file that is sent, the answer to a question of a session.
+ANSWER_TIME_LIMIT = env.int("ANSWER_TIME_LIMIT", default=60)
 #: A worker that has not said for this long that it is alive has lost its release to the next.
 LEASE_SECONDS = env.int("LEASE_SECONDS", default=60)
 HEARTBEAT_SECONDS = LEASE_SECONDS / 6
@@ -285,7 +311,12 @@ CELERY_TASK_QUEUES = {
     name: {"exchange": name, "exchange_type": "direct", "routing_key": name}
     for name in (CELERY_TASK_DEFAULT_QUEUE, UPLOADS_QUEUE)
 }
-CELERY_TASK_ROUTES = {"releases.read_upload": {"queue": UPLOADS_QUEUE}}
+#: What somebody's upload gives to do is done there; only what was charged waits in the queue of releases.
+CELERY_TASK_ROUTES = {
+    "releases.read_upload": {"queue": UPLOADS_QUEUE},
+    "releases.take_fingerprint": {"queue": UPLOADS_QUEUE},
+    "releases.take_fingerprints": {"queue": UPLOADS_QUEUE},
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

@@ -2,6 +2,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created
+from django.db.models.signals import post_migrate
 
 
 class ReleasesConfig(AppConfig):
@@ -10,6 +11,9 @@ class ReleasesConfig(AppConfig):
 
     def ready(self) -> None:
         connection_created.connect(fire_triggers_for_every_row)
+        from releases.models import append_only
+
+        post_migrate.connect(append_only.after_migrating, sender=self, dispatch_uid="append-only models")
         from releases import checks  # noqa: F401  registers the system checks
         from releases.accounts import new_accounts
         from releases.ledger import audit_log

@@ -7,8 +7,12 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.db import DatabaseError, connection
 
 from releases.models.roles import Role
+
+#: Bytes.
+_LEAST_READER_MEMORY = 256 * 2**20
 
 
 @register()
@@ -55,6 +59,14 @@ def broker_waits_longer_than_a_release(app_configs: Any, **kwargs: Any) -> list[
 
 
 @register()
+def a_reader_has_memory_enough(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Its own code alone takes this much: with less, every reading of a table would end without a reason."""
+    if settings.READER_MEMORY_BYTES >= _LEAST_READER_MEMORY:
+        return []
+    return [Error(f"READER_MEMORY_MB must be at least {_LEAST_READER_MEMORY // 2**20}.", id="releases.E005")]
+
+
+@register()
 def roles_are_known(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """A role that is misspelt would protect nobody, and could not be given."""
     known = ", ".join(Role.values)
@@ -64,6 +76,35 @@ def roles_are_known(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         for name in getattr(settings, setting)
         if name not in Role.values
     ]
+
+
+@register(deploy=True)
+def site_cannot_take_guards_off(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """The owner of a table, and a superuser, can drop the triggers that keep the ledger as it is."""
+    if connection.vendor != "postgresql":
+        return []
+    try:
+        name, is_superuser, owns = who_signs_in()
+    except DatabaseError:
+        # That the database is away is found elsewhere.
+        return []
+    if not is_superuser and not owns:
+        return []
+    why = "is a superuser" if is_superuser else "owns the ledger"
+    says = f"The site signs in to PostgreSQL as {name}, which {why} and can take its guards off."
+    return [Warning(says, hint="Use two roles: see docs/operations/postgres-roles.md.", id="releases.W003")]
+
+
+def who_signs_in() -> tuple[str, bool, bool]:
+    """The role that is signed in to PostgreSQL, whether it is a superuser, and whether it owns the ledger."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")
+        name, is_superuser = cursor.fetchone()
+        cursor.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'releases_ledgerentry' "
+            "AND pg_has_role(current_user, tableowner, 'MEMBER')"
+        )
+        return name, is_superuser, bool(cursor.fetchone()[0])
 
 
 @register()

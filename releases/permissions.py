@@ -128,7 +128,7 @@ def says_if_withdrawn(view: View) -> View:
         except Http404:
             if (gone := taken_back(release_id)) is None:
                 raise
-            return render(request, "releases/withdrawn.html", {"release": gone[0], "since": gone[1]}, status=410)
+            return render(request, "results/withdrawn.html", {"release": gone[0], "since": gone[1]}, status=410)
 
     return wrapped
 

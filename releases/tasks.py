@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_init, worker_ready
+from celery.signals import worker_init, worker_process_init, worker_ready
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -32,12 +32,20 @@ def read_upload(*, upload_id: str) -> None:
     execute_upload(upload_id=upload_id)
 
 
+@shared_task(name="releases.take_fingerprint")
+def take_fingerprint(*, dataset_id: str) -> None:
+    """Take what recognises the rows of one table, where it is missing (see ``services/fingerprints.py``)."""
+    from releases.services import take_fingerprint
+
+    take_fingerprint(dataset_id=dataset_id)
+
+
 @shared_task(name="releases.take_fingerprints")
 def take_fingerprints() -> None:
-    """Take what recognises rows, where it is missing (see ``services/fingerprints.py``)."""
-    from releases.services import take_fingerprints
+    """A message of an older version, which asked for all at once in the queue of releases: ask for each."""
+    from releases.services import enqueue_fingerprints
 
-    take_fingerprints()
+    enqueue_fingerprints()
 
 
 @worker_init.connect
@@ -57,6 +65,14 @@ def compile_loops(**kwargs: Any) -> None:
         warmup.compile_loops()
 
 
+@worker_process_init.connect
+def keep_a_reader_ready(**kwargs: Any) -> None:
+    """The process that tables are read in (see ``worker/runner.py``), so that no release waits for its imports."""
+    from releases.worker import runner
+
+    runner.warm(compiled=True)
+
+
 @worker_ready.connect
 def keep_reconciling(sender: Any, **kwargs: Any) -> None:
     """At start, and then regularly, put right what killed workers and lost messages have left."""
@@ -66,11 +82,12 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 def _reconcile() -> None:
     from releases.notifications.messages import send_waiting
-    from releases.services import enqueue_fingerprints, reconcile, reconcile_uploads
+    from releases.services import enqueue_fingerprints, notice_restored, reconcile, reconcile_uploads
     from releases.storage.scratch import remove_left_over
 
     close_old_connections()
     try:
+        notice_restored()
         reconcile()
         reconcile_uploads()
         enqueue_fingerprints()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from releases.engine.errors import Cancelled
+from releases.engine.tables import connection
+from releases.engine.tables.ingest import UnreadableTable
+from releases.worker import jobs, runner
 from tests.stack import MIGRATED, Stack
 
 # How long an example takes says how busy the machine is.
@@ -148,3 +154,41 @@ def migrated_for_django(_migrated):
     """The same for tests that run against it: its URL without the `test_` that Django puts before its name."""
     with _database(_migrated, prefix="test_") as name:
         yield _address(name.removeprefix("test_"))
+
+
+def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):
+    """A job of the runner in this process: without its limits, and without the time a process takes."""
+    told = given if report is None else {**given, "report": report}
+    folder = Path(tempfile.mkdtemp(dir=limits.temp_folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "_is_confined", True)
+        try:
+            return jobs.JOBS[job.__name__](**told, limits=replace(limits, temp_folder=folder))
+        except (UnreadableTable, Cancelled):
+            raise
+        except MemoryError:
+            raise runner.OverLimit("It takes more memory than a table may take.") from None
+        except Exception as error:
+            raise runner.Failed("The table cannot be read.") from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _reads_here(request, monkeypatch):
+    """Tables are read in the test's own process, except in tests of the confined one. Journeys have real workers."""
+    if not request.node.get_closest_marker("confined"):
+        monkeypatch.setattr(runner, "run", _read_here)
+        monkeypatch.setattr(runner, "warm", lambda **_: None)
+
+
+@pytest.fixture
+def opens_tables(monkeypatch):
+    """For tests that compare with what is in a table: it may be opened in this process too."""
+    monkeypatch.setattr(connection, "_is_confined", True)
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """No table is read from here on."""
+    monkeypatch.setattr(runner, "run", lambda job, **_: pytest.fail(f"a table was read ({job.__name__})"))

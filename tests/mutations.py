@@ -111,8 +111,8 @@ MUTATIONS = (
     Mutation(
         name="residual-of-replaced-rows-as-of-removed",
         file="releases/engine/workload/residuals.py",
-        text="most = max(replaced, removed) if schema.rows_may_vanish else replaced",
-        instead="most = removed",
+        text="replaced=lambda: self._most_replaced(multipliers)",
+        instead="replaced=lambda: removed",
         test=(
             "tests/engine/test_residual_queries.py::"
             "test_no_unit_moves_the_residuals_further_than_is_paid_for_and_some_do_move_them_so_far"
@@ -201,9 +201,9 @@ MUTATIONS = (
     ),
     Mutation(
         name="workload-sensitivity-of-rows-that-stay",
-        file="releases/engine/workload/queries.py",
-        text="return max(replaced, one_row) if schema.rows_may_vanish else replaced",
-        instead="return max(replaced, one_row) if self.universe.may_drop else replaced",
+        file="releases/engine/domain/universe.py",
+        text="return (replaced(), added) if self.rows_may_vanish else (replaced(),)",
+        instead="return (replaced(), added) if self.universe.may_drop else (replaced(),)",
         test=(
             "tests/engine/test_verification.py::test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong"
         ),
@@ -392,7 +392,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="marks-without-a-lock",
-        file="releases/ledger/high_water_marks.py",
+        file="releases/ledger/chain.py",
         text="        fcntl.flock(file, fcntl.LOCK_EX)\n        yield",
         instead="        yield",
         test="tests/web/test_marks.py::test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low",
@@ -412,6 +412,13 @@ MUTATIONS = (
         test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
     ),
     Mutation(
+        name="a-charge-of-what-a-worker-had-begun-goes-back",
+        file="releases/ledger/ledger.py",
+        text="    if not release.that_read_nothing().exists() or stale_ledger.begun(release_id):",
+        instead="    if not release.that_read_nothing().exists():",
+        test="tests/web/test_marks.py::test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun",
+    ),
+    Mutation(
         name="an-old-backup-asks-again",
         file="releases/services/sessions.py",
         text="    if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):",
@@ -428,7 +435,7 @@ MUTATIONS = (
     Mutation(
         name="a-claim-that-only-the-database-knows",
         file="releases/services/execution.py",
-        text="    high_water_marks.note_claim(release.pk, release.attempts)",
+        text="    high_water_marks.note_claim(release.pk, release.attempts, token)",
         instead="    pass",
         test="tests/web/test_marks.py::test_an_attempt_is_remembered_before_the_table_is_opened",
     ),
@@ -437,7 +444,22 @@ MUTATIONS = (
         file="releases/services/execution.py",
         text="marks.story(release.pk).published) is not None:",
         instead="None) is not None:",
-        test="tests/web/test_marks.py::test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files",
+        test="tests/web/test_marks.py::test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data",
+    ),
+    Mutation(
+        name="fresh-noise-after-a-complete-run",
+        file="releases/services/execution.py",
+        text="    if (made := files.made_before(release)) is not None:",
+        instead="    if (made := None) is not None:",
+        test="tests/web/test_complete_runs.py::test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte",
+    ),
+    Mutation(
+        name="as-many-synthetic-rows-as-the-noise-says",
+        file="releases/engine/run.py",
+        text="else min(max(1, round(result.total)), plan.most_synthetic_rows)",
+        instead="else max(1, round(result.total))",
+        test="tests/engine/test_extreme_draws.py::"
+        "test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares",
     ),
     Mutation(
         name="a-lost-mark-is-made-anew",
@@ -566,7 +588,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="the-database-reaches-other-files",
-        file="releases/engine/tables/query.py",
+        file="releases/engine/tables/connection.py",
         text='    "enable_external_access": "false",',
         instead='    "enable_external_access": "true",',
         test="tests/web/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",

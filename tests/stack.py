@@ -223,8 +223,10 @@ execute_from_command_line({["manage.py", *arguments]!r})
         self.processes.append(process)
         return process
 
-    def start_worker(self, log: str = "worker.log") -> subprocess.Popen[bytes]:
+    def start_worker(self, log: str = "worker.log", *, queue: str = "") -> subprocess.Popen[bytes]:
+        """A worker of both queues, or of one."""
         command = [sys.executable, "-m", "celery", "--app", "dpweb", "worker", "--concurrency", "1"]
+        command += ["--queues", queue, "--hostname", f"{queue}@%h"] if queue else []
         return self.start([*command, "--loglevel", "INFO", "--without-gossip", "--without-mingle"], log)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:

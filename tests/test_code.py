@@ -78,6 +78,16 @@ def test_no_stub_and_no_inexact_noise_stands_in_the_product(word):
         assert word not in path.read_text(), path
 
 
+def test_templates_lie_in_rooms_of_few_files_named_as_the_rooms_of_the_views():
+    rooms = {path.name for path in (ROOT / "releases" / "views").iterdir() if path.is_dir()} - {"__pycache__", "common"}
+    # Of workloads the views are in the room of releases; the last three hold pages of libraries, and what all share.
+    known = rooms | {"workloads", "allauth", "mfa", "shared"}
+    for path in (ROOT / "templates").iterdir():
+        if path.is_dir():
+            assert path.name in known, path.name
+            assert len(list(path.glob("*.html"))) <= 25, path.name
+
+
 def test_no_comment_of_a_template_is_shown():
     """A comment that goes on over the end of its line is text."""
     for path in (ROOT / "templates").rglob("*.*"):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
+import uuid
 
+import psycopg
 import pytest
 import yaml
 from django.core.management.commands.runserver import Command as RunServer
 
 from releases.management.processes import free_address
+from tests.conftest import POSTGRES_URL
 from tests.stack import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -35,6 +40,48 @@ def test_what_the_containers_take_from_the_repository_and_from_secrets_is_there(
         assert secret["file"].removeprefix("./") in installing, secret
     # The image's entry point leaves out what cannot be executed.
     assert (ROOT / "deploy/nginx/16-dpweb.envsh").stat().st_mode & 0o111
+
+
+def test_only_the_service_that_migrates_signs_in_as_the_owner_of_the_tables():
+    owners = {name for name, service in SERVICES.items() if "database_owner_url" in service.get("secrets", [])}
+    assert owners == {"migrate"}
+    assert SERVICES["migrate"]["environment"]["DATABASE_SITE_ROLE"] == "dpweb_site"
+    for name in ("web", "worker", "uploads"):
+        assert SERVICES[name]["environment"]["DATABASE_URL_FILE"] == "/run/secrets/database_url"
+    assert SERVICES["postgres"]["environment"]["POSTGRES_USER"] not in ("dpweb_site", "dpweb_owner")
+    assert "./deploy/postgres/10-roles.sh:/docker-entrypoint-initdb.d/10-roles.sh:ro" in SERVICES["postgres"]["volumes"]
+
+
+@pytest.mark.postgres
+def test_the_script_of_the_compose_file_makes_the_two_roles(tmp_path):
+    """On a real server, with names of this test alone: roles are the whole server's."""
+    name = f"dpweb_{uuid.uuid4().hex[:8]}"
+    for role in ("owner", "site"):
+        (tmp_path / f"postgres_{role}_password").write_text(f"{role}'s")
+    host, port = POSTGRES_URL.rsplit("@", 1)[1].split("/")[0].split(":")
+    environment = os.environ | {
+        "POSTGRES_USER": "postgres",
+        "POSTGRES_DB": name,
+        "PGHOST": host,
+        "PGPORT": port,
+        "DPWEB_SECRETS": str(tmp_path),
+        "DPWEB_OWNER": f"{name}_owner",
+        "DPWEB_SITE_ROLE": f"{name}_site",
+    }
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        try:
+            subprocess.run([ROOT / "deploy/postgres/10-roles.sh"], env=environment, check=True)
+            made = connection.execute(
+                "SELECT rolname, rolsuper, rolcanlogin, (SELECT datdba = r.oid FROM pg_database WHERE datname = %s) "
+                "FROM pg_roles r WHERE rolname LIKE %s ORDER BY rolname",
+                [name, f"{name}_%"],
+            ).fetchall()
+            assert made == [(f"{name}_owner", False, True, True), (f"{name}_site", False, True, False)]
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            for role in ("site", "owner"):
+                connection.execute(f"DROP ROLE IF EXISTS {name}_{role}")
 
 
 @pytest.mark.parametrize(("given", "workers"), [("3", 3), ("", None), (None, None)])

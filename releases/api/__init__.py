@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
 
 from releases import services
 from releases.api import catalogue, datasets, releases, sessions, workloads
@@ -18,6 +20,7 @@ from releases.engine.errors import EngineError
 from releases.engine.tables.ingest import UnreadableTable
 from releases.ledger import ledger
 from releases.middleware.api_errors import Api, TextParser, answer_in_json
+from releases.middleware.body_limit import TAKES_A_TABLE
 from releases.middleware.second_factor import AUTHENTICATES
 
 api = Api(
@@ -45,6 +48,10 @@ for _kind in (services.Refusal, services.Kept, ledger.LedgerRefusal, EngineError
 
 #: For the site's table of contents. Programs are told 401, where pages send people to sign in.
 api_urls = api.urls
-for _pattern in api_urls[0]:
-    _pattern.callback.login_required = False  # type: ignore[union-attr]
+_patterns = [each for each in api_urls[0] if isinstance(each, URLPattern) and each.callback is not None]
+_with_a_table = {str(each.pattern) for each in _patterns if each.name == datasets.upload_dataset.__name__}
+for _pattern in _patterns:
+    login_not_required(_pattern.callback)
     setattr(_pattern.callback, AUTHENTICATES, True)
+    if str(_pattern.pattern) in _with_a_table:
+        setattr(_pattern.callback, TAKES_A_TABLE, True)

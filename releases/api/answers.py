@@ -24,9 +24,9 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
         "address": address_of(request, release),
         **own,
         "dataset": str(release.dataset_id),
-        "state": release.state,
+        "state": release.shown_state,
         "meaning": release.meaning,
-        "step": release.step,
+        "step": release.shown_step,
         "share_done": release.share_done,
         "mechanism": release.mechanism,
         "is_session": release.is_session,
@@ -47,7 +47,8 @@ def answer_of_plan(row: comparison.ComparedPlan) -> dict[str, Any]:
         "cost": row.cost,
         "seconds": row.plan.work.seconds,
         "bytes": row.plan.work.bytes,
-        "parameters": dict(row.plan.parameters),
+        "most_synthetic_rows": row.plan.most_synthetic_rows,
+        "parameters": {**row.plan.parameters, **row.plan.limits},
     }
 
 

@@ -50,7 +50,8 @@ def _catalogued(request: HttpRequest, each: Listed) -> dict[str, Any]:
         "delta": "",
         **spent({"cost": release.cost}),
         "bound": bound if bound["alpha"] is not None else None,
-        "published_at": release.published_at,
+        # A day: what was charged at a known time would tell by an hour or a minute how long the run took.
+        "published_at": release.published_at.date().isoformat(),
         "address": address,
         "files": {name: f"{address}files/{name}" for name in download_names({"files": release.published_files})},
         "certificates": [

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.timezone import localtime
@@ -90,7 +89,7 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
     dataset = get_dataset_for(request, dataset_id)
     if dataset.schema is None:
         raise services.Refusal("Declare the columns and the protection first.")
-    with transaction.atomic():
+    with services.planned_atomically():
         release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title)
         _fill(release, asked)
     return Status(201, with_plans(request, release))
@@ -119,7 +118,7 @@ def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) 
     release = get_own_release_for(request, release_id)
     if release.kind is SESSION:
         raise services.Refusal("It is the draft of a session; discard it and draft another.")
-    with transaction.atomic():
+    with services.planned_atomically():
         _fill(release, asked)
     return with_plans(request, release)
 

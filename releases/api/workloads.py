@@ -7,7 +7,6 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
@@ -133,7 +132,7 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID, asked: UseIn) -> 
     """Draft a release of a dataset that asks what a workload asks. Nothing is spent. Answers with every plan."""
     version = _version(get_workload_for(request, workload_id), asked.version)
     dataset = get_dataset_for(request, asked.dataset)
-    with transaction.atomic():
+    with services.planned_atomically():
         release = services.use_workload(
             version=version, dataset=dataset, columns=asked.columns, title=asked.title, by=signed_in(request)
         )
@@ -218,9 +217,9 @@ def _release(release: Any) -> dict[str, Any]:
         "title": release.title,
         "dataset": release.dataset.title,
         "version": release.workload_version.number,
-        "state": release.state,
+        "state": release.shown_state,
         "epsilon": release.epsilon,
         "created_at": release.created_at.isoformat(),
-        "published_at": release.published_at.isoformat() if is_published else None,
+        "published_at": release.published_at.date().isoformat() if is_published else None,
         "bound": {name: getattr(release, f"bound_{name}") for name in names} if is_published else None,
     }

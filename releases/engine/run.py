@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records, synthetic_records
-from releases.engine.mechanisms.base import Plan, Progress
+from releases.engine.mechanisms.base import ROWS, Plan, Progress
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 
@@ -53,6 +53,10 @@ def run_release(plan: Plan, counts: Counts, *, rng: Randomness, progress: Progre
 
 
 def rows_to_make(plan: Plan, result: Result) -> int:
-    """The curator's choice of synthetic rows, else the released total (never below one row)."""
-    chosen = plan.options.get("rows")
-    return int(chosen) if chosen is not None else max(1, round(result.total))
+    """The curator's choice of synthetic rows, else the released total, from one row to the most that the plan states.
+
+    Where the total is above that, each row stands for as many rows of the table as the total has for one
+    (`publication.receipt.rows_of_one`), as where a number was chosen: shares, means and fits keep their meaning.
+    """
+    chosen = plan.options.get(ROWS.name)
+    return int(chosen) if chosen is not None else min(max(1, round(result.total)), plan.most_synthetic_rows)

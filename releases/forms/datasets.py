@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe, plain
@@ -27,7 +28,6 @@ from releases.forms.fields import (
     read_json,
 )
 from releases.models import POLICY_MEANING, Dataset
-from releases.presentation.error_messages import in_words
 from releases.schema.bin_edges import edges_from_text, names_bins
 from releases.schema.codebook_csv import (
     categories_from_text,
@@ -125,7 +125,7 @@ class ColumnForm(forms.Form):
         label="What is outside",
         required=False,
         choices=[
-            ("", "the usual rule"),
+            ("", "the default rule"),
             (CLAMP, "count it in the nearest bin"),
             (DROP, "leave the row out"),
             (CATCH_ALL, "count it as a category:"),

@@ -10,10 +10,10 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import LARGEST_EPSILON, exact
 from releases.engine.errors import InvalidInput
-from releases.presentation.error_messages import in_words
 
 #: More columns than this are declared by pasting a codebook; a form of thousands of fields helps nobody.
 MAX_FORM_COLUMNS = 120

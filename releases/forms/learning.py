@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from django import forms
 
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import exact, privacy_budget
 from releases.engine.domain.universe import MAX_DECIMALS, Attribute, AttributeKind, number
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.category_discovery import LONGEST_VALUE
 from releases.forms.fields import DecimalTextField, WholeNumberField, missing, whole_number
-from releases.presentation.error_messages import in_words
 
 
 class LearnForm(forms.Form):

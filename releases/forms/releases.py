@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
+from releases.display.error_messages import in_words
 from releases.engine.bounds.theory import Numbers
 from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.engine.errors import InvalidInput
@@ -19,7 +20,6 @@ from releases.forms.fields import (
     read_json,
     whole_number,
 )
-from releases.presentation.error_messages import in_words
 
 
 class ChoiceForm(forms.Form):
@@ -200,7 +200,6 @@ class WorkloadForm(forms.Form):
 class PlanFileForm(forms.Form):
     """A plan saved before, as a file."""
 
-    MAX_BYTES = 10 * 2**20
     plan = forms.FileField(
         label="Plan file",
         allow_empty_file=True,
@@ -210,8 +209,6 @@ class PlanFileForm(forms.Form):
 
     def clean_plan(self) -> dict[str, Any]:
         file = self.cleaned_data["plan"]
-        if file.size > self.MAX_BYTES:
-            raise ValidationError(f"Plan file: {file.name} must be at most {self.MAX_BYTES // 2**20} MB.")
         try:
             text = file.read().decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -9,12 +9,12 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import LARGEST_EPSILON, exact
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import DecimalTextField, WholeNumberField, check_amounts, missing
 from releases.models import AuditAction, Organisation
-from releases.presentation.error_messages import in_words
 
 
 class DecisionForm(forms.Form):

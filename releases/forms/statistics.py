@@ -8,13 +8,13 @@ from typing import Any
 
 from django import forms
 
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_statistic
 from releases.engine.workload.queries import read_count
 from releases.engine.workload.statistic import Statistic
 from releases.forms.fields import MAX_FORM_COLUMNS, MAX_LISTED_COLUMNS, DecimalTextField, missing, read_json
-from releases.presentation.error_messages import in_words
 from releases.questions.base import Field, Input, StatisticKind
 
 

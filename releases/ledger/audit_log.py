@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from allauth.account.adapter import get_adapter
@@ -18,7 +19,9 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q
 
+from releases.ledger import decisions
 from releases.models import AuditAction, AuditEvent
+from releases.models.stakes import DECISIONS, refuse_stake
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -33,15 +36,35 @@ BY_A_WORKER = "by a worker"
 BEFORE_A_REASON = "; "
 
 
-def record(action: AuditAction, *, actor: User | None, on: Model | None = None, detail: str = "") -> AuditEvent:
-    """Add an event.
+def record(
+    action: AuditAction,
+    *,
+    actor: User | None,
+    on: Model | None = None,
+    detail: str = "",
+    facts: Mapping[str, Any] | None = None,
+    has_a_shell: bool = False,
+) -> AuditEvent:
+    """Add an event. A decision of somebody with a stake in it is not recorded, so that it is not made either. What
+    protects somebody is remembered outside the database too (`decisions.py`).
 
     Args:
         actor: who did it; None for a visitor without an account, a command or a worker.
         on: the object it was done to.
         detail: in words of ours, or the reason somebody gave.
+        facts: of a protective decision, what is needed to make it again after a restored backup.
+        has_a_shell: it is done on the command line of the site's own machine, where one person may ask and approve.
+
+    Raises:
+        HasStake: it is a decision, and the actor has a stake in its object.
+        TypeError: it is a decision about an object of which nobody has said who has a stake in it.
     """
-    return AuditEvent.objects.create(
+    if action in DECISIONS and actor is not None and not has_a_shell:
+        if on is None:
+            raise TypeError("A decision is about something.")
+        refuse_stake(actor, on)
+    is_remembered = decisions.is_remembered(action)
+    event = AuditEvent.objects.create(
         action=action,
         actor=actor,
         kind=str(on._meta.verbose_name) if on is not None else "",
@@ -49,6 +72,9 @@ def record(action: AuditAction, *, actor: User | None, on: Model | None = None, 
         name=str(on)[:200] if on is not None else "",
         detail=detail.strip()[:_MAX_DETAIL],
     )
+    if is_remembered:
+        decisions.remember(event, model=on._meta.label if on is not None else "", facts=facts or {})
+    return event
 
 
 def listen() -> None:
@@ -69,7 +95,7 @@ def _signed_in(*, user: User, **_: Any) -> None:
 
 def _signed_out(*, user: User | None, **_: Any) -> None:
     if user is not None:
-        record(AuditAction.SIGN_OUT, actor=user)
+        record(AuditAction.SIGN_OUT, actor=user, facts={"of": f"sessions of {user.pk}"})
 
 
 def _failed(*, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
@@ -107,11 +133,11 @@ def address_of(request: HttpRequest | None) -> str:
 
 
 def _password_changed(*, user: User, **_: Any) -> None:
-    record(AuditAction.ACCOUNT, actor=user, on=user, detail="new password")
+    record(AuditAction.PASSWORD, actor=user, on=user, detail="new password")
 
 
 def _password_reset(*, user: User, **_: Any) -> None:
-    record(AuditAction.ACCOUNT, actor=None, on=user, detail="new password by a link in an e-mail")
+    record(AuditAction.PASSWORD, actor=None, on=user, detail="new password by a link in an e-mail")
 
 
 def _factor_added(*, user: User, authenticator: Any, **_: Any) -> None:
@@ -119,6 +145,7 @@ def _factor_added(*, user: User, authenticator: Any, **_: Any) -> None:
 
 
 def _factor_removed(*, user: User, authenticator: Any, **_: Any) -> None:
-    record(
-        AuditAction.ACCOUNT, actor=user, on=user, detail=f"second factor removed: {authenticator.get_type_display()}"
-    )
+    # Deleted already, so it has no number any more; an older one of its kind is what must not come back.
+    facts = {"factor": authenticator.type, "of": f"factor {authenticator.type} of {user.pk}"}
+    said = f"second factor removed: {authenticator.get_type_display()}"
+    record(AuditAction.REMOVE_FACTOR, actor=user, on=user, detail=said, facts=facts)

@@ -3,41 +3,35 @@
 Restoring an old backup of the database would forget charges, and would run, ask and give back again what has had its
 output already. Here it is remembered elsewhere (`MARKS_DIR`, of which backups take nothing):
 
-    installation.json    whose marks these are, so that an emptied folder is noticed
-    BUDGET.json          the budget's mark: sequence and hash of its last entry, the sums, what is granted; only rises
-    releases/ID.jsonl    one line for each thing that happened to a release, only appended to:
+    BUDGET.json          the budget's mark: sequence and hash of its last entry, the sums, what is granted, whose it is
+                         and which tables it is for; only rises
+    record.jsonl         (`chain.py`) among others, one line for each thing that happened to a release:
                          claim      a worker took it: its attempt's number, after the claim's commit, before the table
                                     is opened
+                         closing    a worker began to publish what a session has answered
                          opened     its session was opened    | after the row is changed and before the commit, so that
                          answer     number n was answered     | nobody has seen it before it is remembered; a line whose
                          published  folder, SHA-256 of files  | commit was lost says more than happened, never less
                          cancelled  and given back            |
+                         seen       folders on disc that no line explains, once a reviewer has seen to the release
 
-No line holds anything that depends on rows but the SHA-256 of what is published with it. All is on disc, and written
-under a lock of the operating system's, when a function returns.
+No line holds anything that depends on rows but the SHA-256 of what is published with it, and keyed digests of tables.
+All is on disc, and written under a lock of the operating system's, when a function returns.
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from releases.engine.accounting.filters import CLOSED, Totals
+from releases.ledger import chain, record
+from releases.ledger.chain import Unreadable
 
-_INSTALLATION = "installation.json"
-
-
-class Unreadable(Exception):
-    """Something of the marks is missing or broken where it must be there."""
+__all__ = ["Unreadable"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +41,8 @@ class Mark:
     Attributes:
         granted: the budget's declared and granted values then, by column; None in marks of old.
         name: of the population, by which a reviewer knows it where the database does not; empty in marks of old.
+        owner: whose budget it is, by number and user name; None in marks of old.
+        tables: of the population, each with its title and the keyed digests by which its rows are recognised.
     """
 
     sequence: int
@@ -54,6 +50,8 @@ class Mark:
     totals: Totals
     granted: Mapping[str, Any] | None = None
     name: str = ""
+    owner: Mapping[str, Any] | None = None
+    tables: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +73,8 @@ class Story:
     published: Published | None = None
     #: Folders of every publication, the last one's too.
     folders: tuple[str, ...] = field(default=())
+    #: What folders below the release's are called that an attempt is known to have made, or a reviewer has seen.
+    tokens: frozenset[str] = frozenset()
 
 
 def read(budget_id: uuid.UUID) -> Mark | None:
@@ -87,7 +87,7 @@ def read(budget_id: uuid.UUID) -> Mark | None:
         Unreadable: it says nothing that a mark says.
     """
     path = _path(budget_id)
-    stored = _stored(path)
+    stored = chain.stored_at(path)
     if stored is None:
         return None
     try:
@@ -99,6 +99,8 @@ def read(budget_id: uuid.UUID) -> Mark | None:
             totals=Totals.read({**numbers, "spent_orders": said.get("spent_orders")}),
             granted=stored.get("granted"),
             name=str(stored.get("name", "")),
+            owner=stored.get("owner"),
+            tables=tuple(stored.get("tables", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Unreadable(f"{path.name} is no mark") from None
@@ -106,81 +108,57 @@ def read(budget_id: uuid.UUID) -> Mark | None:
 
 def begin(budget_id: uuid.UUID) -> None:
     """Before a budget's first entry is committed: a mark of nothing, so that from then on a missing mark is a loss."""
-    with _locked():
+    with chain.locked():
         if not _path(budget_id).exists():
-            _write(_path(budget_id), _json_of(Mark(sequence=0, hash="", totals=Totals())))
+            chain.write(_path(budget_id), _json_of(Mark(sequence=0, hash="", totals=Totals())))
 
 
 def raise_to(budget_id: uuid.UUID, mark: Mark) -> None:
-    """Record a mark unless a higher one stands.
+    """Record a mark unless a higher one is there. One that is as high gets the names and tables of today.
 
     Raises:
         Unreadable: none stands, or a broken one. Writing another would hide the loss.
     """
-    with _locked():
+    with chain.locked():
         standing = read(budget_id)
         if standing is None:
             raise Unreadable(f"{_path(budget_id).name} is missing")
-        if standing.sequence < mark.sequence:
-            _write(_path(budget_id), _json_of(mark))
+        is_same = (standing.sequence, standing.hash) == (mark.sequence, mark.hash)
+        if standing.sequence < mark.sequence or (is_same and _json_of(standing) != _json_of(mark)):
+            chain.write(_path(budget_id), _json_of(mark))
 
 
 def put(budget_id: uuid.UUID, mark: Mark) -> None:
     """Write a mark in place of a lost, broken or foreign one, as a reviewer decided. What stood there is set aside."""
     path = _path(budget_id)
-    with _locked():
+    with chain.locked():
         if path.exists():
             path.replace(path.with_suffix(f".aside-{uuid.uuid4().hex}"))
-        _write(path, _json_of(mark))
+        chain.write(path, _json_of(mark))
 
 
 def marked() -> set[uuid.UUID]:
     """The budgets that have a mark, readable or not."""
-    return set(_named(_folder(), ".json"))
-
-
-def installation() -> uuid.UUID | None:
-    """Whose marks these are; None where nothing says so, or the folder of the releases' records is gone.
-
-    Raises:
-        Unreadable: it does not say whose.
-    """
-    stored = _stored(_folder() / _INSTALLATION)
-    if stored is None or not (_folder() / "releases").is_dir():
-        return None
-    try:
-        return uuid.UUID(stored["installation"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unreadable(f"{_INSTALLATION} does not say whose marks these are") from None
-
-
-def belong_to(key: uuid.UUID) -> None:
-    """Say whose marks these are."""
-    with _locked():
-        (_folder() / "releases").mkdir(exist_ok=True)
-        _write(_folder() / _INSTALLATION, {"installation": str(key)})
+    return set(chain.named(chain.folder(), ".json"))
 
 
 def story(release_id: uuid.UUID) -> Story:
     """What is remembered of a release.
 
     Raises:
-        Unreadable: a whole line is not one of ours. A last line without its end was never finished, so what it would
-            have told was never shown.
+        Unreadable: a line is not one of ours.
     """
-    path = _record(release_id)
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return Story()
-    except OSError as error:
-        raise Unreadable(f"{path.name}: {type(error).__name__}") from None
+    lines = chain.read().of_releases.get(release_id, []) if chain.is_begun() else chain.older_lines(release_id)
+    # What was put aside counts no more.
+    after = max((place for place, line in enumerate(lines, start=1) if "aside" in line), default=0)
     claims = answers = 0
     is_opened = is_cancelled = False
-    published, folders = None, []
+    published, folders, tokens = None, [], set()
     try:
-        for line in lines:
-            ((kind, value),) = json.loads(line).items()
+        for line in lines[after:]:
+            said = {kind: value for kind, value in line.items() if kind not in ("release", "token")}
+            ((kind, value),) = said.items()
+            tokens |= {str(line["token"])} if "token" in line else set()
             match kind:
                 case "claim":
                     claims = max(claims, int(value))
@@ -193,10 +171,14 @@ def story(release_id: uuid.UUID) -> Story:
                 case "published":
                     published = Published(folder=str(value["folder"]), files=dict(value["files"]))
                     folders.append(published.folder)
+                case "closing":
+                    pass
+                case "seen":
+                    tokens |= set(map(str, value))
                 case _:
                     raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Unreadable(f"{path.name} has a line that says nothing of a release") from None
+        raise Unreadable(f"the record has a line of {release_id} that says nothing of a release") from None
     return Story(
         claims=claims,
         answers=answers,
@@ -204,79 +186,52 @@ def story(release_id: uuid.UUID) -> Story:
         is_cancelled=is_cancelled,
         published=published,
         folders=tuple(folders),
+        tokens=frozenset(tokens | {Path(each).name for each in folders}),
     )
 
 
 def told() -> list[uuid.UUID]:
     """The releases of which something is remembered."""
-    return sorted(_named(_folder() / "releases", ".jsonl"))
+    return sorted(chain.read().of_releases) if chain.is_begun() else chain.older_releases()
 
 
-def note_claim(release_id: uuid.UUID, attempt: int) -> None:
-    _append(release_id, {"claim": attempt})
+def note_claim(release_id: uuid.UUID, attempt: int, token: uuid.UUID | None = None) -> None:
+    _note(release_id, {"claim": attempt} | ({"token": str(token)} if token is not None else {}))
+
+
+def note_closing(release_id: uuid.UUID, token: uuid.UUID) -> None:
+    _note(release_id, {"closing": True, "token": str(token)})
 
 
 def note_opened(release_id: uuid.UUID) -> None:
-    _append(release_id, {"opened": True})
+    _note(release_id, {"opened": True})
 
 
 def note_answer(release_id: uuid.UUID, number: int) -> None:
-    _append(release_id, {"answer": number})
+    _note(release_id, {"answer": number})
 
 
 def note_published(release_id: uuid.UUID, published: Published) -> None:
-    _append(release_id, {"published": {"folder": published.folder, "files": dict(published.files)}})
+    _note(release_id, {"published": {"folder": published.folder, "files": dict(published.files)}})
 
 
 def note_cancelled(release_id: uuid.UUID) -> None:
-    _append(release_id, {"cancelled": True})
+    _note(release_id, {"cancelled": True})
+
+
+def note_seen(release_id: uuid.UUID, names: Iterable[str]) -> None:
+    """That a reviewer has seen to a release of which these folders are on disc."""
+    _note(release_id, {"seen": sorted(names)})
 
 
 def set_aside(release_id: uuid.UUID) -> None:
-    """Put a broken record away, once a reviewer has seen to its release."""
-    path = _record(release_id)
-    path.replace(path.with_suffix(f".aside-{uuid.uuid4().hex}"))
+    """Let what is remembered of a release, and cannot be read, count no more, once a reviewer has seen to it."""
+    chain.put_older_aside(release_id)
+    _note(release_id, {"aside": True})
 
 
-def _named(folder: Path, ending: str) -> Iterator[uuid.UUID]:
-    """What the files of a folder are about; others lie there too."""
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return
-    for name in names:
-        if name.endswith(ending):
-            with suppress(ValueError):
-                yield uuid.UUID(name.removesuffix(ending))
-
-
-def _append(release_id: uuid.UUID, line: Mapping[str, Any]) -> None:
-    """Add a line. Where the folder is gone it is not made anew, for that would hide the loss."""
-    path = _record(release_id)
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise Unreadable(f"{path.name}: {type(error).__name__}") from None
-    with os.fdopen(descriptor, "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        before = file.read()
-        # What a crash has left of a line goes, or it would be one with ours.
-        file.seek(before.rfind(b"\n") + 1)
-        file.truncate()
-        file.write(json.dumps(line).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    if not before:
-        _sync(path.parent)
-
-
-def _stored(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):
-        raise Unreadable(f"{path.name} cannot be read") from None
+def _note(release_id: uuid.UUID, line: Mapping[str, Any]) -> None:
+    record.note({"release": str(release_id), **line})
 
 
 def _json_of(mark: Mark) -> dict[str, Any]:
@@ -286,43 +241,10 @@ def _json_of(mark: Mark) -> dict[str, Any]:
         "totals": mark.totals.columns(),
         "granted": None if mark.granted is None else dict(mark.granted),
         "name": mark.name,
+        "owner": None if mark.owner is None else dict(mark.owner),
+        "tables": [dict(each) for each in mark.tables],
     }
 
 
-@contextmanager
-def _locked() -> Iterator[None]:
-    """One writer of marks at a time: between reading what stands and replacing it nobody else may write."""
-    _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (_folder() / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _write(path: Path, stored: Mapping[str, Any]) -> None:
-    partial = path.with_suffix(f".{uuid.uuid4().hex}")
-    with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        json.dump(stored, file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _folder() -> Path:
-    return Path(settings.MARKS_DIR)
-
-
 def _path(budget_id: uuid.UUID) -> Path:
-    return _folder() / f"{budget_id}.json"
-
-
-def _record(release_id: uuid.UUID) -> Path:
-    return _folder() / "releases" / f"{release_id}.jsonl"
+    return chain.folder() / f"{budget_id}.json"

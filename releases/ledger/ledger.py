@@ -100,7 +100,7 @@ class AnotherProtection(LedgerRefusal):
         self.planned, self.promised = planned, promised
         super().__init__(
             f"The plan protects {planned}, and the budget protects {promised}. Its price would not mean what the "
-            f"budget promises, so nothing was charged and nothing is run. Plan it anew."
+            f"budget promises, so nothing was charged and nothing is run. Plan it again."
         )
 
 
@@ -152,6 +152,10 @@ class Unseen(LedgerRefusal):
 
 class LedgerWentBack(LedgerRefusal):
     """The database knows less than what is remembered outside it, or that is lost (`stale_ledger`)."""
+
+
+class DoesNotFit(LedgerRefusal):
+    """What is to be booked as spent is more than what is granted."""
 
 
 class KeyUsed(LedgerRefusal):
@@ -372,6 +376,23 @@ def restore(*, budget: Budget, actor: User) -> LedgerEntry:
     return entry
 
 
+@transaction.atomic
+def book_lost(
+    *, budget: Budget, amounts: filters.Totals, lost: Sequence[Mapping[str, str]], actor: User
+) -> LedgerEntry:
+    """Book as spent what was spent of budgets that only their marks know.
+
+    Raises:
+        DoesNotFit: it is more than what is granted.
+    """
+    detail = {"lost": [dict(each) for each in lost], "totals": amounts.columns()}
+    try:
+        with transaction.atomic():
+            return _append(_lock(budget), kind=EntryKind.RESTORE, actor=actor, amounts=amounts, detail=detail)
+    except IntegrityError:
+        raise DoesNotFit("What is booked does not fit under what is granted.") from None
+
+
 def _grant_again(budget: Budget, granted: Mapping[str, Any], actor: User) -> Budget:
     """What was granted after the backup was made, under the protection that was declared by then.
 
@@ -407,8 +428,15 @@ def remember(budget: Budget) -> None:
 
 def _mark_of(budget: Budget) -> high_water_marks.Mark:
     granted = _what_is_granted(budget) if budget.is_granted else None
+    tables = budget.datasets.order_by("created_at").values("title", "digest", counted=F("fingerprint__digest"))
     return high_water_marks.Mark(
-        sequence=budget.sequence, hash=budget.head, totals=budget.totals, granted=granted, name=budget.name
+        sequence=budget.sequence,
+        hash=budget.head,
+        totals=budget.totals,
+        granted=granted,
+        name=budget.name,
+        owner={"id": budget.owner_id, "name": budget.owner.get_username()},
+        tables=tuple(tables),
     )
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 
+from releases.display.charts import StepPoint
 from releases.engine.accounting import filters, tight_composition
 from releases.engine.accounting.accountant import DELTA_PLACES
 from releases.engine.accounting.events import Event, event_from_json
@@ -37,7 +38,6 @@ from releases.ledger.balances import (
 )
 from releases.ledger.capacity import Fits, room
 from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, counting_branch, ledger, share_of
-from releases.presentation.charts import StepPoint
 
 #: Charged, but no data touched for certain, or nothing published yet.
 _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
@@ -349,12 +349,13 @@ def latest_steps(budget: Budget, *, most: int) -> list[StepPoint]:
     """The same of one budget's latest entries, beginning with the sum of all before. Few queries, however many."""
     if not budget.is_granted:
         return []
-    latest = list(_drawn([budget]).order_by("-sequence")[:most])[::-1]
-    if not latest:
+    # One more, to see whether there is any before.
+    found = list(_drawn([budget]).order_by("-sequence")[: most + 1])
+    if not found:
         return []
+    latest, has_earlier = found[:most][::-1], len(found) > most
     first = latest[0]
     before = _drawn([budget]).filter(sequence__lt=first.sequence)
-    has_earlier = before.exists()
     grants = LedgerEntry.objects.filter(budget=budget, kind=EntryKind.GRANT).order_by("sequence")
     # Few, each by a reviewer's hand.
     said = [(number, detail) for number, detail in grants.values_list("sequence", "detail") if "epsilon" in detail]

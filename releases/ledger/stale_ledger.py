@@ -2,9 +2,10 @@
 
 Asked of three things, and each answers why in one sentence, or nothing where all is well:
 
-    of the installation   the folder is gone or another's; a mark is of a budget that the database does not know
+    of the installation   the folder is gone or another's; the record is further than the database, or was cut; a mark,
+                          or results on disc, are of what the database does not know
     of a budget           its mark is ahead of its ledger, missing or broken
-    of a release          more had become of it than its row says
+    of a release          more had become of it than its row says, or results of it lie on disc that nobody knows of
 
 Nothing is run, asked, closed, given back, granted or charged while the installation, its budget, or it itself is
 behind. A reviewer puts that right (``services/restoring.py``).
@@ -17,11 +18,25 @@ towards waiting.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
-from releases.ledger import high_water_marks
-from releases.models import Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState, SessionAnswer
+from django.conf import settings
+
+from releases.ledger import chain, high_water_marks, record
+from releases.models import (
+    Attempt,
+    Budget,
+    EntryKind,
+    Installation,
+    LedgerEntry,
+    Release,
+    ReleaseState,
+    SessionAnswer,
+)
 
 #: Where a release can still be run, asked, closed or given back.
 UNSETTLED = (
@@ -41,50 +56,83 @@ def begin(budget: Budget) -> None:
 
     An entry that is not committed after all leaves a mark of nothing behind, which says nothing of any database.
     """
-    own, is_new = Installation.objects.get_or_create(id=1)
-    if is_new:
-        # Marks without a database that knows itself are those of a transaction that was lost; or this database is
-        # older than its first entry, and then they tell of budgets that it does not know.
-        whose = high_water_marks.installation()
-        if whose is None:
-            high_water_marks.belong_to(own.key)
-        else:
-            own.key = whose
-            own.save(update_fields=["key"])
+    own = Installation.own()
+    if chain.whose() is None:
+        chain.belong_to(own.key)
     high_water_marks.begin(budget.pk)
 
 
 def installation() -> Iterator[str]:
     """What is wrong with the marks as a whole."""
-    yield from _folder()
-    for budget_id in orphans():
-        yield f"the marks know a budget that this database does not: {_described(budget_id)}"
-
-
-def _folder() -> Iterator[str]:
-    try:
-        whose = high_water_marks.installation()
-    except high_water_marks.Unreadable as error:
-        yield f"the marks cannot be read: {error}"
+    found = record.look()
+    if found.fault:
+        yield found.fault
+    if found.is_another:
         return
-    own = Installation.objects.first()
-    if own is not None and whose is None:
-        yield "the folder of the marks, or a part of it, is gone"
-    elif own is not None and whose != own.key:
-        yield "the marks are those of another installation"
-
-
-def is_folder_lost() -> bool:
-    return any(_folder())
+    for budget_id in orphans():
+        yield f"the marks know a budget that this database does not: {described(budget_id)}"
+    if unknown := unknown_results():
+        some = ", ".join(unknown[:5])
+        yield f"results lie on disc of {len(unknown):,} releases that this database does not know: {some}"
 
 
 def orphans() -> list[uuid.UUID]:
-    """The budgets with entries that the marks know and the database does not, but for those that were seen to."""
-    known = high_water_marks.marked()
-    unknown = known - set(Budget.objects.values_list("pk", flat=True))
-    own = Installation.objects.first() if unknown else None
-    seen = set(own.acknowledged) if own is not None else set()
-    return sorted(each for each in unknown if str(each) not in seen and _has_entries(each))
+    """The budgets with entries that only the marks know, without those that a reviewer has seen."""
+    seen = set(Installation.own().acknowledged)
+    return [each for each in lost_budgets() if str(each) not in seen]
+
+
+def lost_budgets() -> list[uuid.UUID]:
+    """The budgets with entries that the marks know and the database does not, until a reviewer has said whose people
+    they are."""
+    unknown = high_water_marks.marked() - set(Budget.objects.values_list("pk", flat=True))
+    settled = set(Installation.own().settled) if unknown else set()
+    return sorted(each for each in unknown if str(each) not in settled and _has_entries(each))
+
+
+#: When the folder of the results was last seen to hold nothing unknown.
+_clean: dict[Path, int] = {}
+
+
+def unknown_results() -> list[str]:
+    """Releases whose results lie on disc, which this database does not know, and which no reviewer has seen."""
+    folder = Path(settings.RELEASES_DIR)
+    try:
+        changed = folder.stat().st_mtime_ns
+        if _clean.get(folder) == changed:
+            return []
+        found = {uuid.UUID(name) for name in os.listdir(folder) if len(name) == 36 and (folder / name).is_dir()}
+    except FileNotFoundError:
+        return []
+    known = set(Release.objects.values_list("pk", flat=True)) if found else set()
+    seen = set(Installation.own().acknowledged)
+    unknown = sorted(str(each) for each in found - known if str(each) not in seen)
+    if not unknown:
+        _clean[folder] = changed
+    return unknown
+
+
+def with_results() -> set[str]:
+    """The releases of which results lie on disc."""
+    try:
+        return set(os.listdir(settings.RELEASES_DIR))
+    except FileNotFoundError:
+        return set()
+
+
+def unknown_folders(release_id: uuid.UUID) -> list[str]:
+    """Folders of results of one release that no attempt on record has made, whole or in part."""
+    try:
+        names = set(os.listdir(Path(settings.RELEASES_DIR) / str(release_id)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    known: set[str] = set()
+    with suppress(high_water_marks.Unreadable):
+        known |= high_water_marks.story(release_id).tokens
+    if names - known:
+        known |= {str(each) for each in Attempt.objects.filter(release=release_id).values_list("token", flat=True)}
+    # A folder that is not complete has an ending after the token of its attempt.
+    return sorted(name for name in names - known if name.partition(".")[0] not in known)
 
 
 def _has_entries(budget_id: uuid.UUID) -> bool:
@@ -95,7 +143,7 @@ def _has_entries(budget_id: uuid.UUID) -> bool:
     return mark is not None and mark.sequence > 0
 
 
-def _described(budget_id: uuid.UUID) -> str:
+def described(budget_id: uuid.UUID) -> str:
     try:
         mark = high_water_marks.read(budget_id)
     except high_water_marks.Unreadable:
@@ -103,7 +151,8 @@ def _described(budget_id: uuid.UUID) -> str:
     if mark is None:
         return f"{budget_id}, and what was spent of it cannot be read"
     spent = "something" if any(mark.totals.columns().values()) else "nothing"
-    return f"{mark.name or budget_id}. It was granted after the backup was made, and {spent} was spent of it"
+    owner = f" of {mark.owner['name']}" if mark.owner else ""
+    return f"{mark.name or budget_id}{owner}. It was granted after the backup was made, and {spent} was spent of it"
 
 
 def budget(asked: Budget) -> str:
@@ -129,13 +178,14 @@ def budget(asked: Budget) -> str:
 
 def release(release_id: uuid.UUID) -> str:
     """What more had become of a release than its row says."""
+    on_disc = unknown_folders(release_id)
     try:
         told = high_water_marks.story(release_id)
     except high_water_marks.Unreadable as error:
         told, broken = high_water_marks.Story(), str(error)
     else:
         broken = ""
-        if told == high_water_marks.Story():
+        if told == high_water_marks.Story() and not on_disc:
             return ""
     row = Release.objects.filter(pk=release_id).values_list("state", "attempts", "folder").first()
     if row is None:
@@ -152,7 +202,10 @@ def release(release_id: uuid.UUID) -> str:
         return "other files of it were published before" if is_other else ""
     if state is ReleaseState.FAILED:
         return ""
-    return "; ".join(_further(release_id, state, attempts, told))
+    found = list(_further(release_id, state, attempts, told))
+    if on_disc:
+        found.append("results of it lie on disc that no attempt on record has made")
+    return "; ".join(found)
 
 
 def _further(release_id: uuid.UUID, state: ReleaseState, attempts: int, told: high_water_marks.Story) -> Iterator[str]:
@@ -192,6 +245,8 @@ def refusal(of: Budget | None = None, *, and_release: uuid.UUID | None = None) -
     Said to people who may know of this release alone. What is missing of the installation or of the budget, which
     others may share, is said to reviewers on the page Backups.
     """
+    if record.look().is_another:
+        return "The marks folder belongs to another database. Nothing goes on until an operator has set MARKS_DIR."
     if any(installation()):
         return f"After a restored backup, the database does not match what was recorded outside it. {UNTIL_A_REVIEWER}"
     if of is not None and budget(of):

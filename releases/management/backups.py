@@ -26,7 +26,9 @@ from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from releases.ledger import chain
 from releases.management.database import known_migrations, refuse_too_old
+from releases.management.site_role import give_rights, site_roles
 from releases.models import HELD_BY_A_WORKER, AuditEvent, Release, SessionAnswer, Upload, UploadState
 from releases.publication.build_info import SOFTWARE
 
@@ -108,12 +110,43 @@ def put_back(source: Path, *, discard_newer: bool) -> None:
         if connection.vendor == "sqlite":
             _restore_sqlite(source / _DATABASE)
         else:
+            roles = site_roles()
             connection.close()
             quiet = ("--no-psqlrc", "--quiet", "--output", os.devnull)
             whole = ("--single-transaction", "--set", "ON_ERROR_STOP=1")
             _run("psql", *quiet, *whole, "--command", _EMPTY, "--file", str(source / _DATABASE))
+            give_rights(roles)
     finally:
         os.umask(before)
+
+
+def note_restored() -> None:
+    """Say in the database and in the marks that a backup was put back, and end what signs anybody in.
+
+    The database may be older than this version, so it is not asked through models.
+
+    Raises:
+        CommandError: the marks cannot be read.
+    """
+    try:
+        if chain.whose() is not None:
+            line = chain.append({"restored": timezone.now().isoformat()}, known=chain.read().known)
+            chain.raise_to(line.number)
+    except chain.Unreadable as error:
+        raise CommandError(f"The marks cannot be read: {error}. Put back the newest copy of MARKS_DIR.") from None
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        for table in ("django_session", "releases_apitoken"):
+            if table in tables:
+                cursor.execute(f"DELETE FROM {table}")
+        described = _columns(cursor, "releases_installation") if "releases_installation" in tables else set()
+        if "restored_at" in described:
+            changes = "restored_at = %s, has_ended_sign_ins = %s"
+            cursor.execute(f"UPDATE releases_installation SET {changes}", [timezone.now(), False])
+
+
+def _columns(cursor: Any, table: str) -> set[str]:
+    return {each.name for each in connection.introspection.get_table_description(cursor, table)}
 
 
 def _manifest(source: Path) -> dict[str, Any]:

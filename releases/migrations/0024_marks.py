@@ -5,7 +5,7 @@ import uuid
 from django.db import migrations, models
 from django.db.models import Q
 
-from releases.ledger import high_water_marks
+from releases.ledger import chain, high_water_marks
 from releases.engine.accounting.filters import CLOSED, Totals
 
 
@@ -16,8 +16,8 @@ def mark_what_stands(apps, schema_editor):
     begun = Budget.objects.filter(sequence__gt=0)
     if not begun.exists():
         return
-    whose = high_water_marks.installation()
-    own = Installation.objects.create(id=1, key=whose or uuid.uuid4(), acknowledged=[])
+    whose = chain.whose()
+    own = Installation.objects.create(id=1, key=whose.key if whose else uuid.uuid4(), acknowledged=[])
     if whose is not None:
         # A backup from before was restored beside marks from afterwards: what is missing there is lost.
         return
@@ -35,7 +35,7 @@ def mark_what_stands(apps, schema_editor):
                 name=budget.name,
             )
             high_water_marks.put(budget.pk, mark)
-    high_water_marks.belong_to(own.key)
+    chain.belong_to(own.key)
 
 
 class Migration(migrations.Migration):

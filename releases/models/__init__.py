@@ -9,7 +9,7 @@ from releases.models.attempts import LOST, Attempt, Ending
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
 from releases.models.datasets import Dataset
-from releases.models.fingerprints import Fingerprint, Relative, Share
+from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
 from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
@@ -62,7 +62,6 @@ __all__ = [
     "Notice",
     "Organisation",
     "Person",
-    "Relative",
     "Release",
     "ReleaseKind",
     "ReleaseQuerySet",
@@ -74,7 +73,6 @@ __all__ = [
     "Searchable",
     "Session",
     "SessionAnswer",
-    "Share",
     "Survey",
     "SurveyState",
     "SurveyTally",

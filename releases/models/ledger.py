@@ -11,6 +11,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, When
 
 from releases.engine.accounting.filters import CLOSED, Totals
 from releases.engine.accounting.mixture import divergences
+from releases.models.append_only import AppendOnly
 
 
 class EntryKind(models.TextChoices):
@@ -71,6 +72,7 @@ class LedgerEntry(models.Model):
     previous = models.CharField(max_length=64, blank=True)
     hash = models.CharField(max_length=64)
 
+    append_only = AppendOnly(name="ledger", message="ledger entries are append-only")
     objects = LedgerEntryQuerySet.as_manager()
 
     class Meta:
@@ -136,15 +138,30 @@ def amounts_of(
 
 
 class Installation(models.Model):
-    """Which marks outside the database are this database's own: one row, made with the first entry of the ledger."""
+    """Which marks outside the database are this database's own, and how much of them it knows: one row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     key = models.UUIDField(default=uuid.uuid4, editable=False)
-    #: Budgets that the marks know, this database does not, and a reviewer has seen to.
+    #: Number and hash of the last line of the record outside the database that this database knows.
+    number = models.PositiveBigIntegerField(default=0)
+    head = models.CharField(max_length=64, default="", blank=True)
+    #: When a backup was put back, until a reviewer has seen to it.
+    restored_at = models.DateTimeField(null=True, blank=True)
+    #: Whether all sign-ins and tokens of before were ended since.
+    has_ended_sign_ins = models.BooleanField(default=False)
+    #: Budgets that the marks know, and releases whose results lie on disc, that this database does not know and a
+    #: reviewer has seen.
     acknowledged = models.JSONField(default=list)
+    #: Of these budgets, those of which a reviewer has said whose people they are.
+    settled = models.JSONField(default=list)
 
     class Meta:
         constraints: ClassVar = [models.CheckConstraint(name="one_installation", condition=Q(id=1))]
 
     def __str__(self) -> str:
         return "installation"
+
+    @classmethod
+    def own(cls) -> Installation:
+        """The one row."""
+        return cls.objects.first() or cls.objects.get_or_create(id=1)[0]

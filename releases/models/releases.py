@@ -44,11 +44,12 @@ class ReleaseState(models.TextChoices):
             ReleaseState.DRAFT: "Being put together. Nothing is spent and no data are touched.",
             ReleaseState.REVIEW: "A reviewer must approve it first. Nothing is spent yet.",
             ReleaseState.QUEUED: "The budget is charged and a worker will start it. It can still be cancelled.",
-            ReleaseState.RUNNING: "A worker is computing it. The charge can no longer be given back.",
+            ReleaseState.RUNNING: "A worker is computing it, and another begins again by itself if that fails. "
+            "The charge can no longer be given back.",
             ReleaseState.OPEN: "Questions can be asked. All that they can ever cost is charged already.",
             ReleaseState.CLOSING: "Nobody can ask any more, and a worker is publishing what was answered. "
             "That spends nothing and touches no data.",
-            ReleaseState.PUBLISHED: "The result is there and will not change.",
+            ReleaseState.PUBLISHED: "The result will not change.",
             ReleaseState.FAILED: "Every attempt failed, or a restored backup had lost it. The data may have been "
             "touched, so the charge stays.",
             ReleaseState.CANCELLED: "Cancelled or denied before any data were touched. Nothing is charged for it.",
@@ -266,18 +267,43 @@ class Release(models.Model):
         return Release.objects.filter(pk=self.pk).that_read_nothing().exists()
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether a worker runs it, or an attempt has failed that may have read the table.
+
+        These two look the same everywhere, and without a step or a share done: when an attempt ends, and how long its
+        steps take, may depend on rows or draws.
+        """
+        if self.status is ReleaseState.QUEUED and self.attempts:
+            return not self.can_be_cancelled
+        return self.status is ReleaseState.RUNNING
+
+    @property
+    def shown_state(self) -> ReleaseState:
+        return ReleaseState.RUNNING if self.is_under_way else self.status
+
+    @property
+    def shown_step(self) -> str:
+        return "In progress" if self.is_under_way else self.step
+
+    @property
     def meaning(self) -> str:
         """What its state means; why it goes no further where it is held, and when where it is tried again."""
         if self.ended_because:
             return Ending(self.ended_because).meaning
         if self.status is ReleaseState.CLOSING and self.next_attempt_at is not None:
             return f"{self.status.meaning} An attempt failed. {next_attempt_text(self.next_attempt_at)}"
+        if self.is_under_way:
+            budget = self.dataset.budget
+            is_frozen = budget is not None and budget.is_frozen
+            held = " A reviewer has frozen the budget: no other attempt begins." if is_frozen else ""
+            return f"{ReleaseState.RUNNING.meaning}{held}"
         if self.status is not ReleaseState.QUEUED or not (self.is_held or self.attempts):
             return self.status.meaning
-        kept = "It can still be cancelled." if self.can_be_cancelled else "The charge can no longer be given back."
         if self.is_held:
-            return f"A reviewer has frozen the budget; it waits. {kept}"
-        return f"An attempt failed, or its worker was lost. {next_attempt_text(self.next_attempt_at)} {kept}"
+            return "A reviewer has frozen the budget; it waits. It can still be cancelled."
+        # Nothing was read, so that it failed, and when, says nothing of the rows.
+        when = next_attempt_text(self.next_attempt_at)
+        return f"An attempt failed, or its worker was lost, before it read the table. {when} It can still be cancelled."
 
     @property
     def last_review(self) -> ReleaseRequest | None:

@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 
 from releases.engine.domain.privacy import exact
+from releases.models.append_only import AppendOnly
 from releases.models.role_rules import holders, may_review
 from releases.models.roles import Role
 
@@ -78,6 +79,8 @@ class BudgetRequest(Request):
     """A curator's request for a budget, or for a larger one."""
 
     budget = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, related_name="requests")
+    #: The budget that a reviewer, or the first of two, lets the tables spend from in place of one of their own.
+    joins = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
 
     objects = BudgetRequestQuerySet.as_manager()
 
@@ -208,20 +211,31 @@ class AuditAction(models.TextChoices):
     SIGN_OUT = "sign-out", "signed out"
     SIGN_IN_FAILED = "sign-in failed", "failed to sign in"
     ACCOUNT = "account", "changed the account's security"
+    PASSWORD = "password", "changed the password of"
+    REMOVE_FACTOR = "remove factor", "removed a second factor of"
+    REVOKE_TOKEN = "revoke token", "revoked tokens of"
+    CLOSE_ACCOUNT = "close account", "closed the account of"
+    OPEN_ACCOUNT = "open account", "opened the account of"
+    JOIN_GROUP = "join group", "put into a group"
+    LEAVE_GROUP = "leave group", "took out of a group"
     UPLOAD = "upload", "uploaded a table"
     DISCARD = "discard", "discarded"
     RENAME = "rename", "renamed"
+    DISCARD_TABLE = "discard table", "discarded"
     DELETE_ROWS = "delete rows", "deleted the rows of"
     DECLARE = "declare", "declared columns or protection"
     SAVE = "save", "saved"
     LOAD_PLAN = "load plan", "loaded a plan into"
     SHARE = "share", "shared a dataset"
+    UNSHARE = "unshare", "shared with fewer"
     REQUEST = "request", "asked for"
     TAKE_BACK = "take back", "took a request back"
     FIRST_APPROVAL = "first approval", "approved, as the first of two"
     APPROVE = "approve", "approved"
     DENY = "deny", "denied"
     ASK_BACK = "ask back", "asked back"
+    JOIN = "join", "joined to another budget"
+    ASK_CONSENT = "ask consent", "asked an owner about"
     SUBMIT = "submit", "charged and queued"
     CANCEL = "cancel", "cancelled"
     PUBLISH = "publish", "finished"
@@ -241,6 +255,7 @@ class AuditAction(models.TextChoices):
     EXPORT = "export", "exported"
     SETTINGS = "settings", "changed the settings"
     ROLES = "roles", "changed the roles of"
+    TAKE_ROLE = "take role", "took a role of"
     NOTICES = "notices", "turned e-mail on or off"
 
 
@@ -263,6 +278,7 @@ class AuditEvent(models.Model):
     name = models.CharField(max_length=200, blank=True)
     detail = models.TextField(blank=True)
 
+    append_only = AppendOnly(name="audit", message="audit events are append-only")
     objects = AuditEventQuerySet.as_manager()
 
     def __str__(self) -> str:
@@ -275,5 +291,10 @@ class AuditEvent(models.Model):
             return str(self.actor)
         if self.action in (AuditAction.PUBLISH, AuditAction.OPEN, AuditAction.FAIL):
             return "a worker"
-        by_command = self.action in (AuditAction.VERIFY, AuditAction.ROLES)
+        by_command = self.action in (
+            AuditAction.VERIFY,
+            AuditAction.ROLES,
+            AuditAction.TAKE_ROLE,
+            AuditAction.RESTORE,
+        )
         return "the command line" if by_command else "not signed in"

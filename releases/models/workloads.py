@@ -17,6 +17,7 @@ from django.db.models import Max, Q
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, universe_asked
+from releases.models.append_only import AppendOnly
 
 
 class WorkloadQuerySet(models.QuerySet["Workload"]):
@@ -70,6 +71,12 @@ class WorkloadVersion(models.Model):
     columns = models.JSONField()
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     made_at = models.DateTimeField(auto_now_add=True)
+
+    append_only = AppendOnly(
+        name="workload_version",
+        message="a version of a workload never changes; editing makes the next",
+        may_be_deleted=True,
+    )
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["workload", "number"], name="one_version_a_number")]

@@ -95,6 +95,17 @@ def request_taken_back(request: AnyRequest) -> None:
     settle(_review_path(request))
 
 
+def consent_asked(dataset: Dataset, *, request: BudgetRequest, by: User, note: str) -> None:
+    """Ask an owner, in a reviewer's words, whether a table of somebody else may spend from the same budget."""
+    text = (
+        f"{request.requested_by} has asked for a budget for a table that may be about the same people. Tables about "
+        f"the same people must spend from one budget, so {by} asks what you say to that. Nothing is changed yet.\n"
+        f"The reviewer wrote: {note}"
+    )
+    title = f"A reviewer asks about {dataset.title}"
+    tell([dataset.owner], title=title, text=text, path=f"/datasets/{dataset.pk}/")
+
+
 def release_ended(release: Release, *, and_tell: User | None = None) -> None:
     """Tell who submitted a release, and somebody who asked for its end, that it is there, or that it failed."""
     state = ReleaseState(release.state)

@@ -9,13 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from releases.display.durations import usual_limit
+from releases.display.math import typeset
 from releases.engine.accounting import accountant, filters
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked
 from releases.ledger import ledger
@@ -23,8 +25,6 @@ from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
 from releases.planning import usefulness
-from releases.presentation.durations import usual_limit
-from releases.presentation.math import typeset
 from releases.publication.files import readable_size
 from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 from releases.questions.base import kind_of
@@ -232,11 +232,20 @@ class ComparedPlan:
     @property
     def parameters(self) -> dict[str, str]:
         """The numbers of the run with as many digits as help somebody who chooses."""
-        return {name: sensible(value) for name, value in self.plan.parameters.items()}
+        return {name: sensible(value) for name, value in {**self.plan.parameters, **self.plan.limits}.items()}
+
+    @property
+    def synthetic_rows(self) -> str:
+        """How many there will be, at most; empty where none are made."""
+        most = self.plan.most_synthetic_rows
+        if not most or self.plan.options.get(ROWS.name) is not None:
+            return f"{most:,}" if most else ""
+        total = "number of rows" if self.plan.schema.total_is_public else "released total"
+        return f"as many as the {total}, at most {most:,}"
 
     @property
     def memory(self) -> str:
-        return readable_size(self.plan.work.bytes)
+        return f"at most {readable_size(self.plan.work.bytes)}"
 
     @property
     def seconds(self) -> str:

@@ -7,13 +7,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from releases.display import charts
+from releases.display.charts import BoundPoint
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.workload.questions import Question
 from releases.planning.comparison import ComparedPlan, plan_at
-from releases.presentation import charts
-from releases.presentation.charts import BoundPoint
 from releases.questions.base import kind_of
 
 #: Where the curves are drawn, as shares of the chosen epsilon.

@@ -15,13 +15,13 @@ from typing import Any
 
 from django.utils.safestring import mark_safe
 
+from releases.display.math import typeset
 from releases.engine.bounds import theory
 from releases.engine.bounds.theory import Axis, Crossing, Numbers, Way, WayBound
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.queries import all_marginals
 from releases.planning import comparison
-from releases.presentation.math import typeset
 from releases.publication.receipt import percent
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "health_insurance.json"

@@ -1,5 +1,5 @@
-"""How values are put before people: charts, formulas, durations, the glossary, error messages.
+"""What pages show: one frozen value for each page, with numbers formatted, links resolved and sentences chosen.
 
-In: plain values and errors. Out: SVG, MathML and words. Nothing here reads the database.
-Read ``error_messages.py`` first.
+In: models and what services and planning return. Out: values whose attributes a template reads. Nothing here writes.
+Read ``results/result_page.py`` first.
 """

@@ -1,6 +1,10 @@
 """The files of a release: answers, synthetic rows and the receipt, written to a folder of the attempt's own.
 
 What is written depends on nothing but the plan and paid-for results: every cell of the declared domain is there.
+
+A folder has its name only once all of it is on disc: files are written to NAME.partial, with the SHA-256 of each in
+`complete.json`, and then the folder is renamed. So a complete folder holds the whole outcome of one run, and a later
+attempt under the same charge publishes it rather than draw again (`made_before`).
 """
 
 from __future__ import annotations
@@ -10,7 +14,10 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+import uuid
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -40,6 +47,9 @@ from releases.schema.descriptions import described
 from releases.storage.private_files import FILE, FOLDER, private_folder
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
+#: Says that a folder is complete, and what is in it. Not one of the files that are published.
+COMPLETE = "complete.json"
+_PARTIAL = ".partial"
 #: Values counted to set synthetic rows beside the answers: some seconds.
 _MAX_COUNTED = 200_000_000
 #: Decimals of an estimate; intervals are rounded outwards.
@@ -50,6 +60,7 @@ _OWN_COLUMNS = ("query", "estimate", "lower", "upper")
 def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any]:
     """Write all files of a release, safely on disc when this returns, and describe them for the release's row."""
     private_folder(folder.parent)
+    complete, folder = folder, folder.with_name(folder.name + _PARTIAL)
     folder.mkdir(mode=FOLDER)
     receipt = receipt_of(release, made, at=timezone.now())
     answers = answers_table(made.plan.workload, made.result)
@@ -68,10 +79,59 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
         path.chmod(FILE)
         sizes[path.name] = path.stat().st_size
         _sync(path)
-    _sync(folder)
+    _seal(folder, {"release": str(release.pk), "files": digests(folder, sizes)})
+    folder.rename(complete)
+    _sync(complete.parent)
+    _sync(complete.parent.parent)
     # Beside the receipt: words for readers change nothing that is digested.
     said_of_it = described(release.dataset, made.plan.schema.universe.names)
     return {"receipt": receipt, "files": sizes, "described": said_of_it}
+
+
+def _seal(folder: Path, said: Mapping[str, Any]) -> None:
+    path = folder / COMPLETE
+    path.write_text(json.dumps(said) + "\n")
+    path.chmod(FILE)
+    _sync(path)
+    _sync(folder)
+
+
+def made_before(release: Release) -> tuple[str, dict[str, Any]] | None:
+    """The folder below the releases, and what `write` returned, of the first complete run of a release; None where no
+    attempt came so far. A folder that is no longer what its attempt had written is none."""
+    found = []
+    for seal in (Path(settings.RELEASES_DIR) / str(release.pk)).glob(f"*/{COMPLETE}"):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            said = json.loads(seal.read_text())
+            if not seal.parent.name.endswith(_PARTIAL) and said["release"] == str(release.pk):
+                found.append((seal.stat().st_mtime_ns, seal.parent, dict(said["files"])))
+    for _, folder, written in sorted(found, key=lambda each: each[:2]):
+        outcome = read_again(folder, release=release, digests=written)
+        if outcome is not None:
+            return f"{release.pk}/{folder.name}", outcome
+    return None
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether an attempt has written everything to its folder."""
+    return (folder / COMPLETE).is_file()
+
+
+def remove(folder: Path) -> None:
+    """Take away what an attempt has written so far, whole or in part."""
+    for each in (folder, folder.with_name(folder.name + _PARTIAL)):
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def remove_others(release_id: uuid.UUID, *, kept: Container[str]) -> None:
+    """Take away the folders of a published release's other attempts: nobody has seen them, and nobody ever will.
+
+    Args:
+        kept: folders below the releases.
+    """
+    for folder in (Path(settings.RELEASES_DIR) / str(release_id)).iterdir():
+        if f"{release_id}/{folder.name}" not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,15 @@ from typing import Any
 from django.urls import reverse
 from django.utils.text import slugify
 
-from releases.publication.receipt import percent, protects_text, sensible, spent, spent_text, synthetic_beside
+from releases.publication.receipt import (
+    limit_in_words,
+    percent,
+    protects_text,
+    sensible,
+    spent,
+    spent_text,
+    synthetic_beside,
+)
 
 README = "README.txt"
 #: What each file holds, by the beginning of its name.
@@ -85,7 +93,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         address: of the release's page.
         table: what the table is, as the curator had put it when the release was made.
     """
-    bound = receipt["bound"]
+    bound, beside = receipt["bound"], synthetic_beside(receipt)
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
     parts = {
         **({"The table": [table]} if table else {}),
@@ -95,7 +103,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
             f"the rules below leave out are not in the true counts that it means, however many they are.",
             f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
-        **({"Synthetic rows": [said]} if (said := synthetic_beside(receipt)) else {}),
+        **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],
         # Receipts of old do not say it themselves; the dictionary does for all.
@@ -107,8 +115,8 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         ],
     }
     heads = [receipt["title"], f"{receipt['dataset']}, {receipt['date']}", f"Release {receipt['release']}"]
-    said = "\n\n".join(f"{title}\n\n" + "\n".join(map(_wrapped, lines)) for title, lines in parts.items())
-    return "\n".join(heads) + f"\n\n\n{said}\n"
+    body = "\n\n".join(f"{title}\n\n" + "\n".join(map(_wrapped, lines)) for title, lines in parts.items())
+    return "\n".join(heads) + f"\n\n\n{body}\n"
 
 
 def _wrapped(line: str) -> str:

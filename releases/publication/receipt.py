@@ -72,7 +72,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
             "title": described.title,
             "source": described.source,
             "options": dict(plan.options),
-            "parameters": dict(plan.parameters),
+            "parameters": {**plan.parameters, **plan.limits},
         },
         "budget": budget_to_json(plan.budget),
         "events": [event.to_json() for event in plan.events],
@@ -84,6 +84,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         },
         "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
         "synthetic_rows": made.records.rows if made.records is not None else 0,
+        "most_synthetic_rows": plan.most_synthetic_rows,
         "synthetic_columns": list(made.records.columns) if made.records is not None else [],
         "notes": dict(result.notes),
         "software": dict(SOFTWARE),
@@ -103,10 +104,29 @@ def learned_in(receipt: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def rows_of_one(receipt: Mapping[str, Any]) -> float:
-    """How many rows of the table one synthetic row stands for: where a number of them was wished for, its share of the
-    released total; otherwise there are as many as the table is said to have."""
+    """How many rows of the table one synthetic row stands for: where a number of them was wished for, or there are as
+    many as the plan allows, its share of the released total; otherwise there are as many as the table is said to have.
+    """
     rows = receipt["synthetic_rows"]
-    return float(receipt["total"]["estimate"] / rows) if rows and receipt["mechanism"]["options"].get("rows") else 1.0
+    is_share = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
+    return float(receipt["total"]["estimate"] / rows) if rows and is_share else 1.0
+
+
+def are_limited(receipt: Mapping[str, Any]) -> bool:
+    """Whether the released total is above the most synthetic rows that the plan allows; false in older receipts."""
+    most = receipt.get("most_synthetic_rows")
+    return bool(receipt["synthetic_rows"]) and most is not None and receipt["total"]["estimate"] > most
+
+
+def limit_in_words(receipt: Mapping[str, Any]) -> str:
+    """What a receipt says of the most synthetic rows; empty where there are none, or a number was chosen."""
+    most = receipt.get("most_synthetic_rows")
+    if not most or not receipt["synthetic_rows"] or receipt["mechanism"]["options"].get("rows"):
+        return ""
+    said = f"At most {most:,} synthetic rows are made of these columns, whatever the noise."
+    if not are_limited(receipt):
+        return said
+    return f"{said} The released total is above that, so each stands for {rows_of_one(receipt):,.6g} rows of the table."
 
 
 def synthetic_beside(receipt: Mapping[str, Any]) -> str:

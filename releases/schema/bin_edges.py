@@ -1,6 +1,6 @@
 """The edges of a column's bins, in the ways people write them. Read exactly, or refused with what to type instead.
 
-    18, 25, 35, 65           edges: a bin holds its lower edge and stops short of its upper one; the last holds both
+    18, 25, 35, 65           edges: a bin includes its lower edge and excludes its upper one; the last includes both
     18-24, 25-34, 35-65      bins of whole numbers by the lowest and the highest in each: the same edges
     18-65, 18 to 65          one bin, which holds both ends
     0-10, 10-20              bins of other numbers: each begins where the one before it ends

@@ -4,15 +4,17 @@ uploads     check_upload, room_of, receive_upload, execute_upload, discard_uploa
 datasets    ingest_dataset, declare_universe, declare_protection, join_population, share_dataset, rename_dataset,
             discard_dataset, delete_rows
 codebooks   keep_columns, forget_columns, describe_dataset, save_codebook, discard_codebook, columns_of_codebook
-budgets     request_budget, take_back_request, approve_request, deny_request, ask_back_request, freeze_budget,
-            unfreeze_budget
-fingerprints enqueue_fingerprints, take_fingerprints, relatives_of, is_compared
+budgets     request_budget, take_back_request, approve_request, join_request, deny_request, ask_back_request,
+            freeze_budget, unfreeze_budget, requests_lately
+fingerprints enqueue_fingerprints, take_fingerprint, take_fingerprints, is_compared, is_incomparable
+recognition recognised, alike_by_columns, why_not_approve, ask_consent
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
 learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
 certificates draft_certificate, plan_certificate
 release_inputs certifiable, read_beta
+planned_transactions planned_atomically
 execution   execute_release, reconcile, is_behind
 stored_tables table_faults
 sessions    draft_session, change_session, columns_of_session, ask_session, let_ask, standing
@@ -20,7 +22,9 @@ session_closing close_session
 surveys     draft_survey, change_survey, open_survey, accept_report, close_survey, make_survey_public,
             make_survey_private
 organisation change_settings, verify_ledgers
-restoring   restore_ledger, acknowledge_marks, missing_of, all_missing
+restoring   restore_ledger, acknowledge_marks, missing_of, all_missing, unsettled
+lost_budgets lost_budgets, same_rows_as_lost, settle_lost_budget
+reapplying  notice_restored, forgotten_decisions, waits_for_a_reviewer
 tokens      make_token, revoke_token, end_tokens, use_token
 roles       give_role, take_role
 notices     read_notices, choose_mail
@@ -29,15 +33,17 @@ workloads   save_workload, save_version, edit_workload, share_workload, discard_
 """
 
 from releases.services.budgets import (
+    REQUESTS_COUNTED_DAYS,
+    RowsKnown,
     approve_request,
     ask_back_request,
     deny_request,
     freeze_budget,
+    join_request,
     request_budget,
-    same_rows,
+    requests_lately,
     take_back_request,
     unfreeze_budget,
-    why_no_join,
 )
 from releases.services.certificates import draft_certificate, plan_certificate
 from releases.services.codebooks import (
@@ -64,10 +70,20 @@ from releases.services.datasets import (
     why_rows_stay,
 )
 from releases.services.execution import execute_release, is_behind, reconcile
-from releases.services.fingerprints import enqueue_fingerprints, is_compared, relatives_of, take_fingerprints
+from releases.services.fingerprints import (
+    enqueue_fingerprints,
+    is_compared,
+    is_incomparable,
+    take_fingerprint,
+    take_fingerprints,
+)
 from releases.services.learning import learn_categories, learn_range, plan_categories, plan_range
+from releases.services.lost_budgets import lost_budgets, same_rows_as_lost, settle_lost_budget
 from releases.services.notices import choose_mail, read_notices
 from releases.services.organisation import NO_FAULT, change_settings, verify_ledgers
+from releases.services.planned_transactions import planned_atomically
+from releases.services.reapplying import forgotten_decisions, notice_restored, waits_for_a_reviewer
+from releases.services.recognition import Match, alike_by_columns, ask_consent, recognised, why_not_approve
 from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
 from releases.services.releases import (
     cancel_release,
@@ -86,7 +102,14 @@ from releases.services.releases import (
     why_it_waits,
     withdraw_release,
 )
-from releases.services.restoring import Missing, acknowledge_marks, all_missing, missing_of, restore_ledger
+from releases.services.restoring import (
+    Missing,
+    acknowledge_marks,
+    all_missing,
+    missing_of,
+    restore_ledger,
+    unsettled,
+)
 from releases.services.review_decisions import DecidedBefore
 from releases.services.reviews import approve_release, ask_back_release, deny_release
 from releases.services.roles import LastAdministrator, give_role, take_role
@@ -148,22 +171,27 @@ __all__ = [
     "MAX_DAYS",
     "NO_FAULT",
     "NO_ROWS",
+    "REQUESTS_COUNTED_DAYS",
     "Answered",
     "ColumnFit",
     "DecidedBefore",
     "Kept",
     "LastAdministrator",
+    "Match",
     "Missing",
     "NoRoom",
     "Refusal",
+    "RowsKnown",
     "Standing",
     "accept_report",
     "acknowledge_marks",
+    "alike_by_columns",
     "all_missing",
     "approve_release",
     "approve_request",
     "ask_back_release",
     "ask_back_request",
+    "ask_consent",
     "ask_session",
     "ask_workload",
     "bound_sentence",
@@ -201,17 +229,21 @@ __all__ = [
     "execute_release",
     "execute_upload",
     "forget_columns",
+    "forgotten_decisions",
     "freeze_budget",
     "give_role",
     "ingest_dataset",
     "is_behind",
     "is_compared",
+    "is_incomparable",
     "join_population",
+    "join_request",
     "keep_columns",
     "learn_categories",
     "learn_range",
     "let_ask",
     "load_plan",
+    "lost_budgets",
     "make_private",
     "make_public",
     "make_survey_private",
@@ -221,29 +253,33 @@ __all__ = [
     "missing_of",
     "name_release",
     "needs_review",
+    "notice_restored",
     "open_survey",
     "plan_categories",
     "plan_certificate",
     "plan_of",
     "plan_of_session",
     "plan_range",
+    "planned_atomically",
     "read_beta",
     "read_notices",
     "receive_upload",
+    "recognised",
     "reconcile",
     "reconcile_uploads",
-    "relatives_of",
     "rename_dataset",
     "request_budget",
+    "requests_lately",
     "restore_ledger",
     "revoke_token",
     "room_of",
-    "same_rows",
+    "same_rows_as_lost",
     "save_codebook",
     "save_version",
     "save_workload",
     "set_choice",
     "set_questions",
+    "settle_lost_budget",
     "share_dataset",
     "share_workload",
     "standing",
@@ -251,14 +287,17 @@ __all__ = [
     "suggested_columns",
     "table_faults",
     "take_back_request",
+    "take_fingerprint",
     "take_fingerprints",
     "take_role",
     "unfreeze_budget",
+    "unsettled",
     "use_token",
     "use_workload",
     "verify_ledgers",
+    "waits_for_a_reviewer",
     "why_it_waits",
-    "why_no_join",
+    "why_not_approve",
     "why_not_discarded",
     "why_not_saved",
     "why_protection_is_fixed",

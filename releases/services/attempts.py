@@ -36,7 +36,7 @@ def about_to_open(release_id: uuid.UUID, token: uuid.UUID) -> None:
     with transaction.atomic(durable=True):
         # Locks the release's row, so that nobody gives the attempt up meanwhile.
         held = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)
-        if held.update(step="Reading the table") != 1:
+        if held.update(step="In progress") != 1:
             raise Cancelled("another worker holds it")
         if Attempt.objects.filter(token=token).update(opened_at=timezone.now()) != 1:
             raise Cancelled("the attempt is not on record")

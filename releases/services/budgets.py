@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import uuid
+from datetime import timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import QuerySet
+from django.utils import timezone
 
 from releases.engine.accounting.filters import Caps, Policy
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log, grants, ledger
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
+from releases.models.stakes import budgets_at_stake, refuse_stake
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
-from releases.services.fingerprints import counted_alike, take_digests
+from releases.services.fingerprints import take_digests
+from releases.services.lost_budgets import book_lost, refuse_while_lost
+from releases.services.recognition import counted_alike, why_no_join, why_not_approve
 from releases.services.release_inputs import Refusal
-from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
-
-if TYPE_CHECKING:
-    from django.contrib.auth.models import User
+from releases.services.review_decisions import DecidedBefore, check_amounts, check_note, decide, is_final_approval
 
 #: A larger delta is no protection: it is the chance that everything about somebody is told.
 LARGEST_DELTA = Fraction(1, 1000)
@@ -28,12 +31,19 @@ LARGEST_DELTA = Fraction(1, 1000)
 
 @transaction.atomic
 def request_budget(
-    *, dataset: Dataset, epsilon: str, delta: str, policy: Policy, reason: str, by: User
+    *, dataset: Dataset, epsilon: str, delta: str, policy: Policy, reason: str, by: User, has_a_shell: bool = False
 ) -> BudgetRequest:
     """Ask for a budget, or for a larger one. A reviewer decides; nothing is spent.
 
+    A decision may rest on what was recognised of the rows, so each tells whoever asked a little. Therefore one person
+    may ask so often and no more (`BUDGET_REQUESTS_PER_PERSON`).
+
+    Args:
+        has_a_shell: it is done on the command line of the site's own machine, which reads every table anyway.
+
     Raises:
-        InvalidInput: the protection is not declared yet, the policy would change, or the amounts are no budget.
+        InvalidInput: the protection is not declared yet, the policy would change, the amounts are no budget, or the
+            person has asked as often as one may.
     """
     (budget,) = locked_with_budget(dataset)
     if budget is None:
@@ -51,6 +61,8 @@ def request_budget(
     grants.check_grant(budget, epsilon=epsilon, delta=delta)
     if budget.requests.filter(state=RequestState.WAITING).exists():
         raise InvalidInput("budget", epsilon, "is already asked for and waits for a reviewer")
+    if not has_a_shell:
+        _check_number_of_requests(by)
     budget.policy = policy.value
     budget.save(update_fields=["policy"])
     request = BudgetRequest.objects.create(
@@ -59,6 +71,35 @@ def request_budget(
     audit_log.record(AuditAction.REQUEST, actor=by, on=request, detail=reason)
     messages.request_made(request)
     return request
+
+
+#: Within which a person's requests are counted.
+REQUESTS_COUNTED_DAYS = 30
+
+
+def requests_lately(person: User) -> int:
+    """How many budgets a person has asked for lately, also those taken back: the first of two may have approved one."""
+    since = timezone.now() - timedelta(days=REQUESTS_COUNTED_DAYS)
+    return BudgetRequest.objects.filter(requested_by=person, requested_at__gt=since).count()
+
+
+def _check_number_of_requests(person: User) -> None:
+    # Held until the commit, so that of two requests at once the second is counted with the first.
+    User.objects.select_for_update(no_key=True).get(pk=person.pk)
+    made, most = requests_lately(person), settings.BUDGET_REQUESTS_PER_PERSON
+    if made >= most:
+        raise AskedTooOften(made, most)
+
+
+class AskedTooOften(InvalidInput):
+    """A person has asked for as many budgets lately as one may."""
+
+    def __init__(self, made: int, most: int) -> None:
+        super().__init__("requests", f"{made:,}", f"must be below {most:,} in {REQUESTS_COUNTED_DAYS} days")
+        self.args = (
+            f"You have asked for {made:,} budgets in the last {REQUESTS_COUNTED_DAYS} days, and one person may ask for "
+            f"{most:,}. Ask again later, or let the administrator of this site raise BUDGET_REQUESTS_PER_PERSON.",
+        )
 
 
 def _refuse_no_more_than_granted(budget: Budget, *, epsilon: str, delta: str) -> None:
@@ -81,20 +122,34 @@ def approve_request(
 ) -> BudgetRequest:
     """Grant what was asked for, or less. Under the two-person rule the first approval only waits for the second.
 
-    Nothing is granted twice for the same rows: where they have a budget already, the tables join it instead. Whoever
-    asked is told what that budget is, as of any other grant, and not that others hold the rows.
+    Nothing is granted twice for the same rows: where they have a budget already, a reviewer lets the tables join it
+    (`join_request`), or denies the request.
 
     Args:
         has_a_shell: it is done on the command line of the site's own machine, where one person may ask and approve.
 
     Raises:
-        InvalidInput: it was decided before, somebody else has to decide, the amounts are no budget or more than
-            was asked for, less than what is granted although something was charged, or the rows have a budget that
-            these tables cannot join.
+        InvalidInput: it was decided before, somebody else has to decide, or the amounts are no budget or more than
+            was asked for, or less than what is granted although something was charged.
+        RowsKnown: the rows have a budget.
     """
     take_digests()
     with transaction.atomic():
         return _approve(request, by=by, epsilon=epsilon, delta=delta, note=note, has_a_shell=has_a_shell)
+
+
+class RowsKnown(InvalidInput):
+    """The very same rows have a budget. Shown to those alone who may know it.
+
+    Attributes:
+        budgets: those that are granted for them.
+    """
+
+    def __init__(self, budgets: list[Budget]) -> None:
+        named = " and ".join(f"{each.name} of {each.owner}" for each in budgets)
+        rule = "has a budget already, for the very same rows: join it, deny the request, or ask back"
+        super().__init__("population", named, rule)
+        self.budgets = budgets
 
 
 def _approve(
@@ -105,70 +160,110 @@ def _approve(
     check_amounts(request, epsilon=granted_epsilon, delta=granted_delta)
     # Before the first of two approvals is noted, which the second could not exceed.
     grants.check_grant(request.budget, epsilon=granted_epsilon, delta=granted_delta)
-    joined = _granted_elsewhere(request.budget)
-    if not has_a_shell and not is_final_approval(
-        request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta
-    ):
+    _check_first(request, joins=None)
+    is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
+    _check_reviewer(request, by=by, has_a_shell=has_a_shell)
+    if known := _granted_elsewhere(request.budget):
+        raise RowsKnown(known)
+    if not is_final:
         return request
-    if joined is not None:
-        decide(request, RequestState.APPROVED, by=by, note=note, epsilon=joined.epsilon, delta=joined.delta)
-        _join(request.budget, joined, by=by)
-        request.refresh_from_db()
-        return request
-    decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
+    decide(
+        request,
+        RequestState.APPROVED,
+        by=by,
+        note=note,
+        epsilon=granted_epsilon,
+        delta=granted_delta,
+        has_a_shell=has_a_shell,
+    )
+    is_new = not request.budget.is_granted
     ledger.grant(budget=request.budget, epsilon=granted_epsilon, delta=granted_delta, actor=by)
+    if is_new:
+        book_lost(budget=request.budget, by=by)
     return request
 
 
-def same_rows(budget: Budget) -> QuerySet[Dataset]:
-    """The tables with the very same rows as one of this population that spend from another budget."""
-    same = counted_alike(budget).filter(budget__isnull=False)
-    return same.exclude(budget=budget).select_related("owner", "budget").order_by("created_at")
+@transaction.atomic
+def join_request(
+    *, request: BudgetRequest, to: uuid.UUID, by: User, note: str = "", has_a_shell: bool = False
+) -> BudgetRequest:
+    """Let the tables spend from a budget that there is, in place of one of their own. Nothing new is granted.
 
-
-def why_no_join(left: Budget, joined: Budget) -> str:
-    """Why the tables of one population cannot spend from the budget of another; empty where they can."""
-    if left.is_granted:
-        return "There are two budgets for the same rows already, and neither can be made larger"
-    if left.is_frozen:
-        return "This one is frozen, and would not be any more"
-    if (left.unit, left.neighbours) != (joined.unit, joined.neighbours):
-        return (
-            f"It protects {joined.privacy_unit.in_words()} with {joined.get_neighbours_display()} neighbours, which "
-            f"does not add up with this one"
-        )
-    return ""
-
-
-def _granted_elsewhere(budget: Budget) -> Budget | None:
-    """The granted budget from which the very same rows spend already; None where there is no such budget.
-
-    Every budget of these rows is locked, so that of two approvals the second finds what the first has granted.
+    Whoever asked is told what that budget is, as of any other grant, and not whose it is.
 
     Raises:
-        InvalidInput: there is one that cannot be joined, or more than one.
+        InvalidInput: it was decided before, somebody else has to decide, or the tables cannot join that budget.
     """
-    held = counted_alike(budget).values("budget")
-    locked = list(Budget.objects.select_for_update().filter(pk__in=held).order_by("pk"))
-    granted = [each for each in locked if each.is_granted and each.pk != budget.pk]
-    if not granted:
-        return None
-    named = " and ".join(f"{each.name} of {each.owner}" for each in granted)
-    own = next((each for each in locked if each.pk == budget.pk), budget)
-    reason = why_no_join(own, granted[0]) if len(granted) == 1 else "They cannot spend from both"
-    if reason:
-        rule = f"has a budget already, for the very same rows. {reason}: deny the request, or ask back"
-        raise InvalidInput("population", named, rule)
-    return granted[0]
-
-
-def _join(left: Budget, joined: Budget, *, by: User) -> None:
-    """Let all tables of a population spend from another's budget. What was asked for them is asked of that one."""
+    if request.state != RequestState.WAITING:
+        raise DecidedBefore(request)
+    epsilon, delta = request.first_epsilon or request.epsilon, request.first_delta or request.delta
+    _check_first(request, joins=to)
+    is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=epsilon, delta=delta)
+    _check_reviewer(request, by=by, has_a_shell=has_a_shell)
+    both = Budget.objects.select_for_update().filter(pk__in=[request.budget_id, to])
+    # In one order, as every submission locks its budget.
+    locked = {each.pk: each for each in both.order_by("pk")}
+    joined, left = locked.get(to), locked[request.budget_id]
+    if joined is None or joined == left or (not has_a_shell and budgets_at_stake(by).filter(pk=to).exists()):
+        raise InvalidInput("population", str(to), "must be another one in which you have no stake")
+    if reason := why_no_join(left, joined):
+        raise InvalidInput("population", joined.name, f"cannot be joined. {reason}")
+    _check_columns(left, joined)
+    for dataset in left.datasets.select_related("owner"):
+        refuse_while_lost(dataset.owner)
+    if not is_final:
+        BudgetRequest.objects.filter(pk=request.pk).update(joins=joined)
+        audit_log.record(AuditAction.JOIN, actor=by, on=request, detail=f"as the first of two; {joined.name}")
+        request.refresh_from_db()
+        return request
+    decide(
+        request,
+        RequestState.APPROVED,
+        by=by,
+        note=note,
+        epsilon=joined.epsilon,
+        delta=joined.delta,
+        has_a_shell=has_a_shell,
+    )
     for dataset in left.datasets.all():
-        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the people of {joined.name}")
+        detail = f"to the budget of {joined.name}"
+        audit_log.record(AuditAction.JOIN, actor=by, on=dataset, detail=detail, has_a_shell=has_a_shell)
+    BudgetRequest.objects.filter(pk=request.pk).update(joins=joined)
     left.datasets.update(budget=joined)
     left.requests.update(budget=joined)
     left.delete()
+    request.refresh_from_db()
+    return request
+
+
+def _check_reviewer(request: BudgetRequest, *, by: User, has_a_shell: bool) -> None:
+    if not has_a_shell and (reason := why_not_approve(by, request.budget)):
+        raise InvalidInput("reviewer", str(by), f"cannot grant this. {reason}")
+
+
+def _check_first(request: BudgetRequest, *, joins: uuid.UUID | None) -> None:
+    """Of two reviewers, the second agrees to what the first approved: a budget of its own, or one and no other."""
+    if request.first_by_id is not None and request.joins_id != joins:
+        wanted = f"to join the budget of {request.joins}" if request.joins else "a budget of its own"
+        raise InvalidInput("population", str(joins or "its own"), f"must be what {request.first_by} approved, {wanted}")
+
+
+def _check_columns(left: Budget, joined: Budget) -> None:
+    """Every table has to have the column that tells people apart."""
+    unit = joined.privacy_unit
+    for dataset in left.datasets.all():
+        if unit.id_column is not None and unit.id_column not in dataset.columns:
+            raise InvalidInput("unit.id", unit.id_column, f"is not a column of {dataset.title}")
+
+
+def _granted_elsewhere(budget: Budget) -> list[Budget]:
+    """The granted budgets from which the very same rows spend already.
+
+    Every budget of these rows is locked, so that of two approvals the second finds what the first has granted.
+    """
+    held = counted_alike(budget).values("budget")
+    locked = list(Budget.objects.select_for_update().filter(pk__in=held).order_by("pk"))
+    return [each for each in locked if each.is_granted and each.pk != budget.pk]
 
 
 @transaction.atomic
@@ -226,7 +321,13 @@ def freeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -
 
 @transaction.atomic
 def unfreeze_budget(*, budget: Budget, by: User | None = None, reason: str = "") -> bool:
-    """Let all of that go on. False where it was not frozen any more."""
+    """Let all of that go on. False where it was not frozen any more.
+
+    Raises:
+        HasStake: somebody else has to decide it.
+    """
+    if by is not None:
+        refuse_stake(by, budget, to="unfreeze")
     moved = Budget.objects.filter(pk=budget.pk, is_frozen=True).update(is_frozen=False, frozen_reason="")
     if moved:
         audit_log.record(AuditAction.UNFREEZE, actor=by, on=budget, detail=reason)

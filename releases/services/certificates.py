@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from django.db import transaction
 
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
@@ -22,6 +21,7 @@ from releases.engine.workload.queries import Workload
 from releases.models import Release, ReleaseState
 from releases.publication.receipt import rows_of_one
 from releases.questions.kinds.largest_error import certifying_workload
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import (
     FILES,
     certifiable,
@@ -43,7 +43,7 @@ class FileChanged(EngineError):
     """A published file is not the one that a certificate was planned for."""
 
 
-@transaction.atomic
+@planned_atomically()
 def draft_certificate(
     *, of: Release, by: User, epsilon: str, delta: str = "0", beta: str = "0.05", what: str = ""
 ) -> Release:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from releases.engine.accounting.filters import Policy
@@ -32,8 +32,9 @@ from releases.models import (
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
 from releases.publication.spreadsheets import begins_a_formula
+from releases.services import reading
+from releases.services.lost_budgets import refuse_while_lost
 from releases.storage.private_files import private_folder
-from releases.storage.scratch import limits
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -84,18 +85,10 @@ def read_table(source: Path, destination: Path, *, progress: Progress | None = N
 
     Raises:
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
+        OverLimit: reading it takes more time or memory than it may. Nothing is kept.
     """
-    from releases.engine.tables.ingest import ingest
-
     private_folder(destination.parent)
-    return ingest(
-        source,
-        destination,
-        digest_key=settings.DIGEST_KEY.encode(),
-        limits=upload_limits(),
-        database=limits(),
-        progress=progress,
-    )
+    return reading.upload(source, destination, table=upload_limits(), progress=progress)
 
 
 def upload_limits() -> TableLimits:
@@ -108,19 +101,11 @@ def upload_limits() -> TableLimits:
 def keep_dataset(
     *, number: uuid.UUID, owner: User, title: str, ingested: Ingested, group: Group | None = None
 ) -> Dataset:
-    """Make a dataset of a table that was read. Content that the owner may see here already shares the budget it had.
+    """Make a dataset of a table that was read. Called inside a transaction.
 
-    Among the tables of others it is not looked for: a budget that only the exact rows get would tell whoever guesses
-    them that they are right. There it is recognised where a budget is granted, by the reviewer. Called inside a
-    transaction.
+    It has no budget, also where the same file is here already: a budget that only the exact rows get would tell whoever
+    guesses them that they are right. They are recognised by the reviewer who grants a budget.
     """
-    seen = (
-        Dataset.objects.visible_to(owner)
-        .filter(digest=ingested.digest, budget__isnull=False)
-        .select_related("budget")
-        .order_by("created_at")
-        .first()
-    )
     dataset = Dataset.objects.create(
         id=number,
         title=title,
@@ -130,7 +115,6 @@ def keep_dataset(
         file_sha256=ingested.file_sha256,
         columns=list(ingested.columns),
         location=table_file(number).name,
-        budget=seen.budget if seen else None,
     )
     audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)
     return dataset
@@ -193,7 +177,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
     dataset.declared = declared
     dataset.save(update_fields=["declared"])
     # After the dataset's row is held: who takes the digest holds it too.
-    Fingerprint.objects.filter(dataset=dataset).update(digest=None)
+    Fingerprint.objects.filter(dataset=dataset).update(digest=None, digest_attempts=0)
     dataset.__dict__.pop("universe", None)
     return universe
 
@@ -227,7 +211,6 @@ def declare_protection(
         )
         dataset.budget = budget
         dataset.save(update_fields=["budget"])
-        _undeclared_copies(dataset).update(budget=budget)
         return budget
     same = budget.unit == unit.to_json() and budget.neighbours == neighbours.value
     if same:
@@ -257,7 +240,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     """Register that a table is about the people of another: one population, one protection, one budget.
 
     Two tables that share people must spend from one budget, for what is published of the one adds to what is known
-    of the other. Copies of the same content move along.
+    of the other.
 
     Raises:
         InvalidInput: a budget was already asked for on this table, a release of it waits or runs, the other has none,
@@ -270,18 +253,14 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
         return joined
     if left is not None and left.is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
-    moving = Dataset.objects.filter(budget=left, digest=dataset.digest) if left is not None else Dataset.objects.none()
-    if under_way := release_under_way(dataset, within=moving):
+    refuse_while_lost(dataset.owner)
+    if under_way := release_under_way(dataset, within=Dataset.objects.filter(pk=dataset.pk)):
         raise InvalidInput("population", other.title, f"cannot be joined now. {under_way}")
     if joined.privacy_unit.id_column is not None:
         _check_present(dataset, [joined.privacy_unit.id_column], field="population")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation)
     dataset.budget = joined
-    if left is None:
-        _undeclared_copies(dataset).update(budget=joined)
-    else:
-        moving.update(budget=joined)
     dataset.save(update_fields=["budget"])
     if left is not None and not left.datasets.exists():
         left.requests.update(budget=joined)
@@ -343,14 +322,6 @@ def release_under_way(dataset: Dataset, *, within: QuerySet[Dataset]) -> str:
     )
 
 
-def _undeclared_copies(dataset: Dataset) -> QuerySet[Dataset]:
-    """The same content, uploaded before anybody declared anything, of people who may see this dataset."""
-    theirs = Q(owner=dataset.owner_id)
-    if dataset.group_id is not None:
-        theirs |= Q(owner__groups=dataset.group_id)
-    return Dataset.objects.filter(theirs, digest=dataset.digest, budget__isnull=True)
-
-
 @transaction.atomic
 def share_dataset(*, dataset: Dataset, group: Group | None, by: User) -> None:
     """Let a group work on the dataset, or nobody but its owner.
@@ -365,9 +336,17 @@ def share_dataset(*, dataset: Dataset, group: Group | None, by: User) -> None:
         return
     if group is not None and not by.groups.filter(pk=group.pk).exists():
         raise InvalidInput("group", chosen, "must be one that you belong to")
+    # Whoever it was shared with has it no more.
+    action = AuditAction.UNSHARE if dataset.group is not None else AuditAction.SHARE
     dataset.group = group
     dataset.save(update_fields=["group"])
-    audit_log.record(AuditAction.SHARE, actor=by, on=dataset, detail=f"with {group.name if group else 'nobody'}")
+    said = f"with {group.name if group else 'nobody'}"
+    audit_log.record(action, actor=by, on=dataset, detail=said, facts=group_facts(group))
+
+
+def group_facts(group: Group | None) -> dict[str, Any]:
+    """With which group something is shared, as it is remembered."""
+    return {"group": group.pk if group else None, "group_name": group.name if group else ""}
 
 
 @transaction.atomic
@@ -400,8 +379,8 @@ def why_not_discarded(dataset: Dataset) -> str:
     if kept.exists() or dataset.releases.filter(reviews__isnull=False).exists():
         return "A reviewer was asked about a release of it, and what was asked and said stays readable."
     budget = dataset.budget
-    is_spent = budget is not None and budget.entries.filter(kind=EntryKind.CHARGE).exists()
-    if is_spent and not Dataset.objects.filter(digest=dataset.digest, budget=budget).exclude(pk=dataset.pk).exists():
+    # Also where a copy is left: whoever guesses rows would otherwise learn that one is.
+    if budget is not None and budget.entries.filter(kind=EntryKind.CHARGE).exists():
         return "The budget that it spends from was charged, so the site must know this table again if it comes back."
     return ""
 
@@ -423,7 +402,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
         Dataset.objects.select_for_update().get(pk=dataset.pk)
         if reason := why_not_discarded(dataset):
             raise Kept(reason)
-        audit_log.record(AuditAction.DISCARD, actor=by, on=dataset)
+        audit_log.record(AuditAction.DISCARD_TABLE, actor=by, on=dataset)
         budget = dataset.budget
         messages.upload_gone(dataset.pk)
         dataset.releases.all().delete()
@@ -461,7 +440,7 @@ def why_rows_stay(dataset: Dataset) -> str:
 
 def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:
     """Delete a table's file for good. The dataset stays without it: its releases, its charges, and its fingerprint,
-    by which the same rows get the same budget if they come back.
+    by which a reviewer recognises the same rows if they come back.
 
     Raises:
         Kept: something needs the rows still.

@@ -25,7 +25,6 @@ Each step is remembered outside the database (``high_water_marks.py``), so that 
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,17 +51,15 @@ from releases.models import (
 )
 from releases.notifications import messages
 from releases.publication.search_index import searchable
-from releases.services import attempts, session_closing, stored_tables
+from releases.services import attempts, reading, session_closing, stored_tables
 from releases.services.certificates import with_published
 from releases.services.releases import enqueue
-from releases.storage.scratch import limits
 from releases.worker import leases
 from releases.worker.failures import log_failure
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
-    from releases.engine.tables.query import TableCounts
     from releases.services.stored_tables import StoredTable
 
 logger = logging.getLogger(__name__)
@@ -93,28 +90,31 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
         published = False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
         log_failure(logger, f"release {release.pk}", error)
-        if not _may_have_been_seen(release.pk, folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        _tidy_up(release, folder)
         is_asked_about = isinstance(error, PlanChanged) and _ask_about(release.pk, token)
         if not is_asked_about and not session_closing.give_up(release.pk, token):
             _fail(release.pk, token, failure=type(error).__name__)
         return False
     if not published:
-        # Another worker holds the release now; what was computed here is nobody's.
-        shutil.rmtree(folder, ignore_errors=True)
+        _tidy_up(release, folder)
     return published
 
 
 def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
     """What a claimed release waits for, by its state and kind; False where another worker holds it now."""
+    from releases.publication import files
+
     if release.status is ReleaseState.CLOSING:
         progress = leases.Progress(_held(release.pk, token))
         return session_closing.publish(release, token, folder, progress=progress)
     if release.kind is SESSION:
         return _open(release, token)
     if (before := high_water_marks.story(release.pk).published) is not None:
-        return _publish(release.pk, token, session_closing.published_before(release, before), folder=before.folder)
-    return _publish(release.pk, token, _run(release, token, folder))
+        outcome = session_closing.published_before(release, before)
+        return _publish(release.pk, token, outcome, folder=before.folder, is_remembered=True)
+    if (made := files.made_before(release)) is not None:
+        return _publish(release.pk, token, made[1], folder=made[0])
+    return _publish(release.pk, token, _run(release, token, folder), folder=f"{release.pk}/{token}")
 
 
 def is_behind(release_id: uuid.UUID | str) -> bool:
@@ -123,11 +123,23 @@ def is_behind(release_id: uuid.UUID | str) -> bool:
     return release is not None and bool(stale_ledger.refusal(release.dataset.budget, and_release=release.pk))
 
 
-def _may_have_been_seen(release_id: uuid.UUID, folder: Path) -> bool:
+def _tidy_up(release: Release, folder: Path) -> None:
+    """After an attempt that has published nothing: its folder goes where it was not complete, and what may have been
+    seen stays. What is complete waits for the next attempt, which publishes it; once another folder is published, and
+    after a closing, which can be made again from what is public, it goes too."""
+    from releases.publication import files
+
+    is_waited_for = Release.objects.filter(
+        pk=release.pk, state__in=(ReleaseState.QUEUED, ReleaseState.RUNNING)
+    ).exists()
+    if is_waited_for and files.is_complete(folder):
+        return
     try:
-        return f"{release_id}/{folder.name}" in high_water_marks.story(release_id).folders
+        may_have_been_seen = f"{release.pk}/{folder.name}" in high_water_marks.story(release.pk).folders
     except high_water_marks.Unreadable:
-        return True
+        return
+    if not may_have_been_seen:
+        files.remove(folder)
 
 
 def reconcile() -> int:
@@ -159,34 +171,27 @@ def _claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
 
 def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     """Compute, write the files, and return what the row will hold."""
-    from releases.engine.noise.randomness import OperatingSystemRandomness
-    from releases.engine.run import run_release
     from releases.publication import files
 
-    plan, counts, table = _ready(release, token)
-    made = run_release(
-        plan, counts, rng=OperatingSystemRandomness(), progress=leases.Progress(_held(release.pk, token))
-    )
+    plan, table = _ready(release, token)
+    made = reading.run_plan(plan, table.location, progress=leases.Held(_held(release.pk, token)))
     table.refuse_if_changed()
     return files.write(folder, release=release, made=made)
 
 
 def _open(release: Release, token: uuid.UUID) -> bool:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
-    from releases.engine.noise.randomness import OperatingSystemRandomness
     from releases.services.sessions import open_session
 
-    plan, counts, table = _ready(release, token)
+    plan, table = _ready(release, token)
     assert isinstance(plan, OnlinePlan)
-    live = plan.open(counts, rng=OperatingSystemRandomness())
+    live = reading.open_session(plan, table.location)
     table.refuse_if_changed()
     return open_session(release=release, token=token, live=live)
 
 
-def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, StoredTable]:
-    """The charged plan, the counts it may look at, and the table they come from."""
-    from releases.engine.tables.query import TableCounts
-
+def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
+    """The charged plan and the table that it may be run on."""
     plan = _charged_plan(release)
     if release.certifies is not None:
         plan = with_published(plan, of=release.certifies)
@@ -196,8 +201,8 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, TableCounts, Store
     # A file that is away, or another than was stored, is found here.
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
-    high_water_marks.note_claim(release.pk, release.attempts)
-    return plan, TableCounts(table.open(), plan.schema, folder=limits().temp_folder), table
+    high_water_marks.note_claim(release.pk, release.attempts, token)
+    return plan, table
 
 
 def _charged_plan(release: Release) -> Plan:
@@ -219,18 +224,21 @@ def _charged_plan(release: Release) -> Plan:
     return plan
 
 
-def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *, folder: str = "") -> bool:
+def _publish(
+    release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *, folder: str, is_remembered: bool = False
+) -> bool:
     """Result and status in one compare-and-set, and in its transaction by which words it is found.
 
     Args:
-        folder: of files that were remembered as published before; without it, this attempt's own.
+        folder: of the files, below the releases.
+        is_remembered: whether they are on record as published before.
     """
-    written = None if folder else session_closing.as_published(release_id, token, outcome)
+    written = None if is_remembered else session_closing.as_published(folder, outcome)
     with transaction.atomic():
         published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
             state=ReleaseState.PUBLISHED,
             result=outcome,
-            folder=folder or f"{release_id}/{token}",
+            folder=folder,
             published_at=timezone.now(),
             lease_until=None,
             step="",
@@ -242,7 +250,19 @@ def _publish(release_id: uuid.UUID, token: uuid.UUID, outcome: dict[str, Any], *
             _record(AuditAction.PUBLISH, release_id)
             if written is not None:
                 high_water_marks.note_published(release_id, written)
+    if published == 1:
+        _remove_other_attempts(release_id, folder)
     return published == 1
+
+
+def _remove_other_attempts(release_id: uuid.UUID, folder: str) -> None:
+    """Folders that lapsed attempts have left, once one is published."""
+    from releases.publication import files
+
+    try:
+        files.remove_others(release_id, kept={folder, *high_water_marks.story(release_id).folders})
+    except (high_water_marks.Unreadable, OSError) as error:
+        logger.warning("release %s: other attempts' folders are left (%s)", release_id, type(error).__name__)
 
 
 def _record(action: AuditAction, release_id: uuid.UUID) -> None:

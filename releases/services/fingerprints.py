@@ -1,22 +1,30 @@
-"""Fingerprints: by which rows that come back in another dress are recognised. For reviewers' eyes alone.
+"""Fingerprints: by which rows that come back in another dress are recognised. Who is shown it: ``recognition.py``.
 
-A worker takes those that are missing, apart from the reading of an upload, whose time and outcome they cannot change.
-Approving a budget takes the digests that it needs if the worker has not come to them.
+A worker of the uploads' queue takes those that are missing, one table a message, apart from the reading of an upload,
+whose time and outcome they cannot change. It takes them of each table by itself: which tables are alike is found when a
+reviewer looks, so that nothing that an uploader could time depends on it. Approving a budget takes the digests that it
+needs if the worker has not come to them.
+
+An attempt is on record before it begins, so a table at which workers are killed is not taken up for ever. One that
+takes more time or memory than a table may is not tried again.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
 from pathlib import Path
 
 from django.conf import settings
 from django.core.cache import cache
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
-from releases.models import Budget, Dataset, Fingerprint, Relative, Share
+from releases.models import Budget, Dataset, Fingerprint
+from releases.services import reading
 from releases.worker import leases
 from releases.worker.failures import log_failure
+from releases.worker.runner import OverLimit
 
 logger = logging.getLogger(__name__)
 
@@ -26,86 +34,69 @@ _HINT_SECONDS = 60
 
 def enqueue_fingerprints() -> None:
     """Let a worker take what is missing; a lost message is followed by another."""
-    if (_without_digest() | _without_sketch()).exists() and cache.add("fingerprints-enqueued", 1, _HINT_SECONDS):
-        leases.hint("releases.take_fingerprints")
+    for dataset in (_without_digest() | _without_sketch()).distinct().values_list("pk", flat=True):
+        if cache.add(f"fingerprint-enqueued-{dataset}", 1, _HINT_SECONDS):
+            leases.hint("releases.take_fingerprint", dataset_id=str(dataset))
 
 
-def take_fingerprints() -> None:
-    """Take every digest and sketch that is missing, and compare each new sketch with all others."""
-    take_digests()
-    for dataset in _without_sketch().only("location"):
+def take_fingerprint(*, dataset_id: uuid.UUID | str) -> None:
+    """Take the digest and the sketch of one table where they are missing."""
+    take_digests(of=dataset_id)
+    for dataset in _without_sketch().filter(pk=dataset_id).only("location"):
         _take_sketch(dataset)
 
 
-def take_digests() -> None:
-    """Take the digests of declared columns that are missing. A table that cannot be read has none."""
-    from releases.engine.tables.fingerprint import counted_digest
+def take_fingerprints() -> None:
+    """The same for every table."""
+    for dataset in (_without_digest() | _without_sketch()).distinct().values_list("pk", flat=True):
+        take_fingerprint(dataset_id=dataset)
 
-    for dataset in _without_digest().only("location", "declared"):
+
+def take_digests(*, of: uuid.UUID | str | None = None) -> None:
+    """Take the digests of declared columns that are missing, of one table or of all. A table that cannot be read has
+    none."""
+    missing = _without_digest() if of is None else _without_digest().filter(pk=of)
+    for dataset in missing.only("location", "declared"):
         names = _declared(dataset)
-        if (path := _file(dataset)) is None:
+        path = _file(dataset)
+        if path is None or not _begin(dataset, "digest_attempts"):
             continue
         try:
-            digest = counted_digest(path, names, key=settings.DIGEST_KEY.encode())
+            is_telling, digest = reading.digest(path, names)
         except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
-            log_failure(logger, f"fingerprint of {dataset.pk}", error)
+            _note_failure(dataset, "digest_attempts", error)
             continue
         with transaction.atomic():
-            # What was declared anew in the meantime has another.
+            # A table whose columns have changed meanwhile has another.
             locked = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
             if locked is not None and _declared(locked) == names:
-                Fingerprint.objects.update_or_create(dataset=locked, defaults={"digest": digest})
-
-
-def counted_alike(budget: Budget) -> QuerySet[Dataset]:
-    """The tables whose rows are those of one of this population, in the file or as they are counted."""
-    own = budget.datasets.all()
-    digests = Fingerprint.objects.filter(dataset__in=own, digest__isnull=False).values("digest")
-    return Dataset.objects.filter(Q(digest__in=own.values("digest")) | Q(fingerprint__digest__in=digests))
-
-
-def relatives_of(budget: Budget) -> list[Relative]:
-    """Tables that spend from another budget and have rows in common with those of this one, the nearest first."""
-    found = Relative.objects.filter(one__budget=budget, other__budget__isnull=False).exclude(other__budget=budget)
-    nearest: dict[object, Relative] = {}
-    order = [Share.FEW, Share.HALF, Share.ALL]
-    for each in found.select_related("other__owner").order_by("other__created_at"):
-        before = nearest.get(each.other_id)
-        if before is None or order.index(Share(each.share)) > order.index(Share(before.share)):
-            nearest[each.other_id] = each
-    return sorted(nearest.values(), key=lambda each: -order.index(Share(each.share)))
+                taken = {"is_telling": is_telling, "digest": digest}
+                Fingerprint.objects.update_or_create(dataset=locked, defaults=taken)
 
 
 def is_compared(budget: Budget) -> bool:
-    """Whether every table of this population that can be read was compared with all others."""
-    return not _without_sketch().filter(budget=budget).exists()
+    """Whether every table of this population that can be read can be compared with all others."""
+    return not (_unsketched() | _undigested()).filter(budget=budget).exists()
+
+
+def is_incomparable(budget: Budget) -> bool:
+    """Whether a table of this population cannot be compared and never will be: all attempts have failed."""
+    given_up = _unsketched().exclude(_is_left("sketch")) | _undigested().exclude(_is_left("digest"))
+    return given_up.filter(budget=budget).exists()
 
 
 def _take_sketch(dataset: Dataset) -> None:
-    from releases.engine.tables.fingerprint import ALL, HALF, share_in_common, sketch
-
-    if (path := _file(dataset)) is None:
+    path = _file(dataset)
+    if path is None or not _begin(dataset, "sketch_attempts"):
         return
     try:
-        made = sketch(path, key=settings.DIGEST_KEY.encode())
+        made = reading.sketch(path)
     except Exception as error:  # noqa: BLE001  one table that cannot be read must not stop the others
-        log_failure(logger, f"fingerprint of {dataset.pk}", error)
+        _note_failure(dataset, "sketch_attempts", error)
         return
     with transaction.atomic():
-        if not Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
-            return
-        Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
-    # After the commit, so that of two that are taken at once one finds the other.
-    others = Fingerprint.objects.exclude(dataset=dataset).filter(sketch__isnull=False)
-    for other, standing in others.values_list("dataset", "sketch").iterator(chunk_size=50):
-        share = share_in_common(made, bytes(standing or b""))
-        if not share:
-            continue
-        band = Share.ALL if share >= ALL else Share.HALF if share >= HALF else Share.FEW
-        with transaction.atomic():
-            if Dataset.objects.filter(pk__in=[dataset.pk, other]).count() == 2:
-                for one, two in ((dataset.pk, other), (other, dataset.pk)):
-                    Relative.objects.update_or_create(one_id=one, other_id=two, defaults={"share": band})
+        if Dataset.objects.select_for_update().filter(pk=dataset.pk).exists():
+            Fingerprint.objects.update_or_create(dataset_id=dataset.pk, defaults={"sketch": made})
 
 
 def _readable() -> QuerySet[Dataset]:
@@ -113,11 +104,41 @@ def _readable() -> QuerySet[Dataset]:
 
 
 def _without_digest() -> QuerySet[Dataset]:
-    return _readable().filter(declared__isnull=False, fingerprint__digest__isnull=True)
+    return _undigested().filter(_is_left("digest"))
+
+
+def _undigested() -> QuerySet[Dataset]:
+    declared = Q(declared__isnull=False, fingerprint__digest__isnull=True)
+    return _readable().filter(declared | Q(fingerprint__is_telling__isnull=True))
 
 
 def _without_sketch() -> QuerySet[Dataset]:
+    return _unsketched().filter(_is_left("sketch"))
+
+
+def _unsketched() -> QuerySet[Dataset]:
     return _readable().filter(fingerprint__sketch__isnull=True)
+
+
+def _is_left(which: str) -> Q:
+    """Another attempt is left, or there was none."""
+    attempts = f"fingerprint__{which}_attempts"
+    return Q(**{f"{attempts}__isnull": True}) | Q(**{f"{attempts}__lt": settings.MAX_ATTEMPTS})
+
+
+def _begin(dataset: Dataset, counter: str) -> bool:
+    """Put an attempt on record before it begins; False where none is left. Committed, unless a caller's transaction
+    goes on."""
+    Fingerprint.objects.get_or_create(dataset=dataset)
+    left = Fingerprint.objects.filter(dataset=dataset, **{f"{counter}__lt": settings.MAX_ATTEMPTS})
+    return left.update(**{counter: F(counter) + 1}) == 1
+
+
+def _note_failure(dataset: Dataset, counter: str, error: Exception) -> None:
+    log_failure(logger, f"fingerprint of {dataset.pk}", error)
+    if isinstance(error, OverLimit):
+        # Another attempt would take as much, and hold up the others as long.
+        Fingerprint.objects.filter(dataset=dataset).update(**{counter: settings.MAX_ATTEMPTS})
 
 
 def _declared(dataset: Dataset) -> list[str]:

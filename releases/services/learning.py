@@ -6,8 +6,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from django.db import transaction
-
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
@@ -19,6 +17,7 @@ from releases.engine.workload.statistic import Statistic
 from releases.models import Dataset, Release
 from releases.schema.learned import Learned, LearnedCategories, LearnedRange, with_bounds, with_catch_all
 from releases.services.datasets import declare_universe
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal, read_beta
 from releases.services.releases import draft_release, set_choice, set_questions
 
@@ -40,7 +39,7 @@ def plan_range(
     return _plan(dataset, universe, asked, LearnedRange, epsilon=epsilon, delta="0")
 
 
-@transaction.atomic
+@planned_atomically()
 def learn_range(
     *,
     dataset: Dataset,
@@ -76,7 +75,7 @@ def plan_categories(*, dataset: Dataset, column: str, other: str, epsilon: str, 
     return _plan(dataset, universe, asked, LearnedCategories, epsilon=epsilon, delta=delta)
 
 
-@transaction.atomic
+@planned_atomically()
 def learn_categories(*, dataset: Dataset, column: str, other: str, epsilon: str, delta: str, by: User) -> Release:
     """Declare a column with a category for everything that is not declared, and draft the release that finds the values
     that many rows have. Nothing is spent and no data are touched until the draft is submitted.

@@ -67,7 +67,10 @@ def change_settings(
     for name, value in given.items():
         if getattr(current, name) != value:
             old, new = _said(name, getattr(current, name)), _said(name, value)
-            audit_log.record(AuditAction.SETTINGS, actor=by, on=current, detail=f"{_NAMES[name]}: {old} to {new}")
+            stored = value.pk if isinstance(value, Group) else value
+            facts = {"setting": name, "value": stored, "of": f"setting {name}"}
+            said = f"{_NAMES[name]}: {old} to {new}"
+            audit_log.record(AuditAction.SETTINGS, actor=by, on=current, detail=said, facts=facts)
         setattr(current, name, value)
     current.save()
     return current
@@ -116,7 +119,9 @@ def verify_ledgers(*, by: User | None) -> Verified:
 def _releases_that_had_gone_further() -> list[ledger.Fault]:
     """Each is looked at again under its lock: what is remembered before its commit would look like a fault."""
     found = []
-    for release_id in high_water_marks.told():
+    names = stale_ledger.with_results()
+    unsettled = Release.objects.filter(state__in=stale_ledger.UNSETTLED).values_list("pk", flat=True)
+    for release_id in sorted({*high_water_marks.told(), *(pk for pk in unsettled if str(pk) in names)}):
         if not stale_ledger.release(release_id):
             continue
         with transaction.atomic():

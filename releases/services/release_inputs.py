@@ -93,7 +93,7 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
     planned, declared = counted_schema(of), of.dataset.schema
     names = planned.universe.names
     if declared is None or not set(names) <= set(declared.universe.names) or declared.project(names) != planned:
-        raise Refusal("The columns were declared anew since this release, so its counts mean something else now.")
+        raise Refusal("The columns have changed since this release, so its counts mean something else now.")
     if _rows_answer_everything(receipt):
         return CERTIFIABLE
     return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
@@ -111,7 +111,7 @@ def certified_schema(release: Release) -> Schema:
     assert release.workload is not None
     for what, named in certified_parts(release.workload).items():
         if digest_of_published(of, what) != named["sha256"]:
-            raise Refusal("A published file of the release was changed since. Plan the certificate anew.")
+            raise Refusal("A published file of the release was changed since. Plan the certificate again.")
     return counted_schema(of)
 
 

@@ -34,6 +34,7 @@ from releases.models import (
 )
 from releases.notifications import budget_alerts, messages
 from releases.services.datasets import read_title
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
 from releases.worker import leases
 
@@ -80,7 +81,7 @@ def discard_draft(*, release: Release, by: User) -> None:
         draft.delete()
 
 
-@transaction.atomic
+@planned_atomically()
 def load_plan(
     *,
     release: Release,
@@ -225,7 +226,6 @@ def plan_of(*, release: Release) -> Plan:
     )
 
 
-@transaction.atomic
 def submit_release(
     *, release: Release, key: uuid.UUID, by: User, send: bool = True, reason: str = "", plan: Plan | None = None
 ) -> LedgerEntry | None:
@@ -243,20 +243,32 @@ def submit_release(
         Refusal: it is no draft, or its plan cannot be run, or the draft was changed since the plan was made.
         LedgerRefusal: the budget does not allow it; nothing is charged.
     """
-    made = LedgerEntry.objects.filter(key=key, release=release).first()
-    if made is not None:
-        return made
-    if ReleaseRequest.objects.filter(key=key, release=release).exists():
-        return None
+    if (before := _submitted_before(release, key)) is not None:
+        return before if isinstance(before, LedgerEntry) else None
     if plan is None:
+        # Before the transaction, for it can take long, and others wait for the lock.
+        release.refresh_from_db()
         plan = plan_of(release=release)
-    else:
-        _refuse_if_changed(release)
+    return _submit(release, plan, key=key, by=by, send=send, reason=reason)
+
+
+def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | ReleaseRequest | None:
+    """What a submission with this key has made."""
+    made = {"key": key, "release": release}
+    return LedgerEntry.objects.filter(**made).first() or ReleaseRequest.objects.filter(**made).first()
+
+
+@transaction.atomic
+def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: bool, reason: str) -> LedgerEntry | None:
+    # Of two submissions at once the second sees here what the first has made.
+    if (before := _submitted_before(release, key)) is not None:
+        return before if isinstance(before, LedgerEntry) else None
+    _refuse_if_changed(release)
     if plan.infeasible:
         raise Refusal(plan.infeasible)
     if release.kind is SESSION and not isinstance(plan, OnlinePlan):
         # A worker could not open it, and the charge would stay.
-        raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session anew.")
+        raise Refusal(f"{mechanism(plan.mechanism).title} answers no questions one at a time; plan the session again.")
     try:
         # Undone, and looked at by a reviewer instead, where two submissions at once come to too much together.
         with transaction.atomic():

@@ -14,15 +14,15 @@ Nothing is given back, and nothing that may have been seen is made anew. Of a bu
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.ledger import audit_log, chain, decisions, high_water_marks, ledger, record, stale_ledger
 from releases.models import (
     AuditAction,
     Budget,
@@ -33,15 +33,17 @@ from releases.models import (
     Searchable,
     Session,
 )
+from releases.models.stakes import refuse_stake
 from releases.notifications import messages
 from releases.publication.search_index import searchable
-from releases.services import session_closing
+from releases.services import reapplying, session_closing
 from releases.services.releases import enqueue
 from releases.worker import leases
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
     from django.db.models import QuerySet
+
+    from releases.ledger.decisions import Decision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +91,9 @@ def all_missing() -> list[Missing]:
 def _further(releases: QuerySet[Release]) -> Iterator[Further]:
     told = set(high_water_marks.told())
     unsettled = releases.filter(state__in=stale_ledger.UNSETTLED).order_by("created_at").values_list("pk", flat=True)
-    further = {pk: what for pk in unsettled if pk in told and (what := stale_ledger.release(pk))}
+    on_disc = stale_ledger.with_results()
+    asked = [pk for pk in unsettled if pk in told or str(pk) in on_disc]
+    further = {pk: what for pk in asked if (what := stale_ledger.release(pk))}
     known = releases.select_related("dataset").defer("plan", "result", "workload").in_bulk(list(further))
     for pk, what in further.items():
         if (release := known.get(pk)) is not None:
@@ -125,15 +129,11 @@ def restore_ledger(*, budget: Budget, by: User) -> None:
     the rest go on.
 
     Raises:
-        LedgerRefusal: nothing is missing; or what was spent does not fit under what is granted; or it is the reviewer's
-            own budget, or one that they asked for, so that somebody else has to look.
+        LedgerRefusal: nothing is missing, or what was spent does not fit under what is granted.
+        HasStake: the reviewer has a stake in the budget, so that somebody else has to look.
     """
     locked = Budget.objects.select_for_update().get(pk=budget.pk)
-    is_own = locked.owner_id == by.pk or locked.requests.filter(requested_by=by).exists()
-    if settings.SEPARATION_OF_DUTIES and is_own:
-        raise ledger.LedgerRefusal(
-            "This budget is yours, or you asked for it. Somebody else has to book what is missing."
-        )
+    refuse_stake(by, locked, to="restore")
     missing = missing_of(locked)
     if missing is None:
         raise ledger.LedgerRefusal("The database is not behind of this budget. There is nothing to restore.")
@@ -148,28 +148,105 @@ def restore_ledger(*, budget: Budget, by: User) -> None:
 
 
 @transaction.atomic
-def acknowledge_marks(*, by: User) -> None:
-    """Go on where the folder of the marks is lost, or knows budgets that this database does not.
+def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: bool = False) -> list[str]:
+    """Go on after a restored backup, or where the marks are lost, or know budgets that this database does not.
 
-    Marks of all budgets that lack one are written as the ledger stands: what was spent, run or answered after a backup
-    from before the loss is then remembered nowhere.
+    Protective decisions of which the database does not know are made again. Marks of all budgets that lack one are
+    written as the ledger is. Where the record is lost, nobody knows what was begun: what is unsettled ends, and its
+    charge stays.
+
+    Args:
+        leave_out: the numbers of decisions that are not to be made again.
+        let_go_on: where the record is lost, let queued releases and open sessions go on: nothing was done since.
+
+    Returns:
+        what could not be made again, in words.
 
     Raises:
-        LedgerRefusal: there is nothing of the kind.
+        LedgerRefusal: there is nothing of the kind; or the marks are those of another database; or a decision that is
+            forgotten took from this reviewer what they need to decide.
+        HasStake: the reviewer has a stake in one of these budgets, or in what is left out.
     """
-    found = list(stale_ledger.installation())
-    if not found:
+    own = Installation.objects.select_for_update().get(pk=Installation.own().pk)
+    found, said = record.look(), list(stale_ledger.installation())
+    if not said:
         raise ledger.LedgerRefusal("The marks are those of this database. There is nothing to acknowledge.")
-    own, _ = Installation.objects.select_for_update().get_or_create(id=1)
-    own.acknowledged = sorted({*own.acknowledged, *map(str, stale_ledger.orphans())})
+    if found.is_another:
+        raise ledger.LedgerRefusal(f"{record.OF_ANOTHER.capitalize()}. An operator has to do that.")
+    forgotten = reapplying.forgotten_decisions(own) if found.is_restored else []
+    _check_not_concerned(by, forgotten)
+    left_out = [each for each in forgotten if reapplying.waits_for_a_reviewer(each) and each.number in leave_out]
+    chosen = [each for each in forgotten if each not in left_out]
+    refuse_stake(by, *reapplying.subjects(left_out), to="leave out what was decided on")
+    seen = [*map(str, stale_ledger.orphans()), *stale_ledger.unknown_results()]
+    own.acknowledged = sorted({*own.acknowledged, *seen})
     own.save(update_fields=["acknowledged"])
-    if stale_ledger.is_folder_lost():
-        for budget in Budget.objects.filter(sequence__gt=0):
-            if not _has_a_mark(budget):
-                ledger.acknowledge(budget)
-    # Last: until then nothing of the installation goes on.
-    transaction.on_commit(lambda: high_water_marks.belong_to(own.key))
-    audit_log.record(AuditAction.RESTORE, actor=by, on=own, detail=". ".join(found))
+    if found.is_lost:
+        refuse_stake(by, *_without_a_mark(), to="acknowledge")
+        _begin_marks_again(own)
+    record.know_all(own)
+    if found.is_lost and not let_go_on:
+        said += [f"{each.title} {_end(each, by=by)}" for each in unsettled()]
+    problems = reapplying.make_again(chosen)
+    said += [f"again: {each.in_words}" for each in chosen]
+    said += [f"left out: {each.in_words}" for each in left_out]
+    audit_log.record(AuditAction.RESTORE, actor=by, on=own, detail=". ".join([*said, *problems]))
+    return problems
+
+
+def unsettled() -> list[Release]:
+    """What a worker would begin, or people would ask, and may have done so already where the record is lost."""
+    begun = Release.objects.filter(state__in=set(stale_ledger.UNSETTLED) - {ReleaseState.DRAFT, ReleaseState.REVIEW})
+    return list(begun.select_related("dataset").defer("plan", "result", "workload").order_by("created_at"))
+
+
+def _check_not_concerned(by: User, forgotten: list[Decision]) -> None:
+    own = [each for each in forgotten if each.model == User._meta.label and each.object == str(by.pk)]
+    taken = (AuditAction.CLOSE_ACCOUNT, AuditAction.TAKE_ROLE, AuditAction.LEAVE_GROUP)
+    if any(each.action in taken for each in own):
+        raise ledger.LedgerRefusal(
+            "After the backup was made, your account was closed, or a role or group was taken from you. Somebody else "
+            "has to decide."
+        )
+
+
+def _begin_marks_again(own: Installation) -> None:
+    """Marks and a record from what there is. Until the commit nothing of the installation goes on."""
+    chain.belong_to(own.key)
+    chain.begin_again()
+    for budget in _without_a_mark():
+        ledger.acknowledge(budget)
+
+
+def _without_a_mark() -> list[Budget]:
+    return [budget for budget in Budget.objects.filter(sequence__gt=0) if not _has_a_mark(budget)]
+
+
+def _end(release: Release, *, by: User) -> str:
+    """End a release of which nobody knows how far it had come; its charge stays. Returns what became of it."""
+    session = Session.objects.select_for_update().filter(release=release.pk).first()
+    release = Release.objects.select_for_update().select_related("dataset").get(pk=release.pk)
+    high_water_marks.note_seen(release.pk, stale_ledger.unknown_folders(release.pk))
+    if session is not None and session.answers.exists():
+        if release.status is ReleaseState.OPEN:
+            session_closing.begin_closing(session, by=by)
+        return "closed with the answers that are known"
+    values: dict[str, Any] = {"run_token": None, "lease_until": None, "step": "", "share_done": 1.0}
+    Release.objects.filter(pk=release.pk).update(state=ReleaseState.FAILED, **values)
+    release.refresh_from_db()
+    audit_log.record(AuditAction.FAIL, actor=by, on=release, detail="after a restored backup, without its record")
+    messages.release_ended(release)
+    return "failed"
+
+
+def _withdraw_again(release: Release) -> None:
+    """What had been withdrawn is published again for the record, and shown to nobody."""
+    last = [
+        each for each in decisions.after(0) if each.action is AuditAction.WITHDRAW and each.object == str(release.pk)
+    ]
+    if last:
+        withdrawn = {"state": ReleaseState.WITHDRAWN, "is_public": False, "withdrawn_at": last[-1].at}
+        Release.objects.filter(pk=release.pk).update(**withdrawn)
 
 
 def _has_a_mark(budget: Budget) -> bool:
@@ -195,6 +272,8 @@ def _settle(release: Release, *, by: User) -> None:
     # No worker that ran before the backup was restored has it from here on.
     values: dict[str, Any] = {"attempts": max(release.attempts, told.claims), "run_token": None, "lease_until": None}
     values |= {"step": "", "share_done": 1.0}
+    if unknown := stale_ledger.unknown_folders(release.pk):
+        high_water_marks.note_seen(release.pk, unknown)
     now = timezone.now()
     if outcome is not None and told.published is not None:
         values |= {"state": ReleaseState.PUBLISHED, "result": outcome, "folder": told.published.folder}
@@ -202,6 +281,7 @@ def _settle(release: Release, *, by: User) -> None:
         Searchable.objects.get_or_create(release_id=release.pk, defaults={"text": searchable(outcome)})
         Session.objects.filter(pk=release.pk).update(closed_at=now)
         action = AuditAction.PUBLISH
+        _withdraw_again(release)
     elif becomes.startswith("closed"):
         assert session is not None
         if release.status is ReleaseState.OPEN:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.conf import settings
 from django.utils import timezone
 
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import AuditAction, BudgetRequest, Organisation, ReleaseRequest, RequestState
+from releases.models.stakes import refuse_stake
 from releases.notifications import messages
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ def is_final_approval(request: AnyRequest, *, by: User, note: str, epsilon: str,
     Raises:
         InvalidInput: a rule wants somebody else, or the request was decided before.
     """
+    refuse_stake(by, request, to="approve")
     if not Organisation.current().is_two_person:
-        if settings.SEPARATION_OF_DUTIES and request.requested_by_id == by.pk:
-            raise InvalidInput("reviewer", str(by), "asked for it; somebody else has to approve it")
         return True
     if request.requested_by_id == by.pk:
         raise InvalidInput("reviewer", str(by), "asked for it; the two-person rule wants two others to approve")
@@ -80,9 +79,23 @@ def is_final_approval(request: AnyRequest, *, by: User, note: str, epsilon: str,
 
 
 def decide(
-    request: AnyRequest, state: RequestState, *, by: User, note: str, epsilon: str = "", delta: str = ""
+    request: AnyRequest,
+    state: RequestState,
+    *,
+    by: User,
+    note: str,
+    epsilon: str = "",
+    delta: str = "",
+    has_a_shell: bool = False,
 ) -> None:
-    """Move a waiting request to its end, once."""
+    """Move a waiting request to its end, once.
+
+    Raises:
+        HasStake: somebody else has to decide it.
+        DecidedBefore: it was decided before.
+    """
+    if not has_a_shell:
+        refuse_stake(by, request)
     # The first approval that this one builds on must still be the one that was read.
     waiting = type(request)._default_manager.filter(
         pk=request.pk, state=RequestState.WAITING, first_by=request.first_by_id
@@ -98,7 +111,7 @@ def decide(
     if moved != 1:
         raise DecidedBefore(request)
     said = f"epsilon {epsilon}; {note}" if epsilon else note
-    audit_log.record(_ACTIONS[state], actor=by, on=request, detail=said.rstrip("; "))
+    audit_log.record(_ACTIONS[state], actor=by, on=request, detail=said.rstrip("; "), has_a_shell=has_a_shell)
     request.refresh_from_db()
     messages.request_decided(request)
 

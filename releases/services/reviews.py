@@ -11,6 +11,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.ledger import ledger
 from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import charge_and_queue, enqueue, plan_digest, plan_of
 from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 
-@transaction.atomic
+@planned_atomically()
 def approve_release(
     *, request: ReleaseRequest, by: User, epsilon: str = "", note: str = "", send: bool = True
 ) -> ReleaseRequest:

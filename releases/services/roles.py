@@ -39,7 +39,9 @@ def give_role(*, person: User, role: Role, by: User | None) -> bool:
     _administrators(by)
     _, is_new = HeldRole.objects.get_or_create(person=person, role=role)
     if is_new:
-        audit_log.record(AuditAction.ROLES, actor=by, on=person, detail=f"gave {role.label}")
+        audit_log.record(
+            AuditAction.ROLES, actor=by, on=person, detail=f"gave {role.label}", facts=_facts(person, role)
+        )
     return is_new
 
 
@@ -55,8 +57,14 @@ def take_role(*, person: User, role: Role, by: User | None) -> bool:
         raise LastAdministrator(person)
     taken, _ = HeldRole.objects.filter(person=person, role=role).delete()
     if taken:
-        audit_log.record(AuditAction.ROLES, actor=by, on=person, detail=f"took {role.label}")
+        audit_log.record(
+            AuditAction.TAKE_ROLE, actor=by, on=person, detail=f"took {role.label}", facts=_facts(person, role)
+        )
     return bool(taken)
+
+
+def _facts(person: User, role: Role) -> dict[str, str]:
+    return {"role": role.value, "of": f"{role.value} of {person.pk}"}
 
 
 def _administrators(by: User | None) -> set[int]:

@@ -35,6 +35,7 @@ from releases.ledger import audit_log, high_water_marks, stale_ledger
 from releases.models import AuditAction, Release, ReleaseState, Searchable, Session
 from releases.notifications import messages
 from releases.publication.search_index import searchable
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import enqueue
 from releases.services.session_state import replay
@@ -49,7 +50,7 @@ class NotTheFiles(EngineError):
     """A release was published with files that are gone or changed, so it cannot end as it did."""
 
 
-@transaction.atomic
+@planned_atomically()
 def close_session(*, session: Session, by: User | None = None, send: bool = True) -> Release:
     """End the asking, and have a worker publish what was answered, with synthetic rows from the public state.
 
@@ -114,6 +115,7 @@ def claim(release_id: uuid.UUID | str) -> uuid.UUID | None:
         if claimed != 1:
             return None
         Session.objects.filter(release__pk=release_id).update(closing_attempts=F("closing_attempts") + 1)
+        high_water_marks.note_closing(uuid.UUID(str(release_id)), token)
     return token
 
 
@@ -129,7 +131,7 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
     session = release.session
     if (before := high_water_marks.story(release.pk).published) is not None:
         # Its last moment was lost with a worker or a backup: it ends with the same files.
-        return _publish(release, token, published_before(release, before), folder=before.folder)
+        return _publish(release, token, published_before(release, before), folder=before.folder, is_remembered=True)
     plan = plan_of_session(session)
     live = replay(session, plan)
     distribution = whole_universe(live.universe, live.agreeing())
@@ -154,20 +156,22 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
     )
     progress("Writing files", 0.8)
     outcome = files.write(folder, release=release, made=MadeRelease(plan=answered, result=result, records=records))
-    return _publish(release, token, outcome)
+    return _publish(release, token, outcome, folder=f"{release.pk}/{token}")
 
 
-def _publish(release: Release, token: uuid.UUID, outcome: dict[str, Any], *, folder: str = "") -> bool:
+def _publish(
+    release: Release, token: uuid.UUID, outcome: dict[str, Any], *, folder: str, is_remembered: bool = False
+) -> bool:
     """Result and status in one compare-and-set, as of any release (see ``execution.py``)."""
     session = release.session
-    written = None if folder else as_published(release.pk, token, outcome)
+    written = None if is_remembered else as_published(folder, outcome)
     with transaction.atomic():
         now = timezone.now()
         _locked(release.pk)
         published = Release.objects.filter(pk=release.pk, state=ReleaseState.CLOSING, run_token=token).update(
             state=ReleaseState.PUBLISHED,
             result=outcome,
-            folder=folder or f"{release.pk}/{token}",
+            folder=folder,
             published_at=now,
             lease_until=None,
             step="",
@@ -185,12 +189,11 @@ def _publish(release: Release, token: uuid.UUID, outcome: dict[str, Any], *, fol
     return True
 
 
-def as_published(release_id: uuid.UUID, token: uuid.UUID, outcome: Mapping[str, Any]) -> high_water_marks.Published:
+def as_published(folder: str, outcome: Mapping[str, Any]) -> high_water_marks.Published:
     """With which files an attempt publishes a release: remembered outside the database as the last thing before the
     commit, when this worker has the row and no other can publish it."""
     from releases.publication import files
 
-    folder = f"{release_id}/{token}"
     return high_water_marks.Published(
         folder=folder, files=files.digests(Path(settings.RELEASES_DIR) / folder, outcome["files"])
     )

@@ -19,14 +19,15 @@ from django.utils import timezone
 
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import plan_from_json
-from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan, one_count
+from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange, most_updates
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
 from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
 from releases.notifications import messages
-from releases.services import attempts, session_state, stored_tables
+from releases.services import attempts, reading, session_state, stored_tables
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_choice, set_questions
 from releases.worker.failures import log_failure
@@ -81,7 +82,7 @@ class Standing:
     over: str
 
 
-@transaction.atomic
+@planned_atomically()
 def draft_session(
     *,
     dataset: Dataset,
@@ -108,7 +109,7 @@ def draft_session(
     return release
 
 
-@transaction.atomic
+@planned_atomically()
 def change_session(
     *,
     release: Release,
@@ -165,7 +166,7 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
     return True
 
 
-@transaction.atomic
+@planned_atomically()
 def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answered:
     """Answer one counting question, given as the workload format's predicate.
 
@@ -177,7 +178,6 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         LedgerRefusal: its budget promises another protection than the session was planned with.
     """
     from releases.engine.noise.randomness import OperatingSystemRandomness
-    from releases.engine.tables.query import TableCounts
 
     # One question at a time: the row is locked until the answer is stored.
     locked = Session.objects.select_for_update().select_related("release__dataset").get(pk=session.pk)
@@ -199,7 +199,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
     def truth(question: Count) -> int:
         try:
             table = stored_tables.checked(release.dataset, anew=False)
-            counted = ExactCounts(TableCounts(table.open(), plan.schema))(question)
+            counted = reading.count(question, plan.schema, table.location)
             table.refuse_if_changed()
             return counted
         except Exception as error:  # noqa: BLE001  whatever a database raises; its text can hold rows
@@ -274,10 +274,13 @@ def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> 
     Raises:
         Refusal: it is closed; who could ask until then keeps reading what it answered.
     """
+    before = Session.objects.select_for_update().get(pk=session.pk).audience
     changed = Session.objects.filter(pk=session.pk, release__state=ReleaseState.OPEN).update(audience=audience)
     if changed != 1:
         raise Refusal("The session is closed. Whoever could ask in it keeps reading what it answered.")
-    audit_log.record(AuditAction.SHARE, actor=by, on=session, detail=f"with {audience.label}")
+    is_narrower = before == Audience.EVERYBODY and audience is not Audience.EVERYBODY
+    action = AuditAction.UNSHARE if is_narrower else AuditAction.SHARE
+    audit_log.record(action, actor=by, on=session, detail=f"with {audience.label}", facts={"audience": audience.value})
 
 
 def _is_frozen(release: Release) -> bool:

@@ -18,16 +18,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from releases.engine.errors import EngineError
 from releases.models import Dataset
 from releases.publication import files
 from releases.services.datasets import table_path
-from releases.storage.scratch import limits
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 #: A change this near to the moment of hashing could be followed by another that no time of change shows.
 _SETTLED_NS = 3 * 10**9
@@ -52,11 +48,6 @@ class StoredTable:
 
     location: str
     signature: _Signature | None
-
-    def open(self) -> ir.Table:
-        from releases.engine.tables.query import open_table
-
-        return open_table(self.location, limits=limits())
 
     def refuse_if_changed(self) -> None:
         """Between the check and the reading, or while it was read.

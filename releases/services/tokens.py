@@ -50,7 +50,9 @@ def make_token(*, user: User, name: str, days: int = DEFAULT_DAYS, scope: TokenS
 
 @transaction.atomic
 def revoke_token(*, token: ApiToken) -> None:
-    audit_log.record(AuditAction.ACCOUNT, actor=token.user, detail=f"revoked the token {token.name}")
+    audit_log.record(
+        AuditAction.REVOKE_TOKEN, actor=token.user, on=token.user, detail=f"revoked the token {token.name}"
+    )
     token.delete()
 
 
@@ -67,7 +69,7 @@ def end_tokens(*, owner: User, by: User | None) -> int:
     number, _ = ApiToken.objects.filter(user=owner).delete()
     if number:
         said = f"new password: {number} {'token' if number == 1 else 'tokens'} revoked"
-        audit_log.record(AuditAction.ACCOUNT, actor=by, on=owner, detail=said)
+        audit_log.record(AuditAction.REVOKE_TOKEN, actor=by, on=owner, detail=said)
     return number
 
 

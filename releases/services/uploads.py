@@ -30,10 +30,12 @@ from releases.engine.errors import Cancelled, InvalidInput
 from releases.models import Dataset, Upload, UploadState
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
+from releases.services import reading
 from releases.services.datasets import Kept, keep_dataset, read_table, read_title, table_file, upload_limits
 from releases.storage.private_files import FILE, private_folder
 from releases.worker import leases
 from releases.worker.failures import log_failure
+from releases.worker.runner import OverLimit
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,6 +48,11 @@ logger = logging.getLogger(__name__)
 
 #: A file that nobody has written to for so long, and that belongs to no upload, is left over from a process that died.
 _LEFT_OVER_SECONDS = 3600
+#: Said of a table that takes more time or memory to read than it may.
+TOO_MUCH = (
+    "The table takes more time or memory to read than this site gives to one table. Send it with fewer columns or "
+    "rows, or ask whoever operates the site for more."
+)
 _UNDER_WAY = (UploadState.WAITING, UploadState.READING)
 
 
@@ -88,8 +95,7 @@ class NoRoom(InvalidInput):
 
 #: Said wherever room is short.
 FREES_ROOM = (
-    "Room is made by deleting the rows of a dataset, by deleting a dataset that nothing was charged for, and by "
-    "stopping an upload."
+    "To free space, delete the rows of a dataset, delete a dataset that nothing was charged for, or stop an upload."
 )
 
 
@@ -139,10 +145,8 @@ def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
         UnreadableTable: the first bytes, the header or a Parquet file's directory tell that it is no table that can be
             read. Nothing is kept.
     """
-    from releases.engine.tables.ingest import check_start
-
     title = read_title(title, what="the table is")
-    is_parquet = check_start(source, limits=upload_limits())
+    is_parquet = reading.upload_start(source, table=upload_limits())
     folder = private_folder(incoming_folder())
     kept = folder / f"{uuid.uuid4().hex}.received"
     try:
@@ -193,6 +197,10 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
         return False
     except UnreadableTable as error:
         _end(upload, held, UploadState.REFUSED, refusal=str(error))
+        return False
+    except OverLimit:
+        # Another attempt would take as much, and hold up the others as long.
+        _end(upload, held, UploadState.REFUSED, refusal=TOO_MUCH)
         return False
     except Exception as error:  # noqa: BLE001  every failure path gives one constant outcome
         log_failure(logger, f"upload {upload.pk}", error)

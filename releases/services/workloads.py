@@ -16,7 +16,8 @@ from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.schema.descriptions import read_paragraph
-from releases.services.datasets import read_title
+from releases.services.datasets import group_facts, read_title
+from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import draft_release, set_questions
 
@@ -54,7 +55,7 @@ def why_not_saved(release: Release) -> str:
     return "" if release.workload else "Add at least one question first, then save the questions."
 
 
-@transaction.atomic
+@planned_atomically()
 def save_workload(
     *, release: Release, name: str, by: User, description: str = "", group: Group | None = None
 ) -> Workload:
@@ -79,7 +80,7 @@ def save_workload(
     return workload
 
 
-@transaction.atomic
+@planned_atomically()
 def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadVersion:
     """Save what a draft or a release asks as the next version of a workload; the newest again, where it asks the same.
 
@@ -92,7 +93,7 @@ def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadV
     return version
 
 
-@transaction.atomic
+@planned_atomically()
 def edit_workload(
     *,
     workload: Workload,
@@ -146,10 +147,11 @@ def share_workload(*, workload: Workload, group: Group | None, by: User) -> None
     if group == workload.group:
         return
     _check_group(group, by)
+    action = AuditAction.UNSHARE if workload.group is not None else AuditAction.SHARE
     workload.group = group
     workload.save(update_fields=["group"])
-    shared = f"shared with {group.name if group else 'nobody'}"
-    audit_log.record(AuditAction.SAVE, actor=by, on=workload, detail=shared)
+    shared = f"with {group.name if group else 'nobody'}"
+    audit_log.record(action, actor=by, on=workload, detail=shared, facts=group_facts(group))
 
 
 @transaction.atomic
@@ -212,7 +214,7 @@ def mapped_questions(version: WorkloadVersion, universe: Universe, columns: Mapp
     return _renamed(question, {each.needed.name: each.column for each in fits}).to_json()
 
 
-@transaction.atomic
+@planned_atomically()
 def use_workload(
     *, version: WorkloadVersion, dataset: Dataset, by: User, columns: Mapping[str, str] | None = None, title: str = ""
 ) -> Release:

@@ -14,7 +14,7 @@ from django.conf import settings
 from releases.storage.private_files import private_folder
 
 if TYPE_CHECKING:
-    from releases.engine.tables.query import Limits
+    from releases.engine.tables.connection import Limits
 
 #: Names the folder of a process; a child that was forked has another number.
 _RUN = uuid.uuid4().hex
@@ -22,7 +22,7 @@ _RUN = uuid.uuid4().hex
 
 def limits() -> Limits:
     """What a connection to a table may use in this process."""
-    from releases.engine.tables.query import Limits
+    from releases.engine.tables.connection import Limits
 
     own = private_folder(private_folder(_all()) / f"{_RUN}-{os.getpid()}")
     os.utime(own)

@@ -12,7 +12,7 @@ from django import template
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from releases.presentation.glossary import ANY_FORM, BY_FIELD, BY_FORM, Word
+from releases.display.glossary import ANY_FORM, BY_FIELD, BY_FORM, Word
 
 register = template.Library()
 
@@ -68,7 +68,7 @@ def what_is(context: Any, field: str) -> str:
     return _button(meant, f"What {'are' if meant.name.endswith('s') else 'is'} {meant.name}?")
 
 
-@register.inclusion_tag("releases/_meanings.html", takes_context=True)
+@register.inclusion_tag("shared/_meanings.html", takes_context=True)
 def meanings(context: Any) -> dict[str, Any]:
     """What the words of the page mean."""
     return {"words": list((_used(context) or {}).values())}

@@ -40,6 +40,8 @@ _PROGRESS_SECONDS = 0.5
 _LONGER_EACH_TIME = 4
 #: Up to this part of a wait is added at random, so that what failed together does not come back together.
 _MAX_JITTER = 0.25
+#: For so long a request waits for the broker to take a message.
+_BROKER_SECONDS = 1.0
 
 
 def next_hint() -> datetime:
@@ -59,9 +61,20 @@ def is_due(now: datetime) -> Q:
 
 
 def hint(task: str, **ids: str) -> None:
-    """Tell a worker after the commit. A lost message is sent again by `hint_again`."""
+    """Tell a worker after the commit. A lost message is sent again by `hint_again`.
+
+    The broker's client tries again and again, so a broker that is away is given a moment and no more: the row says
+    that it waits, and whoever submitted it does not.
+    """
 
     def send() -> None:
+        sending = threading.Thread(target=say, name="hint", daemon=True)
+        sending.start()
+        sending.join(_BROKER_SECONDS)
+        if sending.is_alive():
+            logger.warning("broker silent for %s s; %s %s stays queued", _BROKER_SECONDS, task, " ".join(ids.values()))
+
+    def say() -> None:
         try:
             current_app.send_task(task, kwargs=ids, retry=False)
         except Exception as error:  # noqa: BLE001  whatever the broker's client raises when it cannot be reached
@@ -119,7 +132,8 @@ def give_up(ours: QuerySet[Any], *, waiting: str, failed: str) -> str | None:
 
 
 class Progress:
-    """Writes step and share to the row, seldom, and stops work whose lease was lost."""
+    """Writes step and share to the row, seldom, and stops work whose lease was lost. For work of which both are known
+    to whoever sees them: an upload, to its owner; a closing, which touches no data."""
 
     def __init__(self, ours: QuerySet[Any]) -> None:
         self.ours = ours
@@ -130,6 +144,21 @@ class Progress:
             return
         self.written_at = monotonic()
         if self.ours.update(step=step, share_done=min(max(share, 0.0), 1.0)) != 1:
+            raise Cancelled("another worker holds it")
+
+
+class Held:
+    """Stops work whose lease was lost, and writes nothing: how far work on rows is tells how long its steps take."""
+
+    def __init__(self, ours: QuerySet[Any]) -> None:
+        self.ours = ours
+        self.asked_at = 0.0
+
+    def __call__(self, step: str, share: float) -> None:
+        if monotonic() - self.asked_at < _PROGRESS_SECONDS:
+            return
+        self.asked_at = monotonic()
+        if not self.ours.exists():
             raise Cancelled("another worker holds it")
 
 

@@ -516,7 +516,8 @@ def test_predicted_work_grows_with_what_is_asked_and_stays_on_the_page():
     assert small.cells == 1000
     assert large.cells == 100_000
     assert small.seconds < large.seconds < 60
-    assert small.bytes < large.bytes < 2**30
+    # Synthetic rows may take a GiB of it.
+    assert small.bytes < large.bytes < 2 * 2**30
     assert planned((100_000,), [A], population=10**5, size=5000).work.seconds > large.seconds
 
 

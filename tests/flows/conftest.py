@@ -82,6 +82,8 @@ def installation(tmp_path_factory, collected, populated):
     if (marks := populated.with_name("var-marks")).exists():
         shutil.copytree(marks, stack.folder / "var-marks")
     stack.environment |= {"UPLOAD_CAP_MB": "2", "LOG_LEVEL": "WARNING", "STATIC_ROOT": str(collected)}
+    # Its people ask for more budgets than one person does in a month.
+    stack.environment["BUDGET_REQUESTS_PER_PERSON"] = "1000"
     stack.start_worker()
     try:
         yield stack

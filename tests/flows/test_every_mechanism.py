@@ -27,9 +27,9 @@ from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.statistic import Statistic
 from releases.management.commands.demo import SAMPLE
 from releases.models import EntryKind, LedgerEntry, Release
+from releases.presentation.results.statistics import number_text
 from releases.publication import files
 from releases.publication.receipt import price_of_receipt
-from releases.views.results.statistics import number_text
 from tests.web.conftest import write_json
 from tests.web.pages import inline_code, words
 

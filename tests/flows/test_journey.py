@@ -6,13 +6,14 @@ import csv
 import json
 import zlib
 from pathlib import Path
+from time import monotonic
 
 import pyarrow.parquet
 import pytest
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
-from tests.flows.browser import DESKTOP, PHONE
+from tests.flows.browser import DESKTOP, PHONE, RELEASE_PATIENCE
 from tests.flows.conftest import PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -81,7 +82,7 @@ def declare_by_form(alice):
     page.get_by_label("Categories or edges of sex").fill("female, male")
     if alice.javascript:
         page.get_by_label("Type of region").focus()
-        alice.reads("1 thing to put right")
+        alice.reads("1 problem to correct")
     alice.press("Declare and go on")
     alice.reads("edges: '45, 35' must rise: each edge above the one before it")
     expect(page.get_by_label("Categories or edges of sex")).to_have_value("female, male")
@@ -204,7 +205,7 @@ def check_files(alice, folder, *, synthetic_rows=None):
 def make_public(alice, visitor, **window):
     release = alice.number()
     alice.press("Make public")
-    alice.reads("What was seen cannot be unseen.")
+    alice.reads("People who have read it keep what they read.")
     alice.look("make a release public")
     alice.press("Make it public")
     alice.reads("Public: everybody can read and download it, signed in or not.")
@@ -265,44 +266,60 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     make_public(alice, visitor, **window)
 
 
-@pytest.mark.parametrize(
-    "window", [pytest.param({"size": DESKTOP}, id="desktop"), pytest.param({"size": PHONE}, id="phone")]
-)
-def test_the_real_sample_by_codebook(visitor, tmp_path, request, window):
-    """The survey that comes with the software; the second to bring it finds the budget that the first spent from."""
-    tag = request.node.callspec.id
-    title = f"The real sample, a journey, {tag}"
-    alice = visitor(**window)
-    alice.sign_in("alice", PASSWORD)
-    upload(alice, title, SAMPLES / "health_insurance.csv")
-    dataset = alice.number()
-    codebook = alice.page.get_by_label("Codebook", exact=True)
-    alice.page.get_by_text("Use a codebook").click()
-    codebook.fill('{"version": 1,\n "columns": [}')
-    alice.press("Declare from the codebook")
-    alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
-    expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
-    codebook.fill((SAMPLES / "health_insurance.json").read_text())
-    alice.press("Declare from the codebook")
-    alice.heading("Who is protected?")
-    alice.reads("11 columns declared, universe of 290,304 cells")
-    if tag == "desktop":
+def join(sofia, title, budget):
+    """Let a table spend from the budget that its rows have: shown as soon as a worker has compared them."""
+    sofia.go("/review/", "review queue")
+    sofia.follow(title)
+    # Tables with the same columns alone have such a button at once.
+    deadline = monotonic() + RELEASE_PATIENCE / 1000
+    while not sofia.page.get_by_text("The very same rows:").is_visible():
+        assert monotonic() < deadline
+        sofia.page.wait_for_timeout(1000)
+        sofia.page.reload()
+    sofia.reads("The very same rows:")
+    sofia.reads("What your decision tells alice.")
+    sofia.look("request for rows that have a budget")
+    sofia.page.get_by_role("button", name=f"Join to the budget of {budget}").click()
+    sofia.heading("Requests to decide")
+
+
+def test_the_real_sample_by_codebook(visitor, tmp_path):
+    """The survey that comes with the software. Brought a second time it has no budget, until a reviewer lets it join
+    that of the first."""
+    titles = {tag: f"The real sample, a journey, {tag}" for tag in ("desktop", "phone")}
+    for tag, size in (("desktop", DESKTOP), ("phone", PHONE)):
+        title = titles[tag]
+        alice = visitor(size=size)
+        alice.sign_in("alice", PASSWORD)
+        upload(alice, title, SAMPLES / "health_insurance.csv")
+        dataset = alice.number()
+        codebook = alice.page.get_by_label("Codebook", exact=True)
+        alice.page.get_by_text("Use a codebook").click()
+        codebook.fill('{"version": 1,\n "columns": [}')
+        alice.press("Declare from the codebook")
+        alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
+        expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
+        codebook.fill((SAMPLES / "health_insurance.json").read_text())
+        alice.press("Declare from the codebook")
+        alice.heading("Who is protected?")
+        alice.reads("11 columns declared, universe of 290,304 cells")
         protect_and_ask(alice, epsilon="5")
-        sofia = visitor(**window)
+        sofia = visitor(size=size)
         sofia.sign_in("sofia", PASSWORD)
-        grant(sofia, title)
-    else:
-        alice.reads("Protected: one row")
-    alice.go(f"/datasets/{dataset}/", "dataset granted")
-    alice.press("Plan a release")
-    alice.page.get_by_label("1 column", exact=False).first.check()
-    alice.press("Add tables")
-    alice.press("Compare mechanisms")
-    alice.press("Choose Laplace noise on each answer")
-    confirm_and_wait(alice, f"{title}, by answer")
-    receipt = check_files(alice, tmp_path)
-    assert receipt["universe_size"] == 290_304
-    assert receipt["answers"] == 41
+        if tag == "desktop":
+            grant(sofia, title)
+        else:
+            join(sofia, title, titles["desktop"])
+        alice.go(f"/datasets/{dataset}/", "dataset granted")
+        alice.press("Plan a release")
+        alice.page.get_by_label("1 column", exact=False).first.check()
+        alice.press("Add tables")
+        alice.press("Compare mechanisms")
+        alice.press("Choose Laplace noise on each answer")
+        confirm_and_wait(alice, f"{title}, by answer")
+        receipt = check_files(alice, tmp_path)
+        assert receipt["universe_size"] == 290_304
+        assert receipt["answers"] == 41
 
 
 def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_path):
@@ -331,7 +348,7 @@ def test_a_file_over_the_cap_is_answered_with_a_page_that_says_the_cap(visitor, 
         alice.page.get_by_label("What the table is").fill("Too large")
         alice.page.get_by_label("Table", exact=True).set_input_files(table)
         alice.press("Upload and go on")
-        alice.heading("Too large to upload")
+        alice.heading("Too large to send")
         alice.reads("A table may be at most 2 MB")
         alice.look("too large")
 

@@ -44,7 +44,7 @@ def plan_the_categories(alice, dataset):
     alice.page.get_by_label("Epsilon").fill("1")
     alice.press("Show the plan")
     alice.reads("any one value that is not declared is found if at least 24 counted rows have it")
-    alice.reads("Going on declares town with the one category elsewhere")
+    alice.reads("If you go on, town is declared with the one category elsewhere")
     # All of it is in the address.
     alice.page.reload()
     expect(alice.page.get_by_label("Word for everything else")).to_have_value("elsewhere")

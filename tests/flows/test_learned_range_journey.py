@@ -47,7 +47,7 @@ def plan_the_range(alice, dataset):
     alice.page.get_by_label("Epsilon").fill("1.5")
     alice.press("Show the plan")
     alice.reads("at most 10% of the rows and")
-    alice.reads("Going on declares wage anew: 0 to 1000000 in one bin")
+    alice.reads("If you go on, wage is declared again: 0 to 1000000 in one bin")
     # All of it is in the address.
     alice.page.reload()
     expect(alice.page.get_by_label("Certainly nothing is above")).to_have_value("1000000")

@@ -1,4 +1,4 @@
-"""Tests of the ledger, neighbouring tables, surveys, strange input and text in JSON, again on PostgreSQL."""
+"""Tests of the ledger, surveys, strange input and text in JSON, again on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.postgres
         ("tests/privacy/test_ledger_machine.py", "tests/web/test_append_only.py", "tests/web/test_closing.py"),
         ("tests/web/test_api.py", "tests/web/test_catalogue.py", "tests/web/test_errors.py"),
         ("tests/web/test_descriptions.py", "tests/web/test_kept_columns.py"),
-        ("tests/web/test_neighbours.py", "tests/web/test_surveys.py"),
+        ("tests/web/test_surveys.py",),
     ],
-    ids=["ledger", "api and lists", "columns", "neighbours and surveys"],
+    ids=["ledger", "api and lists", "columns", "surveys"],
 )
 def test_what_holds_on_the_embedded_database_holds_on_postgresql(modules, migrated_for_django):
     done = subprocess.run(

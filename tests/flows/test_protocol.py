@@ -29,8 +29,8 @@ STEPS = [
     ("releases.services.attempts", "about_to_open", "after"),
     ("releases.ledger.high_water_marks", "note_claim", "before"),
     ("releases.ledger.high_water_marks", "note_claim", "after"),
-    ("releases.engine.tables.query", "open_table", "after"),
-    ("releases.engine.run", "run_release", "after"),
+    ("releases.worker.runner", "_follow", "before"),
+    ("releases.worker.runner", "run", "after"),
     ("releases.publication.files", "write", "after"),
     ("releases.services.execution", "_publish", "before"),
     ("releases.ledger.high_water_marks", "note_published", "before"),
@@ -160,10 +160,10 @@ def test_a_release_whose_every_attempt_fails_has_failed_and_its_charge_stays(sta
         """
         from celery import current_app
         current_app.send_task = lambda *arguments, **options: None
-        import releases.engine.run
+        from releases.worker import runner
         def broken(*arguments, **options):
             raise RuntimeError("a row says: Mrs Smith, 43")
-        releases.engine.run.run_release = broken
+        runner.run = broken
         for _ in range(9):
             services.execute_release(release_id=Release.objects.get().pk)
         """
@@ -178,10 +178,10 @@ def test_a_failure_is_logged_without_the_words_of_the_exception(stack):
             """
             from celery import current_app
             current_app.send_task = lambda *arguments, **options: None
-            import releases.engine.run
+            from releases.worker import runner
             def broken(*arguments, **options):
                 raise RuntimeError("a row says: Mrs Smith, 43")
-            releases.engine.run.run_release = broken
+            runner.run = broken
             services.execute_release(release_id=Release.objects.get().pk)
             """
         ]
@@ -215,19 +215,19 @@ def test_a_clock_that_jumps_does_not_publish_twice(stack):
         from unittest import mock
         from celery import current_app
         from django.utils import timezone
-        import releases.engine.run
+        from releases.worker import runner
         current_app.send_task = lambda *arguments, **options: None
-        original = releases.engine.run.run_release
+        original = runner.run
         def overtaken(*arguments, **options):
             made = original(*arguments, **options)
-            releases.engine.run.run_release = original
+            runner.run = original
             now = timezone.now
             with mock.patch("django.utils.timezone.now", lambda: now() + timedelta(hours=1)):
                 services.reconcile()
             with mock.patch("django.utils.timezone.now", lambda: now() + timedelta(hours=2)):
                 assert services.execute_release(release_id=Release.objects.get().pk)
             return made
-        releases.engine.run.run_release = overtaken
+        runner.run = overtaken
         answer = services.execute_release(release_id=Release.objects.get().pk)
         """
     )

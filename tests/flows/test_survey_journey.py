@@ -128,7 +128,7 @@ def close_and_read(alice, title):
         expect(alice.page.locator("[data-chart] svg")).to_be_visible()
     alice.look("survey closed")
     alice.press("Make public")
-    alice.reads("What was seen cannot be unseen.")
+    alice.reads("People who have read it keep what they read.")
     alice.look("make a survey public")
     alice.press("Make it public")
     alice.reads("Public: everybody who has this page's address can read it")

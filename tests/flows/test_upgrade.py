@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -133,3 +135,139 @@ def test_an_older_database_is_refused_and_stays_as_it_is(number, tmp_path):
         assert list(sqlite3.connect(tmp_path / "var" / "db.sqlite3").iterdump()) == before
     finally:
         stack.stop()
+
+
+#: What was uploaded twice at 0029.
+PEOPLE = "person,age,sex\n" + "".join(f"p{i},{18 + i % 40},{'female' if i % 3 else 'male'}\n" for i in range(300))
+AT_0029 = Path(__file__).parent / "at_0029"
+#: Rows as Django dumped them at 0029, put in as the models were then.
+LOAD = """
+from django.core.management.color import no_style
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+apps = MigrationExecutor(connection)._create_project_state(with_applied_migrations=True).apps
+used, guards = {}, []
+with transaction.atomic():
+    # A budget begins with nothing spent, say the guards; here the rows come as they ended.
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL session_replication_role = replica")
+        else:
+            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+            guards = cursor.fetchall()
+            for name, _ in guards:
+                cursor.execute(f'DROP TRIGGER "{name}"')
+    for each in json.loads(Path(DATA).read_text()):
+        model = used.setdefault(each["model"], apps.get_model(each["model"]))
+        made, many = model(pk=each["pk"]), {}
+        for name, value in each["fields"].items():
+            field = model._meta.get_field(name)
+            if field.many_to_many:
+                many[name] = value
+            else:
+                setattr(made, field.attname, field.target_field.to_python(value) if field.remote_field else
+                        field.to_python(value))
+        made.save_base(raw=True, force_insert=True)
+        for name, value in many.items():
+            getattr(made, name).set(value)
+with connection.cursor() as cursor:
+    for _, statement in guards:
+        cursor.execute(statement)
+    for statement in connection.ops.sequence_reset_sql(no_style(), list(used.values())):
+        cursor.execute(statement)
+"""
+#: Every column that there was, but for those that the migrations are there to change.
+KEPT = """
+from django.apps import apps
+from django.db import connection
+answer = {}
+for model, names in FIELDS.items():
+    table = apps.get_model(model)._meta
+    columns = [table.pk.column, *(table.get_field(name).column for name in names)]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(columns)} FROM {table.db_table} ORDER BY {columns[0]}")
+        answer[model] = [[str(bytes(value) if isinstance(value, memoryview) else value) for value in row]
+                         for row in cursor.fetchall()]
+"""
+#: What the migrations are there to change.
+CHANGED = {
+    "releases.fingerprint": {"digest"},
+    # Of the budget whose grant had been lowered after a charge.
+    "releases.budget": {"epsilon", "delta", "cap_epsilon", "cap_delta", "cap_rho", "cap_rho_delta", "sequence", "head"},
+}
+GOES_ON = """
+from releases.ledger import ledger
+from releases.models import Fingerprint, Upload
+alice, sofia = people()
+bob = User.objects.get(username="bob")
+tables = {each.title: each for each in Dataset.objects.select_related("budget")}
+answer = {
+    "faults": [str(fault) for budget in Budget.objects.all() for fault in ledger.verify(budget)],
+    "one budget": len({tables[name].budget_id for name in ("Survey again", "Survey once more")}),
+    "granted": sorted([each.epsilon, each.is_frozen] for each in Budget.objects.all()),
+}
+queued, waiting = Release.objects.get(title="Queued"), Upload.objects.get(title="Waits")
+answer["runs"] = services.execute_release(release_id=queued.pk)
+answer["reads"] = services.execute_upload(upload_id=waiting.pk)
+Path(SOURCE).write_text(TABLE)
+again = services.ingest_dataset(owner=bob, title="A third time", source=Path(SOURCE))
+answer["by itself"] = str(again.budget_id)
+services.declare_universe(dataset=again, columns=tables["Survey again"].declared)
+services.declare_protection(dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+services.request_budget(
+    dataset=again, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="", by=bob)
+services.take_fingerprints()
+again.refresh_from_db()
+answer["recognised"] = sorted([each.kind, each.dataset.title] for each in services.recognised(again.budget, by=sofia))
+answer["states"] = sorted([each.title, each.state] for each in Release.objects.exclude(title=""))
+answer["charges"] = LedgerEntry.objects.filter(kind="charge").count()
+"""
+
+
+def test_an_installation_at_0029_is_upgraded_and_goes_on(installation, tmp_path):
+    """A release, a queued one, two uploads of the same rows in one budget, and a grant that was lowered."""
+    stack, _ = installation
+    for name in ("releases", "tables"):
+        shutil.copytree(AT_0029 / name, tmp_path / "var" / name)
+    shutil.copy(AT_0029 / "digest_key", tmp_path / "var")
+    shutil.copytree(AT_0029 / "marks", tmp_path / "var-marks")
+    done = stack.manage("migrate", "releases", "0029_workloads", "--verbosity", "0")
+    assert done.returncode == 0, done.stderr
+    for app in ("auth", "contenttypes"):
+        assert stack.manage("migrate", app, "--verbosity", "0").returncode == 0
+    dumped = json.loads((AT_0029 / "data.json").read_text())
+    stack.run(LOAD.replace("DATA", repr(str(AT_0029 / "data.json"))))
+    fields = {
+        each["model"]: sorted(each["fields"].keys() - CHANGED.get(each["model"], set()))
+        for each in dumped
+        if each["model"].startswith("releases.") and each["model"] != "releases.relative"
+    }
+    read = KEPT.replace("FIELDS", repr(fields))
+    before = stack.run(read)
+    done = stack.manage("migrate")
+    assert done.returncode == 0, done.stderr
+    after = stack.run(read)
+    # A budget that is raised has one more entry and one more event.
+    assert {model: rows[: len(before[model])] for model, rows in after.items()} == before
+    assert stack.run(GOES_ON.replace("TABLE", repr(PEOPLE)).replace("SOURCE", repr(str(tmp_path / "people.csv")))) == {
+        "faults": [],
+        "one budget": 1,
+        # The lowered grant is raised to what was promised, and stays frozen.
+        "granted": [["10", True], ["3", False]],
+        "runs": True,
+        "reads": True,
+        # What the old version joined stays so; no later upload joins by itself, but a reviewer is shown it.
+        "by itself": "None",
+        "recognised": [["same", "Survey"], ["same", "Survey again"], ["same", "Survey once more"]],
+        "states": [
+            ["Published", "published"],
+            ["Queued", "published"],
+            ["Release 1", "published"],
+            ["Release 3", "draft"],
+        ],
+        "charges": 3,
+    }
+    # There is no survey here that could be changed.
+    assert [each for each in stack.run(FORBIDDEN) if "survey" not in each] == []
+    audited = stack.manage("audit")
+    assert audited.returncode == 0, audited.stdout + audited.stderr

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 from hypothesis import HealthCheck, settings
@@ -28,6 +28,7 @@ from releases.engine.errors import Cancelled, InvalidInput
 from releases.ledger import ledger
 from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, ReleaseState
 from releases.services import attempts, execution
+from tests.web.undoing import undone
 
 #: Few enough that a release fails for good within the steps of one example.
 MAX_ATTEMPTS = 2
@@ -41,17 +42,14 @@ class Ledger(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.atomic = transaction.atomic()
-        self.atomic.__enter__()
-        # As a test case's own: what must be committed counts as committed within.
-        self.atomic._from_testcase = True
+        self.undoing = ExitStack()
+        self.undoing.enter_context(undone())
         self.tokens = {}
         self.opened = set()
         self.outputs = {}
 
     def teardown(self):
-        transaction.set_rollback(True)
-        self.atomic.__exit__(None, None, None)
+        self.undoing.close()
 
     @initialize(policy=st.sampled_from(list(Policy)), epsilon=st.sampled_from(["0.5", "1", "3"]))
     def begin(self, policy, epsilon):
@@ -150,7 +148,8 @@ class Ledger(RuleBasedStateMachine):
         token = data.draw(st.sampled_from(self.tokens[release_id]))
         release = Release.objects.get(pk=release_id)
         expected = release.state == ReleaseState.RUNNING and release.run_token == token
-        assert execution._publish(release_id, token, OUTCOME) == expected
+        folder = f"{release_id}/{token}"
+        assert execution._publish(release_id, token, OUTCOME, folder=folder) == expected
         if expected:
             self.outputs[release_id] = self.outputs.get(release_id, 0) + 1
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import uuid
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.test import override_settings
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -36,6 +34,7 @@ from releases.models import (
     ReleaseState,
     RequestState,
 )
+from tests.web.undoing import undone
 
 COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}
@@ -62,15 +61,9 @@ class Protection(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.atomic = transaction.atomic()
-        # As the one around a test: what insists on committing by itself does not mind it.
-        self.atomic._from_testcase = True
-        self.atomic.__enter__()
-        # What is remembered outside the database is not rolled back with it.
-        self.outside = TemporaryDirectory()
-        self.marks = override_settings(MARKS_DIR=self.outside.name)
-        self.marks.enable()
         self.curator, self.reviewer = User.objects.get(username="curator"), User.objects.get(username="reviewer")
+        self.undoing = ExitStack()
+        self.undoing.enter_context(undone())
 
     @initialize(first=protections, second=protections, has_budget=st.sampled_from([True, True, False]))
     def begin(self, first, second, has_budget):
@@ -83,13 +76,8 @@ class Protection(RuleBasedStateMachine):
             self.grant(0)
 
     def teardown(self):
-        try:
+        with self.undoing:
             assert [fault for budget in Budget.objects.all() for fault in ledger.verify(budget)] == []
-        finally:
-            transaction.set_rollback(True)
-            self.atomic.__exit__(None, None, None)
-            self.marks.disable()
-            self.outside.cleanup()
 
     def tried(self, verb, **given):
         try:
@@ -236,8 +224,10 @@ def test_any_order_of_any_steps_charges_and_publishes_what_the_budget_promises_t
 def test_the_machine_comes_as_far_as_a_result_again_and_again(protection, epsilon):
     for _ in range(2):
         machine = Protection()
-        machine.begin(protection, protection, has_budget=True)
-        machine.draft(0, epsilon, None, steps=3)
-        assert Release.objects.get().result is not None
-        machine.every_result_protects_what_its_budget_promises()
-        machine.teardown()
+        try:
+            machine.begin(protection, protection, has_budget=True)
+            machine.draft(0, epsilon, None, steps=3)
+            assert Release.objects.get().result is not None
+            machine.every_result_protects_what_its_budget_promises()
+        finally:
+            machine.teardown()

@@ -10,11 +10,11 @@ import pytest
 from django.urls import reverse
 
 from releases import services
+from releases.display import charts
+from releases.display.charts import BoundPoint
 from releases.models import Budget, Release
 from releases.planning import comparison, curves, usefulness
 from releases.planning.epsilon_meaning import belief_after
-from releases.presentation import charts
-from releases.presentation.charts import BoundPoint
 from releases.publication.receipt import sensible
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import words

@@ -7,6 +7,7 @@ import uuid
 from fractions import Fraction
 
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from releases import services
@@ -14,7 +15,7 @@ from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import CLOSED
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.ledger import ledger
-from releases.models import Budget, EntryKind, LedgerEntry
+from releases.models import AuditEvent, Budget, EntryKind, LedgerEntry, append_only
 from tests.web.past_the_guards import lift
 
 pytestmark = pytest.mark.django_db
@@ -225,12 +226,82 @@ def test_every_guard_is_there():
         expected |= set() if IS_SQLITE else {f"{name}_no_truncate"}
     if IS_SQLITE:
         expected |= {"budget_begins_empty", "budget_keeps_its_meaning", "budget_stays", "survey_stays", "tally_stays"}
-        expected |= {
-            f"{name}_no_replace" for name in ("ledgerentry", "auditevent", "budget", "survey", "surveytally")
-        } | {"tally_begins_at_0"}
+        tables = ("ledgerentry", "auditevent", "budget", "survey", "surveytally", "workloadversion")
+        expected |= {f"{name}_no_replace" for name in tables} | {"tally_begins_at_0"}
     else:
         expected |= {"budget_no_truncate", "tally_no_truncate"}
+        expected |= {"workload_version_append_only", "workload_version_no_truncate"}
     assert found == expected
+
+
+#: Models whose rows change, and why. Every other one is marked as append-only.
+CHANGE = {
+    "ApiToken": "when it was last used is noted, and it is revoked",
+    "Attempt": "how it ended is noted",
+    "Budget": "guarded by triggers of its own: it moves with an entry of the ledger",
+    "BudgetAlert": "sent once",
+    "BudgetRequest": "decided",
+    "Codebook": "edited",
+    "Dataset": "declared, shared and renamed",
+    "Fingerprint": "taken later, and again for other columns",
+    "HeldRole": "given and taken",
+    "Installation": "moves with the record outside the database",
+    "KeptColumns": "what is typed",
+    "MailChoice": "chosen",
+    "Notice": "read",
+    "Organisation": "the settings",
+    "Release": "from draft to result",
+    "ReleaseRequest": "decided",
+    "Searchable": "as the release",
+    "Session": "its threshold is drawn again",
+    "SessionAnswer": "only added to by the site; the record outside the database counts the answers",
+    "Survey": "guarded by triggers of its own",
+    "SurveyTally": "guarded by triggers of its own",
+    "Upload": "on its way",
+    "Workload": "renamed",
+}
+
+
+def test_every_model_is_marked_or_listed_with_the_reason_why_its_rows_change():
+    names = {model.__name__ for model in apps.get_app_config("releases").get_models()}
+    guarded = {model.__name__ for model in append_only.marked()}
+    assert names == guarded | set(CHANGE)
+    assert not guarded & set(CHANGE)
+
+
+@pytest.fixture
+def a_row_of_each(charged, make_draft, alice):
+    """At least one row of every marked model."""
+    services.save_workload(release=make_draft(charged.datasets.get()), name="Yearly", by=alice)
+
+
+@pytest.mark.parametrize("model", append_only.marked(), ids=lambda model: model.__name__)
+def test_no_row_of_a_marked_model_is_changed_replaced_or_deleted(a_row_of_each, model):
+    table, fields = model._meta.db_table, [field.column for field in model._meta.concrete_fields]
+    before = rows(table)
+    assert before
+    for column in fields:
+        refused(f"UPDATE {table} SET {column} = {column}", match=model.append_only.message)
+    if not model.append_only.may_be_deleted:
+        refused(f"DELETE FROM {table}", match=model.append_only.message)
+    if IS_SQLITE:
+        refused(f"REPLACE INTO {table} SELECT * FROM {table}", match=model.append_only.message)
+        # By each other unique column or constraint too, with a number of its own.
+        others = ", ".join(fields[1:])
+        if model is not AuditEvent:
+            refused(f"INSERT OR REPLACE INTO {table} ({others}) SELECT {others} FROM {table}")
+    else:
+        refused(f"TRUNCATE {table} CASCADE")
+        refused(f"INSERT INTO {table} SELECT * FROM {table} ON CONFLICT (id) DO UPDATE SET id = {table}.id")
+    assert rows(table) == before
+
+
+def test_a_table_that_was_made_anew_gets_its_triggers_back_and_until_then_the_audit_names_them(a_row_of_each):
+    name = "workloadversion_no_replace" if IS_SQLITE else "workload_version_append_only"
+    execute(f"DROP TRIGGER {name}" + ("" if IS_SQLITE else " ON releases_workloadversion"))
+    assert append_only.missing(connection) == [name]
+    append_only.add_missing(connection)
+    assert append_only.missing(connection) == []
 
 
 def test_with_its_guard_lifted_the_columns_are_still_within_the_caps(charged):

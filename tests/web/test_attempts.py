@@ -13,15 +13,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine import run as engine_run
 from releases.engine.errors import Cancelled
 from releases.engine.mechanisms import base
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice, Release, ReleaseState, Session, Upload
 from releases.publication import files
 from releases.services import attempts, execution, session_closing, uploads
-from releases.worker import leases
+from releases.worker import leases, runner
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
@@ -86,7 +84,7 @@ def until_it_ends(release, clock):
 
 
 def test_each_wait_is_four_times_the_last_up_to_a_cap_and_all_of_them_take_half_an_hour(queued, clock, monkeypatch):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     waited = until_it_ends(queued, clock)
     least = [15, 60, 240, 900, 900]
     assert len(waited) == len(least)
@@ -101,7 +99,7 @@ def test_what_failed_together_does_not_come_back_together():
 
 def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clock, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(engine_run, "run_release", broken)
+        patched.setattr(runner, "run", broken)
         services.execute_release(release_id=queued.pk)
     for seconds in (0, 1, 13):
         clock.forward(seconds)
@@ -112,7 +110,7 @@ def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clo
 
 
 def test_the_message_is_sent_by_the_round_in_which_it_is_due_and_by_none_before(queued, clock, sent, monkeypatch):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     services.execute_release(release_id=queued.pk)
     assert services.reconcile() == 0
     clock.forward(14)
@@ -150,26 +148,28 @@ def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(m
             def fail(*args, error=error, **kwargs):
                 raise error
 
-            patched.setattr(engine_run, "run_release", fail)
-            services.execute_release(release_id=release.pk)
+            with pytest.MonkeyPatch.context() as broken_now:
+                broken_now.setattr(runner, "run", fail)
+                services.execute_release(release_id=release.pk)
             release.refresh_from_db()
             waits.append(release.next_attempt_at - clock.now)
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
 
 
-def test_its_page_says_when_it_is_tried_again_and_nothing_of_the_error(
+def test_its_page_says_neither_that_and_when_an_attempt_failed_nor_anything_of_the_error(
     queued, as_, alice, clock, monkeypatch, settings
 ):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
     services.execute_release(release_id=queued.pk)
     # A browser signs in by the real time, so this is looked at without one.
     queued.refresh_from_db()
-    assert "It is waiting to try again at 14:04." in queued.meaning
+    assert "14:0" not in queued.meaning
+    assert "attempt failed" not in queued.meaning
     assert "The charge can no longer be given back." in queued.meaning
     monkeypatch.undo()
     page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
-    assert "It is waiting to try again at 14:04." in page
+    assert "14:0" not in page
     assert "Smith" not in page
     assert "RuntimeError" not in page
     assert "Cancel and get the charge back" not in page
@@ -254,7 +254,7 @@ def test_a_table_that_stays_away_gives_the_charge_back(queued, as_, alice, clock
 
 def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(query, "open_table", broken)
+        patched.setattr(runner, "run", broken)
         assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     clock.now = queued.next_attempt_at
@@ -277,22 +277,22 @@ def test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table(queued
 
 
 def test_that_it_is_opened_is_committed_before_it_is(queued, monkeypatch):
-    seen, open_table = [], query.open_table
+    seen, run = [], runner.run
 
     def looked_at(*args, **kwargs):
         # The record is no part of a transaction that is open still, but for the test's own.
         assert [each._from_testcase for each in transaction.get_connection().atomic_blocks] == [True]
         seen.append(Attempt.objects.get().opened_at is not None)
-        return open_table(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    monkeypatch.setattr(query, "open_table", looked_at)
+    monkeypatch.setattr(runner, "run", looked_at)
     assert services.execute_release(release_id=queued.pk)
     assert seen == [True]
 
 
 def test_a_record_that_cannot_be_written_leaves_the_table_unopened(queued, monkeypatch):
     monkeypatch.setattr(attempts, "about_to_open", broken)
-    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
     assert not services.execute_release(release_id=queued.pk)
     assert Attempt.objects.get().opened_at is None
 
@@ -309,7 +309,7 @@ def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queu
         remember(budget)
 
     monkeypatch.setattr(ledger, "remember", asleep)
-    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
     assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
@@ -347,7 +347,7 @@ def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, as_, alice, cl
 
 
 def test_one_that_waits_and_may_have_read_something_cannot(queued, alice, clock, monkeypatch):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     with pytest.raises(services.Refusal, match="the charge stays"):
@@ -486,7 +486,7 @@ def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
 
 def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, monkeypatch, upgraded):
     with monkeypatch.context() as patched:
-        patched.setattr(engine_run, "run_release", broken)
+        patched.setattr(runner, "run", broken)
         services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     clock.now = queued.next_attempt_at
@@ -501,7 +501,7 @@ def test_an_unchanged_plan_is_run(queued):
 
 
 def test_a_failure_names_no_row_anywhere(queued, clock, monkeypatch, caplog):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     with caplog.at_level(logging.DEBUG):
         until_it_ends(queued, clock)
     stored = [str(each) for each in (*Attempt.objects.values(), *Notice.objects.values(), *AuditEvent.objects.values())]

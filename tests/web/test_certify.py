@@ -27,6 +27,7 @@ from releases.planning import comparison
 from releases.publication import files
 from releases.services import certificates, release_inputs
 from releases.views.results.certificates import usual_epsilon
+from releases.worker import runner
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import body, field_value, inline_code, words
 from tests.web.test_api import Program
@@ -58,8 +59,7 @@ def counts_that_do_not_exist(*args, **kwargs):
 @pytest.fixture
 def no_data(monkeypatch):
     """Whoever opens a table fails."""
-    monkeypatch.setattr("releases.engine.tables.query.open_table", counts_that_do_not_exist)
-    monkeypatch.setattr("releases.engine.tables.query.TableCounts", counts_that_do_not_exist)
+    monkeypatch.setattr("releases.worker.runner.run", counts_that_do_not_exist)
 
 
 # The way
@@ -343,10 +343,8 @@ def test_the_files_are_looked_at_before_the_table_is_opened(published, certify, 
     order = []
     real = files.sha256_of
     monkeypatch.setattr(files, "sha256_of", lambda path: order.append("file") or real(path))
-    from releases.engine.tables import query
-
-    opened = query.open_table
-    monkeypatch.setattr(query, "open_table", lambda *args, **limits: order.append("table") or opened(*args, **limits))
+    run = runner.run
+    monkeypatch.setattr(runner, "run", lambda *args, **given: order.append("table") or run(*args, **given))
     assert services.execute_release(release_id=certificate.pk)
     # The published file, the stored table's, and then what is in it; afterwards the files that are published.
     assert order[:3] == ["file", "file", "table"]
@@ -370,10 +368,10 @@ def test_columns_that_were_declared_anew_make_it_another_question(published, ali
     columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
     services.declare_universe(dataset=published.dataset, columns=columns)
     draft = Release.objects.get(pk=draft.pk)
-    with pytest.raises(services.Refusal, match="declared anew since"):
+    with pytest.raises(services.Refusal, match="have changed since"):
         services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     page = as_(alice).get(page_of(published, "release_detail"))
-    assert "The columns were declared anew since this release" in words(page)
+    assert "The columns have changed since this release" in words(page)
     assert "Certify the quality" not in words(page)
 
 

@@ -30,7 +30,7 @@ from releases.models import (
 )
 from releases.publication import files
 from releases.services import execution, session_closing
-from releases.worker import leases
+from releases.worker import leases, runner
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
@@ -98,9 +98,7 @@ def acts():
 def test_closing_touches_no_data_and_spends_nothing(session, alice, close, monkeypatch):
     before = list(LedgerEntry.objects.values())
     totals = Budget.objects.get().totals
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     release = close(session, by=alice)
     assert release.status is ReleaseState.PUBLISHED
     assert list(LedgerEntry.objects.values()) == before

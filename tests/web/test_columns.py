@@ -210,7 +210,7 @@ def test_the_check_while_typing_is_a_fragment_with_the_same_words(sheet, fresh):
     response = sheet.fill(AGE, ("sex", "categorical", "a\na"), check=True, HTTP_HX_REQUEST="true")
     assert response.status_code == 200
     assert "<html" not in body(response)
-    assert "1 thing to put right" in words(response)
+    assert "1 problem to correct" in words(response)
     assert "categories: 'a' is named twice" in words(response)
     assert declared(fresh) is None
 
@@ -355,7 +355,7 @@ def test_the_content_of_the_table_never_shows(sheet):
 
 def test_the_menu_of_rules_says_them_in_plain_words_and_stores_the_word(sheet, fresh):
     shown = words(sheet.get())
-    for rule in ("the usual rule", "count it in the nearest bin", "leave the row out", "count it as a category:"):
+    for rule in ("the default rule", "count it in the nearest bin", "leave the row out", "count it as a category:"):
         assert rule in shown
     sheet.fill((*AGE, "drop"), (*SEX, "category", "male"))
     assert [column["outside"] for column in declared(fresh)] == ["drop", "male"]

@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Release
+from releases.presentation.results.statistics import number_text
 from releases.publication import files
 from releases.views.results.compare import Interval, Pair
-from releases.views.results.statistics import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 
@@ -42,8 +42,10 @@ def test_both_estimates_stand_side_by_side_with_their_difference_and_its_bound(p
     assert len(shown.context["pairs"]) == 10
     detail = {"question": "2"}
     for release, name in ((one, "first"), (two, "second")):
-        rows = client.get(reverse("release_detail", args=[release.pk]), detail).context["rows"]
-        assert [getattr(each, name).estimate for each in shown.context["pairs"]] == [row.estimate for row in rows]
+        rows = client.get(reverse("release_detail", args=[release.pk]), detail).context["page"].table.rows
+        assert [f"{getattr(each, name).estimate:,g}" for each in shown.context["pairs"]] == [
+            row.estimate for row in rows
+        ]
         assert [each.labels for each in shown.context["pairs"]] == [row.labels for row in rows]
     for each in shown.context["pairs"]:
         assert each.difference == each.first.estimate - each.second.estimate

@@ -14,8 +14,19 @@ from django.urls import reverse
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.ledger import high_water_marks, ledger
-from releases.models import ApiToken, Audience, AuditEvent, Budget, BudgetRequest, Organisation, Release, Role
+from releases.ledger import chain, decisions, high_water_marks, ledger
+from releases.models import (
+    ApiToken,
+    Audience,
+    AuditAction,
+    AuditEvent,
+    Budget,
+    BudgetRequest,
+    Organisation,
+    Release,
+    Role,
+)
+from releases.services import reapplying
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, person
 from tests.web.pages import words
 
@@ -26,6 +37,7 @@ UNRECORDED = {
     "keep_columns": "what is typed and not declared is nothing yet; declaring it is recorded",
     "forget_columns": "as what is typed and not declared",
     "columns_of_codebook": "reads only",
+    "planned_atomically": "a transaction, in which others write",
     "draft_release": "a draft is nothing yet; what becomes of it is recorded",
     "draft_session": "as a draft of a release",
     "change_session": "as a draft of a release",
@@ -44,13 +56,16 @@ UNRECORDED = {
     "use_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
     "compare": "reads only",
-    "same_rows": "reads only",
-    "relatives_of": "reads only",
+    "recognised": "reads only",
+    "alike_by_columns": "reads only",
+    "why_not_approve": "reads only",
+    "requests_lately": "reads only",
     "is_behind": "reads only",
     "is_compared": "reads only",
     "enqueue_fingerprints": "tells a worker to look",
+    "is_incomparable": "reads only",
+    "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
     "take_fingerprints": "a worker's; what it finds is for the reviewer's page alone",
-    "why_no_join": "reads only",
     "plan_range": "reads only",
     "plan_categories": "reads only",
     "plan_certificate": "reads only",
@@ -76,6 +91,12 @@ UNRECORDED = {
     "why_rows_stay": "reads only",
     "why_protection_is_fixed": "reads only",
     "table_faults": "reads only",
+    "unsettled": "reads only",
+    "lost_budgets": "reads only",
+    "same_rows_as_lost": "reads only",
+    "forgotten_decisions": "reads only",
+    "waits_for_a_reviewer": "reads only",
+    "notice_restored": "recorded as nobody's, once after a restored backup (tests/flows/test_restored_decisions.py)",
     "check_upload": "reads only",
     "room_of": "reads only",
 }
@@ -203,6 +224,14 @@ class Scenes:
         asked = self._asked()
         return lambda: services.approve_request(request=asked, by=self.sofia)
 
+    def join_request(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.join_request(request=asked, to=other.budget_id, by=self.sofia)
+
+    def ask_consent(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.ask_consent(request=asked, about=other.pk, by=self.sofia, note="One of yours?")
+
     def deny_request(self):
         asked = self._asked()
         return lambda: services.deny_request(request=asked, by=self.sofia, note="No.")
@@ -234,6 +263,12 @@ class Scenes:
         budget = self.make_dataset().budget
         high_water_marks.put(uuid.uuid4(), replace(high_water_marks.read(budget.pk), sequence=1))
         return lambda: services.acknowledge_marks(by=self.sofia)
+
+    def settle_lost_budget(self):
+        budget, lost = self.make_dataset().budget, uuid.uuid4()
+        mark = replace(high_water_marks.read(budget.pk), sequence=1, owner=None)
+        high_water_marks.put(lost, mark)
+        return lambda: services.settle_lost_budget(lost=lost, into=None, by=self.sofia)
 
     def discard_draft(self):
         release = self.make_draft(self.make_dataset())
@@ -380,6 +415,68 @@ class Scenes:
         return lambda: services.choose_mail(person=self.alice, wants_mail=False)
 
 
+#: Services that take something from somebody, hide, stop or delete: their events are remembered outside the database.
+PROTECTING = {
+    "ask_back_release",
+    "ask_back_request",
+    "change_settings",
+    "close_session",
+    "close_survey",
+    "delete_rows",
+    "deny_release",
+    "deny_request",
+    "discard_dataset",
+    "end_tokens",
+    "freeze_budget",
+    "make_private",
+    "make_survey_private",
+    "revoke_token",
+    "take_back_request",
+    "take_role",
+    "withdraw_release",
+}
+#: Services that take nothing, or whose line about the release says it already. A new service belongs into one of both.
+NOT_PROTECTING = {
+    "acknowledge_marks",
+    "approve_release",
+    "approve_request",
+    "cancel_release",
+    "choose_mail",
+    "declare_protection",
+    "declare_universe",
+    "describe_dataset",
+    "discard_codebook",
+    "discard_draft",
+    "discard_workload",
+    "edit_workload",
+    "execute_release",
+    "execute_upload",
+    "give_role",
+    "ingest_dataset",
+    "join_population",
+    "learn_categories",
+    "learn_range",
+    "let_ask",
+    "load_plan",
+    "make_public",
+    "make_survey_public",
+    "make_token",
+    "open_survey",
+    "rename_dataset",
+    "request_budget",
+    "restore_ledger",
+    "save_codebook",
+    "save_version",
+    "save_workload",
+    "settle_lost_budget",
+    "share_dataset",
+    "share_workload",
+    "submit_release",
+    "unfreeze_budget",
+    "join_request",
+    "ask_consent",
+    "verify_ledgers",
+}
 RECORDED = sorted(name for name, value in vars(Scenes).items() if callable(value) and not name.startswith("_"))
 
 
@@ -404,6 +501,48 @@ def test_a_service_leaves_an_event_with_who_did_it(scenes, verb):
     assert events, verb
     for event in events:
         assert event.actor is not None or event.detail == "by a worker"
+    protects = {each.action for each in events if each.action in decisions.PROTECTS}
+    assert bool(protects) == (verb in PROTECTING), verb
+    remembered = [line.what["decision"]["action"] for line in chain.read().others if "decision" in line.what]
+    assert protects <= set(remembered)
+
+
+def test_every_service_is_named_as_one_that_protects_or_not():
+    assert set(RECORDED) == PROTECTING | NOT_PROTECTING
+    assert not PROTECTING & NOT_PROTECTING
+
+
+def test_every_action_of_the_log_is_in_one_class_and_what_protects_can_be_made_again():
+    """An action that is new fails here by its name, and could not be recorded."""
+    classes = [set(decisions.PROTECTS), set(decisions.UNDOES), set(decisions.NEITHER)]
+    assert set(AuditAction) == set.union(*classes)
+    assert sum(map(len, classes)) == len(AuditAction)
+    assert set(reapplying.WAYS) == decisions.PROTECTS == set(decisions.PROTECTS) | set(decisions.UNDOES.values())
+    with pytest.raises(KeyError):
+        decisions.is_remembered("a new action")
+
+
+def test_what_is_narrowed_is_remembered_and_what_is_taken_back_is_not_made_again(scenes, alice, bob, group):
+    dataset, session = scenes._bare(), scenes._session()
+    services.share_dataset(dataset=dataset, group=group, by=alice)
+    services.let_ask(session=session, audience=Audience.EVERYBODY, by=alice)
+    services.share_dataset(dataset=dataset, group=None, by=alice)
+    services.let_ask(session=session, audience=Audience.GROUP, by=alice)
+    bob.groups.clear()
+    bob.is_active = False
+    bob.save()
+    found = [(each.action, each.name) for each in decisions.after(0)]
+    assert found == [
+        ("unshare", "Bare"),
+        ("unshare", str(session)),
+        ("leave group", "bob"),
+        ("close account", "bob"),
+    ]
+    bob.is_active = True
+    bob.save()
+    bob.groups.add(group)
+    services.share_dataset(dataset=dataset, group=group, by=alice)
+    assert [each.action for each in decisions.after(0)] == ["unshare"]
 
 
 def test_an_opened_session_is_recorded(scenes):

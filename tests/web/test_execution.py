@@ -10,11 +10,10 @@ import pytest
 from django.utils import timezone
 
 from releases import services
-from releases.engine import run as engine_run
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
+from releases.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -29,13 +28,13 @@ def _no_messages(monkeypatch):
 def touched(monkeypatch):
     """The charges that were booked whenever a table was opened."""
     seen = []
-    open_table = query.open_table
+    run = runner.run
 
     def noted(*args, **kwargs):
         seen.append(LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count())
-        return open_table(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    monkeypatch.setattr(query, "open_table", noted)
+    monkeypatch.setattr(runner, "run", noted)
     return seen
 
 
@@ -75,7 +74,7 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
 
 
 def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, settings):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     spent = queued.dataset.budget.totals
     assert [services.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
     queued.refresh_from_db()
@@ -95,18 +94,18 @@ def test_a_release_runs_once_however_often_it_is_delivered(queued, touched):
 
 def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
     """While it runs its lease lapses, and another worker takes the release and publishes."""
-    run_release = engine_run.run_release
+    run = runner.run
     others = []
 
     def slow(*args, **kwargs):
-        monkeypatch.setattr(engine_run, "run_release", run_release)
+        monkeypatch.setattr(runner, "run", run)
         Release.objects.filter(pk=queued.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
         assert execution.reconcile() == 1
         others.append(services.execute_release(release_id=queued.pk))
         others.append(Release.objects.get(pk=queued.pk).folder)
-        return run_release(*args, **{**kwargs, "progress": None})
+        return run(*args, **{**kwargs, "report": None})
 
-    monkeypatch.setattr(engine_run, "run_release", slow)
+    monkeypatch.setattr(runner, "run", slow)
     assert not services.execute_release(release_id=queued.pk)
     published = Release.objects.get(pk=queued.pk)
     assert others == [True, published.folder]
@@ -124,7 +123,7 @@ def test_a_release_and_the_words_it_is_found_by_are_published_together_or_not_at
 
 
 def test_a_failure_is_logged_without_what_the_exception_says(queued, monkeypatch, caplog):
-    monkeypatch.setattr(engine_run, "run_release", broken)
+    monkeypatch.setattr(runner, "run", broken)
     with caplog.at_level(logging.DEBUG):
         services.execute_release(release_id=queued.pk)
     assert "RuntimeError" in caplog.text

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from releases.presentation.math import typeset
+from releases.display.math import typeset
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def fallen(dataset, grants, by):
 
 
 def migrate():
-    import_module("releases.migrations.0035_grants").raise_fallen(apps, None)
+    import_module("releases.migrations.0033_grants").raise_fallen(apps, None)
 
 
 def test_a_budget_that_fell_gets_the_largest_of_each_amount_by_the_migration(

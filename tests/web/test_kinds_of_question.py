@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
+from releases.display.error_messages import place_in_words
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -26,10 +27,9 @@ from releases.engine.workload.statistic import statistics_by_word
 from releases.forms.statistics import StatisticForm
 from releases.planning.comparison import bound_unit, compared, questions_text
 from releases.planning.curves import bound_points
-from releases.presentation.error_messages import place_in_words
+from releases.presentation.results.statistics import shown_statistic
 from releases.publication import files
 from releases.questions.base import Shape, kind_of, kinds, offered_statistics, phrases
-from releases.views.results.statistics import shown_statistic
 from tests.web.test_statistic_questions import ASKED, COLUMNS
 
 COUNTS = [{"marginals": 1}, {"marginal": ["age", "sex"]}, {"prefix": "age"}, {"count": {"sex": ["male"]}}]
@@ -131,7 +131,7 @@ def test_a_result_is_shown(kind, tmp_path):
     pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
     shown = shown_statistic(plan.workload, tmp_path, {})
     assert shown.shape in Shape
-    page = render_to_string("releases/_statistic_answers.html", {"shown": shown})
+    page = render_to_string("results/_statistic_answers.html", {"shown": shown})
     for each in shown.answers:
         assert each.chosen in page or each.estimate in page
     if shown.shape is Shape.STREAM:

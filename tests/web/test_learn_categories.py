@@ -22,6 +22,7 @@ from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Relea
 from releases.publication import files
 from releases.publication.registry_entry import registry_entry
 from releases.schema import learned
+from releases.worker import runner
 from tests.web.conftest import columns_page
 from tests.web.pages import body, chosen, field_value, words
 from tests.web.past_the_guards import lift
@@ -139,7 +140,7 @@ def test_the_page_says_what_it_costs_how_many_rows_it_takes_and_what_is_left(she
         "With probability 95%, any one value that is not declared is found if at least 22 counted rows have it" in shown
     )
     assert "A value that only one unit has is named with probability 0.00000001 at most" in shown
-    assert "Going on declares town with the one category elsewhere , until" in shown
+    assert "If you go on, town is declared with the one category elsewhere , until" in shown
     assert "Not for names, numbers or addresses of people, nor for free text." in shown
     assert "It cannot be undone." in shown
 
@@ -151,12 +152,12 @@ def test_at_first_a_common_word_a_tenth_of_the_epsilon_and_a_hundredth_of_the_de
     services.declare_universe(dataset=survey, columns=[AGE, town])
     assert field_value(sheet.get(), "other") == "rest"
     assert "declares town" not in words(sheet.get(**{**TYPED, "other": "rest"}))
-    assert "Going on declares town anew: its 2 categories and elsewhere for" in words(sheet.get(**TYPED))
+    assert "If you go on, town is declared again: its 2 categories and elsewhere for" in words(sheet.get(**TYPED))
 
 
 def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alice, monkeypatch):
     """The file is taken away, and whoever would open it is stopped."""
-    monkeypatch.setattr("releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
     (Path(settings.TABLES_DIR) / survey.location).unlink()
     assert sheet.get(**TYPED).status_code == 200
     there = sheet.post()
@@ -444,7 +445,7 @@ def test_nothing_of_the_data_is_said_on_the_way(learn, survey, caplog):
         steps.append(step)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.worker.leases.Progress.__call__", noted)
+        patched.setattr("releases.worker.leases.Held.__call__", noted)
         assert services.execute_release(release_id=release.pk)
     assert "Adding noise" in steps
     failing = learn(execute=False)

@@ -20,6 +20,7 @@ from releases.engine.domain.universe import Attribute, AttributeKind
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset, EntryKind, LedgerEntry, Organisation, Release
 from releases.schema import learned
+from releases.worker import runner
 from tests.web.conftest import WORKLOAD, columns_page
 from tests.web.pages import body, field_value, words
 
@@ -102,7 +103,7 @@ def test_the_page_says_what_it_costs_how_far_off_it_may_be_and_what_is_left(shee
     assert "Leaves 80% (epsilon 80) about 4 more releases like this fit" in shown
     assert "With probability 95%, at most 5% of the rows and" in shown
     assert "Either end may be off by 3" in shown
-    assert "Going on declares wage anew: 0 to 1000000 in one bin" in shown
+    assert "If you go on, wage is declared again: 0 to 1000000 in one bin" in shown
     assert "It cannot be undone." in shown
 
 
@@ -115,7 +116,7 @@ def test_at_first_the_declared_bounds_and_a_tenth_of_the_budget_stand_there(shee
 
 def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alice, monkeypatch):
     """The file is taken away, and whoever would open it is stopped."""
-    monkeypatch.setattr("releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
     (Path(settings.TABLES_DIR) / survey.location).unlink()
     assert sheet.get(**TYPED).status_code == 200
     there = sheet.post()

@@ -29,7 +29,9 @@ def grow(make_dataset, published, alice, upload_file):
                 dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
             )
             if next(number) % 2:
-                services.deny_request(request=again, by=dataset.budget.requests.first().decided_by, note="No.")
+                services.deny_request(
+                    request=again, by=dataset.budget.requests.exclude(decided_by=None).get().decided_by, note="No."
+                )
             services.draft_release(dataset=published.dataset, by=alice)
             Release.objects.create(
                 dataset=dataset,

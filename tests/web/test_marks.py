@@ -16,12 +16,11 @@ from django.apps import apps
 from django.urls import reverse
 
 from releases import checks, services
-from releases.engine import run as engine_run
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.engine.tables import query
-from releases.ledger import high_water_marks, ledger, stale_ledger
+from releases.ledger import chain, high_water_marks, ledger, record, stale_ledger
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
+from releases.worker import runner
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
@@ -82,25 +81,35 @@ def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(sett
 
 
 def test_a_line_that_a_crash_has_cut_off_is_no_line_and_the_next_is_whole(settings):
-    release, folder = uuid.uuid4(), Path(settings.MARKS_DIR) / "releases"
-    high_water_marks.belong_to(uuid.uuid4())
+    release = uuid.uuid4()
     high_water_marks.note_claim(release, 1)
-    with (folder / f"{release}.jsonl").open("a") as file:
-        file.write('{"answer": 1')
+    for name in ("record.jsonl", f"releases/{release}.jsonl"):
+        with (Path(settings.MARKS_DIR) / name).open("a") as file:
+            file.write('{"answer": 1')
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1)
     high_water_marks.note_answer(release, 1)
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1, answers=1)
+    older = (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").read_text()
+    assert older == '{"claim": 1}\n{"answer": 1}\n'
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"what": 1}', '{"claim": "x"}', '{"published": 1}', "\xff"])
 def test_a_whole_line_that_says_nothing_is_an_error(settings, line):
+    """In the record, and in what an older version wrote."""
     release = uuid.uuid4()
-    high_water_marks.belong_to(uuid.uuid4())
-    high_water_marks.note_claim(release, 1)
+    chain.belong_to(Installation.own().key)
     with (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").open("a", encoding="latin-1") as file:
         file.write(f"{line}\n")
     with pytest.raises(high_water_marks.Unreadable):
         high_water_marks.story(release)
+    high_water_marks.note_claim(uuid.uuid4(), 1)
+    with pytest.raises(high_water_marks.Unreadable):
+        high_water_marks.story(release)
+    with (Path(settings.MARKS_DIR) / "record.jsonl").open("a", encoding="latin-1") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(high_water_marks.Unreadable):
+        chain.read()
+    assert "cannot be read" in record.look().fault
 
 
 def test_a_sum_that_a_mark_does_not_state_is_no_room_and_one_that_is_not_known_here_bounds_nothing(settings):
@@ -127,11 +136,11 @@ def test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry(dataset):
 
 def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch):
     seen = []
-    open_table = query.open_table
+    run = runner.run
     monkeypatch.setattr(
-        query,
-        "open_table",
-        lambda *args, **limits: seen.append(high_water_marks.story(queued.pk).claims) or open_table(*args, **limits),
+        runner,
+        "run",
+        lambda *args, **given: seen.append(high_water_marks.story(queued.pk).claims) or run(*args, **given),
     )
     assert services.execute_release(release_id=queued.pk)
     assert seen == [1]
@@ -141,7 +150,7 @@ def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_co
     assert services.execute_release(release_id=queued.pk)
     told, release = high_water_marks.story(queued.pk).published, known()
     assert told.folder == release.folder
-    assert set(told.files) == {path.name for path in files.folder_of(release).iterdir()}
+    assert {*told.files, files.COMPLETE} == {path.name for path in files.folder_of(release).iterdir()}
     assert told.files == {name: files.sha256_of(files.folder_of(release) / name) for name in release.result["files"]}
     assert audited() == ""
 
@@ -157,7 +166,7 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
         patched.setattr(high_water_marks, "note_published", killed)
         assert not services.execute_release(release_id=queued.pk)
     assert known().state == ReleaseState.QUEUED
-    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert services.execute_release(release_id=queued.pk)
     assert high_water_marks.story(queued.pk).published.folder == known().folder
     assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
@@ -171,7 +180,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
     Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published
     (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
-    monkeypatch.setattr(engine_run, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert [services.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
     assert known().state == ReleaseState.FAILED
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
@@ -179,7 +188,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
 
 def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
     high_water_marks.note_claim(queued.pk, 1)
-    monkeypatch.setattr(query, "open_table", lambda *args: pytest.fail("data were touched again"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert not services.execute_release(release_id=queued.pk)
     with pytest.raises(services.Refusal, match="Its charge stays"):
         services.cancel_release(release=queued, by=alice)
@@ -189,6 +198,15 @@ def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, ali
         assert "Waiting until a reviewer" in words(as_(alice).get(reverse(page, args=[queued.pk])))
     services.restore_ledger(budget=queued.dataset.budget, by=sofia)
     assert (known().state, audited()) == (ReleaseState.FAILED, "")
+    assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
+
+
+def test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun(queued, alice):
+    """Whoever has ended the release: the record knows an attempt that the database does not."""
+    high_water_marks.note_claim(queued.pk, 1)
+    Release.objects.update(state=ReleaseState.CANCELLED)
+    with pytest.raises(ledger.LedgerRefusal, match="an attempt at its release may have opened the table"):
+        ledger.give_back(release=queued, actor=alice)
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
 
@@ -222,7 +240,8 @@ def test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_rev
 
 
 def test_every_answer_is_remembered_and_a_repeated_one_is_none(live, alice):
-    assert high_water_marks.story(live.pk) == high_water_marks.Story(claims=1, is_opened=True, answers=1)
+    told = high_water_marks.story(live.pk)
+    assert (told.claims, told.is_opened, told.answers) == (1, True, 1)
     services.ask_session(session=live, query={"sex": ["female"]}, by=alice)
     assert high_water_marks.story(live.pk).answers == 1
     services.ask_session(session=live, query={"sex": ["male"]}, by=alice)
@@ -270,13 +289,19 @@ def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_
     assert list(ledger.verify(budget)) == []
 
 
-def test_the_marks_of_another_installation_stop_everything(queued, sofia, django_capture_on_commit_callbacks):
-    high_water_marks.belong_to(uuid.uuid4())
+def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
+    chain.belong_to(uuid.uuid4())
     assert not services.execute_release(release_id=queued.pk)
-    assert "the marks are those of another installation" in audited()
-    with django_capture_on_commit_callbacks(execute=True):
+    assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
+    with pytest.raises(services.Refusal, match=r"belongs to another database.*MARKS_DIR"):
+        services.cancel_release(release=queued, by=alice)
+    with pytest.raises(ledger.LedgerRefusal, match="An operator has to do that"):
         services.acknowledge_marks(by=sofia)
-    assert services.execute_release(release_id=queued.pk)
+    page = words(as_(sofia).get(reverse("backups")))
+    assert "set MARKS_DIR to a folder of this database’s own" in page
+    assert "The whole installation waits" in words(as_(sofia).get(reverse("review_queue")))
+    assert "Go on without it" not in page
+    assert "backup was restored" not in page
 
 
 def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
@@ -295,7 +320,9 @@ def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live
     high_water_marks.note_claim(queued.pk, 1)
     high_water_marks.put(uuid.uuid4(), replace(ledger._mark_of(Budget.objects.get()), sequence=3))
     page = words(client.get(url))
-    assert "The marks know a budget that this database does not: Survey. It was granted after the backup" in page
+    assert (
+        "The marks know a budget that this database does not: Survey of alice. It was granted after the backup" in page
+    )
     assert "a worker had begun it (attempt 1; the database knows of none). It becomes failed" in page
     client.post(url, {"action": "acknowledge"})
     assert "The whole installation waits" not in words(client.get(url))
@@ -355,6 +382,10 @@ def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_
     shutil.rmtree(settings.MARKS_DIR)
     Installation.objects.all().delete()
     upgrade(apps, None)
+    # Whose it is and which tables it is for is added when the budget is charged next.
+    without = replace(ledger._mark_of(dataset.budget), owner=None, tables=())
+    assert high_water_marks.read(dataset.budget.pk) == without
+    ledger.remember(dataset.budget)
     assert high_water_marks.read(dataset.budget.pk) == ledger._mark_of(dataset.budget)
     assert audited() == ""
     # A backup from before the upgrade is put back, and upgraded again.
@@ -368,7 +399,7 @@ def test_an_upgrade_leaves_a_mark_that_is_ahead_as_it_is(dataset):
     ahead = replace(ledger._mark_of(dataset.budget), sequence=7)
     high_water_marks.put(dataset.budget.pk, ahead)
     Installation.objects.all().delete()
-    high_water_marks._folder().joinpath("installation.json").unlink()
+    chain.folder().joinpath("installation.json").unlink()
     import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
     assert high_water_marks.read(dataset.budget.pk) == ahead
 
@@ -379,7 +410,7 @@ def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, 
     for path in Path(settings.MARKS_DIR).rglob("*.json*"):
         assert "female" not in path.read_text()
     assert set(json.loads(high_water_marks._path(live.release.dataset.budget.pk).read_text())) == {
-        *("sequence", "hash", "totals", "granted", "name")
+        *("sequence", "hash", "totals", "granted", "name", "owner", "tables")
     }
     told = (Path(settings.MARKS_DIR) / "releases" / f"{live.pk}.jsonl").read_text().splitlines()
     assert told[:3] == ['{"claim": 1}', '{"opened": true}', '{"answer": 1}']

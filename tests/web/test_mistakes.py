@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import releases
+from releases.display.error_messages import in_words, place_in_words
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable
 from releases.engine.workload.parsing import read_question
 from releases.forms.releases import SessionForm
-from releases.presentation.error_messages import in_words, place_in_words
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [18, 25, 35]},

@@ -114,9 +114,14 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
     return walk_and_forget
 
 
-def test_every_page_is_the_same_with_one_person_more_or_less(walk):
+def test_every_page_is_the_same_with_one_person_more_or_less_and_shows_no_number_of_people(walk):
     one = walk(TABLE)
     assert len(one) > 250
+    for address, shown in one.items():
+        for number in (PEOPLE, PEOPLE + 1):
+            # Not as a part of a longer number: the length of a page is no number of people.
+            assert not re.search(rf"(?<!\d){number}(?!\d)", shown), address
+            assert f"{number:,}" not in shown, address
     for which, content in NEIGHBOURS.items():
         other = walk(content)
         assert one.keys() == other.keys(), which
@@ -142,14 +147,6 @@ def test_a_file_that_is_no_text_is_told_to_its_curator_and_to_nobody_else(as_, a
     assert refused.status_code == 400
     assert f"Line {PEOPLE + 2} is not UTF-8 text." in body(refused)
     assert all_pages() == before
-
-
-def test_no_page_before_the_result_shows_how_many_people_there_are(walk):
-    for address, shown in walk(TABLE).items():
-        for number in (PEOPLE, PEOPLE + 1):
-            # Not as a part of a longer number: the length of a page is no number of people.
-            assert not re.search(rf"(?<!\d){number}(?!\d)", shown), address
-            assert f"{number:,}" not in shown, address
 
 
 def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_, alice, make_dataset, make_queued):

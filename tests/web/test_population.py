@@ -43,17 +43,18 @@ def test_two_tables_of_one_population_spend_from_one_budget(dataset, second, mak
         services.submit_release(release=next_release, key=next_release.pk, by=alice, send=False)
 
 
-def test_the_joined_table_takes_over_the_protection_and_copies_move_along(
+def test_the_joined_table_takes_over_the_protection_and_copies_stay_where_they_are(
     make_dataset, second, alice, upload_file, as_
 ):
     protected = make_dataset(unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
     copy = services.ingest_dataset(owner=alice, title="Copy", source=upload_file(OTHER_CSV, "copy.csv"))
     services.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
-    left = Dataset.objects.get(pk=copy.pk).budget
+    left = Dataset.objects.get(pk=second.pk).budget
     joining(as_(alice), second, protected)
     for each in (second, copy):
         each.refresh_from_db()
-        assert each.budget == protected.budget
+    assert second.budget == protected.budget
+    assert copy.budget is None
     assert not Budget.objects.filter(pk=left.pk).exists()
 
 

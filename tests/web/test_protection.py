@@ -17,10 +17,10 @@ from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.engine.tables import query
 from releases.ledger import ledger
 from releases.management.commands.release import the_operator
 from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
+from releases.worker import runner
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, write_json
 from tests.web.pages import body, field_value, words
 from tests.web.past_the_guards import lift
@@ -151,7 +151,9 @@ def planned_unit(release):
 
 
 def send_in(release, by):
-    return services.submit_release(release=release, key=uuid.uuid4(), by=by, send=False)
+    """Submit a draft as somebody holds it, with the plan that was made of that."""
+    plan = services.plan_of(release=release)
+    return services.submit_release(release=release, key=uuid.uuid4(), by=by, send=False, plan=plan)
 
 
 def ask_for(dataset, by, epsilon="2"):
@@ -289,7 +291,7 @@ def test_nothing_is_charged_for_another_unit_or_other_neighbours(make_dataset, a
     events = [PureEvent(epsilon=Fraction(1))]
     given = {"events": events, "delta": Fraction(0), "key": uuid.uuid4(), "actor": alice}
     release = services.draft_release(dataset=Dataset.objects.get(pk=dataset.pk), by=alice)
-    with pytest.raises(ledger.AnotherProtection, match="Plan it anew") as refusal:
+    with pytest.raises(ledger.AnotherProtection, match="Plan it again") as refusal:
         ledger.charge(release=release, unit=unit, neighbours=neighbours, **given)
     assert unit.in_words() in refusal.value.planned
     assert nothing_is_charged()
@@ -377,14 +379,14 @@ def test_a_request_that_was_taken_back_grants_nothing_once_the_protection_was_ch
     assert LedgerEntry.objects.get().detail["unit"] == PERSON.to_json()
 
 
-def test_a_release_that_waits_is_charged_to_the_budget_that_its_rows_had_already(
+def test_a_release_that_waits_is_charged_to_the_budget_that_its_table_joins(
     waiting, make_dataset, charlie, alice, sofia
 ):
-    """The reviewer finds the same rows under another's budget, which protects the same."""
+    """The reviewer lets it spend from another's budget, which protects the same."""
     theirs = make_dataset(owner=charlie, sofia=sofia)
     theirs.group = None
     theirs.save()
-    services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
+    services.join_request(request=ask_for(waiting.dataset, alice), to=theirs.budget_id, by=sofia)
     services.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
     assert LedgerEntry.objects.get(kind="charge").budget == theirs.budget == Budget.objects.get()
     assert services.execute_release(release_id=waiting.pk)
@@ -411,7 +413,7 @@ def test_whoever_has_read_a_table_before_it_joined_another_spends_of_neither(mak
 
 def test_a_worker_runs_nothing_that_protects_something_else(queued, monkeypatch):
     promise_otherwise(neighbours=NeighbouringRelation.ADD_REMOVE)
-    monkeypatch.setattr(query, "open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     monkeypatch.setattr("releases.services.execution.enqueue", lambda release_id: None)
     assert not services.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
@@ -425,7 +427,7 @@ def test_a_session_answers_nothing_that_protects_something_else(make_dataset, as
     send_in(release, alice)
     assert services.execute_release(release_id=release.pk)
     promise_otherwise()
-    monkeypatch.setattr(query, "open_table", lambda location: pytest.fail("the data were touched"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     with pytest.raises(ledger.AnotherProtection):
         services.ask_session(session=release.session, query={"sex": ["male"]}, by=alice)
     page = as_(alice).post(reverse("session", args=[release.pk]), {"query": '{"sex": ["male"]}'})

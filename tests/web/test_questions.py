@@ -208,7 +208,7 @@ def test_questions_that_no_longer_fit_the_columns_are_said_to_and_nothing_breaks
     for name in ("compare", "confirm"):
         response = as_(alice).get(reverse(name, args=[draft.pk]), follow=True)
         assert response.redirect_chain[-1][0] == reverse("questions", args=[draft.pk])
-        assert "The columns were declared anew, and the questions no longer fit them." in words(response)
+        assert "The columns have changed, and the questions no longer fit them." in words(response)
     assert as_(alice).get(reverse("dataset_detail", args=[dataset.pk])).status_code == 200
     as_(alice).post(reverse("questions", args=[draft.pk]), {"action": "clear"})
     assert "no longer fit" not in words(as_(alice).get(reverse("questions", args=[draft.pk])))

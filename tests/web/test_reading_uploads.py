@@ -19,14 +19,16 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
+from releases.engine.tables import connection
 from releases.engine.tables import ingest as engine_ingest
 from releases.models import AuditEvent, Dataset, Notice, Upload, UploadState
 from releases.services import uploads
 from releases.services.uploads import incoming_folder
+from releases.worker import runner
 from tests.web.conftest import CSV
 from tests.web.pages import body, inline_code, words
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.confined]
 
 RAGGED = b"a,b\n1,2\n3\n"
 
@@ -119,15 +121,18 @@ def test_two_workers_that_hold_one_upload_write_to_files_of_their_own(received, 
 
 def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(received, monkeypatch):
     monkeypatch.setattr("releases.worker.leases._PROGRESS_SECONDS", 0)
-    told, within = [], engine_ingest._Report.within
+    told, run = [], runner.run
 
-    def overtaken(self, step, share):
-        told.append(step)
-        if step == "Reading the table":
-            Upload.objects.filter(pk=received.pk).update(run_token=received.pk)
-        within(self, step, share)
+    def overtaken(job, *, report, **given):
+        def noted(step, share):
+            told.append(step)
+            if step == "Reading the table":
+                Upload.objects.filter(pk=received.pk).update(run_token=received.pk)
+            report(step, share)
 
-    monkeypatch.setattr(engine_ingest._Report, "within", overtaken)
+        return run(job, report=noted, **given)
+
+    monkeypatch.setattr(runner, "run", overtaken)
     assert not services.execute_upload(upload_id=received.pk)
     assert "Storing it" not in told
     assert not Dataset.objects.exists()
@@ -228,9 +233,11 @@ def progress_of(content, tmp_path, source="table.csv"):
     told = []
     path = tmp_path / source
     path.write_bytes(content)
-    engine_ingest.ingest(
-        path, tmp_path / "made.parquet", digest_key=b"k", progress=lambda step, share: told.append((step, share))
-    )
+    with pytest.MonkeyPatch.context() as here:
+        here.setattr(connection, "_is_confined", True)
+        engine_ingest.ingest(
+            path, tmp_path / "made.parquet", digest_key=b"k", progress=lambda step, share: told.append((step, share))
+        )
     return told
 
 
@@ -285,13 +292,16 @@ def test_a_statement_is_stopped_where_the_report_raises(tmp_path):
 
 def test_step_and_share_stand_in_the_row_while_it_is_read(received, monkeypatch):
     monkeypatch.setattr("releases.worker.leases._PROGRESS_SECONDS", 0)
-    seen, within = [], engine_ingest._Report.within
+    seen, run = [], runner.run
 
-    def noted(self, step, share):
-        within(self, step, share)
-        seen.append(Upload.objects.values_list("state", "step").get(pk=received.pk))
+    def looked_at(job, *, report, **given):
+        def noted(step, share):
+            report(step, share)
+            seen.append(Upload.objects.values_list("state", "step").get(pk=received.pk))
 
-    monkeypatch.setattr(engine_ingest._Report, "within", noted)
+        return run(job, report=noted, **given)
+
+    monkeypatch.setattr(runner, "run", looked_at)
     assert services.execute_upload(upload_id=received.pk)
     assert ("reading", "Taking its fingerprint") in seen
 
@@ -409,11 +419,19 @@ def bomb(tmp_path):
 def test_a_table_that_unfolds_to_too_much_is_refused_before_it_is_fingerprinted_or_written(
     alice, bomb, monkeypatch, as_
 ):
-    monkeypatch.setattr(engine_ingest, "_store", lambda *_: pytest.fail("it is read whole"))
+    told, run = [], runner.run
+    monkeypatch.setattr(
+        runner,
+        "run",
+        lambda job, *, report=None, **given: (
+            run(job, report=lambda step, share: told.append(step), **given) if report else run(job, **given)
+        ),
+    )
     upload = services.receive_upload(owner=alice, title="Bomb", source=bomb)
     assert not services.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
-    said = "The table's values come to more than 68,719,476,736 bytes of text, the most that are read here."
+    said = "The Parquet file unfolds to more than 200 times its size, or 200 MB if that is more."
+    assert not {"Taking its fingerprint", "Storing it"} & set(told)
     assert (upload.state, upload.refusal) == ("refused", said)
     assert said in words(as_(alice).get(reverse("upload_detail", args=[upload.pk])))
     assert list(incoming_folder().iterdir()) == []

@@ -26,7 +26,7 @@ def held(user):
 
 
 def changes():
-    events = AuditEvent.objects.filter(action="roles").order_by("pk")
+    events = AuditEvent.objects.filter(action__in=("roles", "take role")).order_by("pk")
     return [(str(event.actor or event.who), event.name, event.detail) for event in events]
 
 

@@ -23,6 +23,7 @@ from releases.models import (
     SessionAnswer,
 )
 from releases.publication.receipt import rows_text
+from releases.worker import runner
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value, inline_code, words
 
@@ -71,9 +72,7 @@ def ask(client, session, asked=None, **extra):
 
 
 def test_the_plan_is_shown_before_anything_is_spent_or_stored(dataset, as_, alice, monkeypatch):
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     page = words(as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN))
     assert "every one of up to 50 answers is within" in page
     assert "Paid updates reserved" in page
@@ -92,9 +91,7 @@ def test_a_session_too_noisy_for_its_table_says_so_in_numbers(dataset, as_, alic
 def test_a_session_is_held_against_one_release_of_the_same_questions_before_anything_is_spent(
     dataset_with_room, as_, alice, monkeypatch
 ):
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     client = as_(alice)
     response = client.get(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
     found = response.context["prepared"]
@@ -329,9 +326,7 @@ WRONG_QUESTIONS = [
 
 
 def test_a_wrong_question_is_explained_and_kept_and_costs_no_question(session, as_, alice, monkeypatch):
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     for asked, said in WRONG_QUESTIONS:
         response = ask(as_(alice), session, asked)
         assert response.status_code == 400
@@ -588,7 +583,7 @@ def test_an_analyst_reads_after_the_closing_what_the_session_told_while_the_rele
     # The release itself, with its synthetic rows, is for the dataset's people until it is made public.
     assert client.get(reverse("release_detail", args=[session.pk])).status_code == 404
     mine = words(as_(alice).get(reverse("release_detail", args=[session.pk])))
-    assert "stays readable on the session's page to everybody who signs in, and to whoever asked there" in mine
+    assert "can be read on the session's page by everybody who signs in, and by the people who asked there" in mine
 
 
 def test_who_may_ask_is_settled_when_a_session_is_closed(make_session, as_, alice, charlie, close):

@@ -13,6 +13,7 @@ from releases.engine.mechanisms.pmw.session import SessionOver
 from releases.ledger import ledger
 from releases.models import Audience, Budget, LedgerEntry, ReleaseState, Session, SessionAnswer
 from releases.publication import files
+from releases.worker import runner
 
 pytestmark = pytest.mark.django_db
 
@@ -63,9 +64,7 @@ def test_the_same_question_in_other_words_is_the_same_answer(open_session, alice
 
 def test_a_question_that_breaks_a_rule_is_refused_before_data_are_touched(open_session, alice, monkeypatch):
     session = open_session()
-    monkeypatch.setattr(
-        "releases.engine.tables.query.open_table", lambda *_, **__: pytest.fail("the data were touched")
-    )
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     for query in ({}, {"wage": ["x"]}, {"age": {"from": 19}}, {"sex": ["other"]}):
         with pytest.raises(InvalidInput):
             services.ask_session(session=session, query=query, by=alice)
@@ -149,7 +148,7 @@ def test_a_table_that_cannot_be_read_answers_nothing_and_no_log_holds_what_it_sa
     def unreadable(*_, **__):
         raise OSError("SECRET-ROW-VALUE")
 
-    monkeypatch.setattr("releases.engine.tables.query.open_table", unreadable)
+    monkeypatch.setattr(runner, "run", unreadable)
     refused = 0
     for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"to": 25}}):
         try:

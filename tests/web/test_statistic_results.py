@@ -9,8 +9,8 @@ import pytest
 from django.urls import reverse
 
 from releases import services
+from releases.presentation.results.statistics import number_text
 from releases.publication import files
-from releases.views.results.statistics import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 

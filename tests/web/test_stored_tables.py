@@ -15,7 +15,6 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from releases import services
-from releases.engine import run as engine_run
 from releases.engine.tables import ingest as engine_ingest
 from releases.engine.tables import query
 from releases.ledger import ledger
@@ -24,8 +23,9 @@ from releases.publication import files
 from releases.services import stored_tables, uploads
 from releases.services.datasets import table_path
 from releases.storage import private_files, scratch
+from releases.worker import runner
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.confined]
 
 MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 
@@ -53,7 +53,7 @@ CHANGES = pytest.mark.parametrize("change", [replace_by_invented_rows, write_int
 
 @pytest.fixture
 def unopened(monkeypatch):
-    monkeypatch.setattr(query, "open_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
 
 
 @pytest.fixture
@@ -129,14 +129,14 @@ def test_a_certificate_is_not_made_from_a_table_that_was_changed(published, alic
 
 
 def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charge_stays(queued, settings, monkeypatch):
-    run_release = engine_run.run_release
+    run = runner.run
 
     def changed_meanwhile(*args, **kwargs):
-        made = run_release(*args, **kwargs)
+        made = run(*args, **kwargs)
         write_into(queued.dataset)
         return made
 
-    monkeypatch.setattr(engine_run, "run_release", changed_meanwhile)
+    monkeypatch.setattr(runner, "run", changed_meanwhile)
     until_it_ends(queued, settings)
     assert (queued.state, queued.result) == (ReleaseState.FAILED, None)
     assert [each.kind for each in queued.entries.all()] == [EntryKind.CHARGE]
@@ -292,8 +292,8 @@ OUTSIDE = [
 
 
 @pytest.fixture
-def worker_connection(dataset):
-    return stored_tables.checked(dataset).open().get_backend().con
+def worker_connection(dataset, opens_tables):
+    return query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).get_backend().con
 
 
 @pytest.mark.parametrize("statement", OUTSIDE)
@@ -313,31 +313,15 @@ def test_a_worker_s_connection_sees_no_variable_of_the_program(worker_connection
         worker_connection.execute("SELECT * FROM people")
 
 
-def test_memory_and_the_folder_for_what_does_not_fit_are_those_of_the_settings(dataset, settings):
+def test_memory_and_the_folder_for_what_does_not_fit_are_those_of_the_settings(dataset, settings, opens_tables):
     settings.DUCKDB_MEMORY_LIMIT = "123MiB"
-    connection = stored_tables.checked(dataset).open().get_backend().con
+    connection = query.open_table(table_path(dataset), limits=scratch.limits()).get_backend().con
     said = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
     assert said["memory_limit"] == "123.0 MiB"
     folder = Path(said["temp_directory"])
     assert folder.parent == Path(settings.DATA_DIR) / "tmp"
     assert str(os.getpid()) in folder.name
     assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, folder.parent)] == [0o700] * 2
-
-
-def test_the_database_that_reads_an_upload_is_confined_too(alice, upload_file, monkeypatch):
-    seen = []
-    confine = engine_ingest.confine
-
-    def noted(connection, **given):
-        confine(connection, **given)
-        seen.append(connection)
-        with pytest.raises(engine_ingest.duckdb.Error):
-            connection.execute("SELECT * FROM read_text('/etc/passwd')").fetchall()
-
-    monkeypatch.setattr(engine_ingest, "confine", noted)
-    received = services.receive_upload(owner=alice, title="Survey", source=upload_file())
-    assert services.execute_upload(upload_id=received.pk)
-    assert seen
 
 
 def test_what_dead_processes_put_aside_is_deleted_and_what_is_in_use_is_not(settings):

@@ -73,7 +73,7 @@ def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client
     assert services.use_token(token) is None
     assert [each.user for each in ApiToken.objects.all()] == [bob]
     event = AuditEvent.objects.get(detail="new password: 2 tokens revoked")
-    assert (event.action, event.name) == ("account", "alice")
+    assert (event.action, event.name) == ("revoke token", "alice")
     actor = {change_on_the_page: "alice", change_in_the_admin: "root"}.get(change)
     assert (event.actor.username if event.actor else None) == actor
     if page is not None:

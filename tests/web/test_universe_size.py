@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from django.urls import reverse
 
+from releases.display.durations import usual_limit
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyUnit, PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.workload.queries import Count, Marginal, Prefix, Workload, all_marginals
 from releases.planning import comparison, universe_size
-from releases.presentation.durations import usual_limit
 from tests.web.pages import words
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 URL = "/datasets/new/"
 #: Another table of the very same size.
 OTHER = CSV.replace(b"p1,", b"q1,")
-FREES = "Room is made by deleting the rows of a dataset, by deleting a dataset that nothing was charged for"
+FREES = "To free space, delete the rows of a dataset, delete a dataset that nothing was charged for"
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_before_it_is_public_a_page_says_who_will_see_what_and_nothing_happens_y
     assert "Make “Release 1” public?" in page
     assert "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue." in page
     assert "The title, with that of the dataset, “Survey”; all 17 answers with error bounds; " in page
-    assert "What was seen cannot be unseen." in page
+    assert "People who have read it keep what they read." in page
     published.refresh_from_db()
     assert not published.is_public
 

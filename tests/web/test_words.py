@@ -7,7 +7,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from releases.presentation.glossary import ANY_FORM, BY_FIELD, BY_FORM, WORDS
+from releases.display.glossary import ANY_FORM, BY_FIELD, BY_FORM, WORDS
 from tests.web.pages import body, inline_code, words
 
 BUTTON = re.compile(r'<button type="button" class="word" popovertarget="word-([a-z-]+)" aria-describedby="says-\1">')

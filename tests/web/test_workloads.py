@@ -397,7 +397,7 @@ def test_an_owner_shares_it_and_who_shares_it_uses_and_edits_it(workload, as_, a
     assert "Yearly tables" not in words(as_(charlie).get(page("workload_list")))
     as_(alice).post(url, {"group": ""})
     assert as_(bob).get(page("workload", workload)).status_code == 404
-    assert AuditEvent.objects.filter(action="save").latest("pk").detail == "shared with nobody"
+    assert AuditEvent.objects.filter(action="unshare").latest("pk").detail == "with nobody"
 
 
 def test_its_releases_stand_side_by_side_with_their_errors(workload, draft, carry_out, as_, alice):

@@ -79,7 +79,8 @@ e^((a_j - 1)(L - R_j)) over the halted concurrent run is at most 1, for its boun
 means. The theorem says so of a fixed cap B in place of R_j. Let B be above R_j on every path of a run of so
 many steps, and let the adversary end with Gaussian noise whose divergence of order a_j is B - R_j exactly: that
 fits under B, and its factor is e^((a_j - 1)(B - R_j)), so the mean with R_j is at most 1 as well. A session
-whose own price has a rho_delta is not covered by that theorem and must not be interleaved.
+whose own price has a rho_delta is not covered by that theorem and must not be interleaved. A proof of this step
+without that theorem is in docs/explanation/filter.md.
 
 Sums are whole units, prices rounded up and caps rounded down. A form a release does not have is booked as
 CLOSED, an amount no cap reaches, so its branch is shut from then on; sums saturate there, so they always fit

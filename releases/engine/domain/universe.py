@@ -6,13 +6,13 @@ clamped, dropped or sent to a declared category, by declared rule, so that the u
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
@@ -29,6 +29,8 @@ DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
+#: What changes of a statistic are measured in.
+Changed = TypeVar("Changed")
 
 
 class AttributeKind(StrEnum):
@@ -292,6 +294,25 @@ class Schema:
         whatever the columns are.
         """
         return self.universe.may_drop or self.unit.kind == "person"
+
+    def changes_of_a_row(self, *, added: Changed, replaced: Callable[[], Changed]) -> tuple[Changed, ...]:
+        """What one of a unit's rows can do to a statistic between neighbours: the largest of these is its sensitivity.
+
+        The statistic is a sum over counted rows. Order a unit's rows in both tables so that as many as possible have a
+        partner. Under ADD_REMOVE no row has one, and each adds or takes away its own part. Under REPLACE a row with a
+        partner changes into it. A row without one is there in one table alone, which happens only where
+        `rows_may_vanish`: a declared rule drops the other, or a person has fewer rows there. Its change is that of a
+        row added or removed, which may be more than that of any row replaced: in prefixes over two bins, a row added to
+        the first changes both, and a row moved changes one. So both kinds count, and neither bounds the other. A unit
+        of g rows has at most g such pairs or single rows, so its change is in any norm at most g times the largest.
+
+        Args:
+            added: by a row added or removed.
+            replaced: by a row replaced by another counted row; called under REPLACE only.
+        """
+        if self.neighbours is NeighbouringRelation.ADD_REMOVE:
+            return (added,)
+        return (replaced(), added) if self.rows_may_vanish else (replaced(),)
 
     @property
     def total_is_public(self) -> bool:

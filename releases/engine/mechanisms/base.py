@@ -22,6 +22,8 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.estimation.result import Result
+from releases.engine.estimation.synthetic import bytes_a_row, most_rows
+from releases.engine.metering import meter
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.parsing import read_question
@@ -47,7 +49,7 @@ class Work:
     Attributes:
         cells: how many numbers are held at once.
         seconds: on one ordinary core.
-        bytes: of memory at the peak.
+        bytes: of memory at the peak, with the most synthetic rows that can be made.
     """
 
     cells: int
@@ -91,7 +93,8 @@ class Option:
 
 ROWS = Option(
     name="rows",
-    help="How many synthetic rows to make; left empty, the noisy total that the release pays for.",
+    help="How many synthetic rows to make; left empty, the noisy total that the release pays for, up to a limit that "
+    "the plan states.",
     lowest=1,
     highest=MAX_DENSE_CELLS,
 )
@@ -164,6 +167,30 @@ class Plan(ABC):
         """The delta at which the release states its approximate form; 0 where it is pure."""
         return self.budget.delta if isinstance(self.budget, ApproxDP) else Fraction(0)
 
+    @property
+    def makes_synthetic_rows(self) -> bool:
+        """Whether its result has a distribution to make rows of."""
+        return ROWS.name in self.options and not self.infeasible
+
+    @property
+    def most_synthetic_rows(self) -> int:
+        """The most that are made, whatever the noise: the number chosen, or a limit from the declared columns alone."""
+        if not self.makes_synthetic_rows:
+            return 0
+        chosen = self.options[ROWS.name]
+        return most_rows(self.schema.universe) if chosen is None else int(chosen)
+
+    @property
+    def bytes_of_rows(self) -> int:
+        """The part of the work's bytes that synthetic rows take at most."""
+        return self.most_synthetic_rows * bytes_a_row(self.schema.universe)
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """What noise can size, and how far it may, as text for people and receipts. All from public numbers."""
+        most = self.most_synthetic_rows
+        return {"most synthetic rows": f"{most:,}"} if most else {}
+
     def to_json(self) -> dict[str, Any]:
         """The inputs, from which the plan can be made again, and what was planned, to compare."""
         return {
@@ -187,7 +214,7 @@ class Consistency(Enum):
 
     OWN_NOISE: no, for each answer has noise of its own.
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
-    ONE_TABLE: each answer is read off one table of expected counts, so they agree but for rounding.
+    ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
 
@@ -243,6 +270,7 @@ class Mechanism(ABC):
         Raises:
             InvalidInput: beta, or an option, breaks its rule.
         """
+        meter()
         check_beta(beta)
         given = dict(options or {})
         unknown = set(given) - {option.name for option in self.options}
@@ -258,6 +286,8 @@ class Mechanism(ABC):
             plan = self._plan(request)
         except Unpriceable as error:
             return infeasible(request, f"Its noise cannot be priced at so small a budget: {error}")
+        if plan.makes_synthetic_rows:
+            plan = replace(plan, work=replace(plan.work, bytes=plan.work.bytes + plan.bytes_of_rows))
         if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
             return plan
         return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})

@@ -36,7 +36,7 @@ from scipy.signal import lfilter
 
 from releases.engine.accounting.events import DiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
-from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP, decimal_text
+from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
 from releases.engine.domain.universe import Schema
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
@@ -231,10 +231,7 @@ def moved(workload: Workload, measures: tuple[Measure, ...], schema: Schema) -> 
 
 def _moved_by_row(factors: tuple[int, ...], schema: Schema) -> int:
     removed = sum(each * each for each in factors)
-    if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-        return removed
-    replaced = _moved_by_replacing(factors)
-    return max(replaced, removed) if schema.rows_may_vanish else replaced
+    return max(schema.changes_of_a_row(added=removed, replaced=lambda: _moved_by_replacing(factors)))
 
 
 @lru_cache(maxsize=64)

@@ -88,6 +88,9 @@ def nearest_counts(values: NDArray[np.float64], total: float) -> NDArray[np.floa
         else:
             high = middle
     projected = np.maximum(values - low, 0.0)
+    if not projected.any():
+        # The values are so large that the total is lost in their rounding, and all alike.
+        return np.full(values.shape, total / values.size)
     scaled: NDArray[np.float64] = projected * (total / projected.sum())
     return scaled
 

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
 from releases.engine.mechanisms.base import Consistency, Mechanism, Plan, Request, register
@@ -139,12 +138,10 @@ class Ranges:
     def changed(self, schema: Schema) -> int:
         """How many ranges one row changes at most."""
         held_by = sum(used > 0 for used in self.sizes)
-        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            return held_by
         # Two rows in one range change nothing; in two of which one is not used they change one.
         held = [-(-self.bins // self.branches**level) for level in range(self.levels)]
         replaced = sum(min(2, used) if bins > 1 else 0 for used, bins in zip(self.sizes, held, strict=True))
-        return max(held_by, replaced) if schema.rows_may_vanish else replaced
+        return max(schema.changes_of_a_row(added=held_by, replaced=lambda: replaced))
 
     def _nearest(self, ends: NDArray[np.int64], level: int) -> NDArray[np.int64]:
         """The nearest multiples of the width of a level, counted in it: one, as the width is odd."""

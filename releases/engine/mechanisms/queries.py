@@ -155,6 +155,10 @@ class AnswersPlan(Plan):
     def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
         """The answers alone, as a run releases them."""
 
+    @property
+    def makes_synthetic_rows(self) -> bool:
+        return super().makes_synthetic_rows and bool(described_parts(self.counts_asked))
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table and adding noise", 0.0)
         estimates = self.noisy_answers(counts, rng)

@@ -14,7 +14,7 @@ number of counted rows is private where neighbours add a row, where a declared r
 several. Then the reports of n rows would tell n. So a share of epsilon pays for a noisy count, and the release has N
 reports, N a public number that is n or a little more with high probability:
 
-    N = max(0, n + noise + b);   rows beyond N are left out, missing ones are made up with evenly drawn categories.
+    N = n + noise + b, from 0 to 2^27;   rows beyond N are left out, missing ones are made up with even categories.
 
 Given N, neighbours differ in the answers of one of N respondents (or of g, for people with g rows): one row against
 another, or against an evenly drawn one. An even mixture of reports is no further from one of them than the worst of
@@ -50,6 +50,9 @@ from releases.engine.workload.kinds.survey import Survey
 
 #: Beyond this many categories an answer says next to nothing.
 _MAX_CATEGORIES = 1_000
+#: Reports made at most, however large the noise on the number of rows: half a minute's work. Rows beyond it are left
+#: out, and the interval of every category allows for all of them.
+MAX_REPORTS = 1 << 27
 #: Of epsilon, for the number of rows where that is private: it moves a count by its error over k only.
 _SHARE_OF_COUNT = Fraction(1, 10)
 #: Of beta, likewise.
@@ -327,6 +330,10 @@ class RandomizedResponse(Mechanism):
             count_scale=rows / of_count if of_count else None,
             beta=request.beta,
         )
+        if coins.margin > MAX_REPORTS // 4:
+            return infeasible(
+                request, "The noise on the number of rows would be larger than a table at so small an epsilon."
+            )
         one = RandomizedResponseEvent(epsilon=coins.epsilon, categories=categories)
         events: tuple[Event, ...] = (one if rows == 1 else RepeatedEvent(event=one, times=rows),)
         if of_count:
@@ -391,6 +398,10 @@ class SurveyPlan(Plan):
     column: str
     coins: Coins
 
+    @property
+    def limits(self) -> dict[str, str]:
+        return {"most reports": f"{MAX_REPORTS:,}"}
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         truth = counts.marginal((self.column,))
@@ -398,15 +409,16 @@ class SurveyPlan(Plan):
         rows, margin = int(truth.sum()), self.coins.margin
         if self.coins.count_scale is not None:
             rows += int(discrete_laplace(scale=self.coins.count_scale, size=1, rng=rng)[0])
+        most = min(max(0, rows + margin), MAX_REPORTS)
         collected = Collected(
-            reports=self.reports(truth, total=max(0, rows + margin), rng=rng),
+            reports=self.reports(truth, total=most, rng=rng),
             epsilon=self.coins.epsilon,
-            fewest=max(0, rows - margin),
-            most=max(0, rows + margin),
-            estimate=float(max(0, rows)),
+            fewest=min(max(0, rows - margin), most),
+            most=most,
+            estimate=float(min(max(0, rows), most)),
         )
         progress("Correcting the counts", 0.8)
-        return self._result(collected)
+        return self._result(collected, beyond=max(0, rows + margin - most))
 
     def reports(self, truth: NDArray[np.int64], *, total: int, rng: Randomness) -> NDArray[np.int64]:
         """How many of `total` reports name each category; the work depends on `total` alone."""
@@ -423,9 +435,15 @@ class SurveyPlan(Plan):
             reports += np.bincount(told, minlength=categories)
         return reports
 
-    def _result(self, collected: Collected) -> Result:
+    def _result(self, collected: Collected, *, beyond: int) -> Result:
+        """The corrected counts.
+
+        Args:
+            beyond: how many rows there can be that no report was made for. Each category may have all of them.
+        """
         estimates = collected.estimates()
         intervals = collected.intervals(beta=self.coins.beta_of_reports)
+        intervals[:, 1] += beyond
         width = float(np.abs(intervals - estimates[:, None]).max()) * (1 + _ROUNDING)
         counts = "both counts are" if estimates.size == 2 else f"every one of the {estimates.size:,} counts is"
         known = "number of rows" if self.coins.count_scale is None else "noisy number of rows"

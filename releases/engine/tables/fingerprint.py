@@ -6,6 +6,10 @@ the order of rows and columns.
 
 The digest is the same where the declared columns hold the same rows, and else another.
 
+Few distinct rows are no evidence of the same people: 137 of 500 who smoke are two distinct rows, and whoever invents
+them would be answered how many there are. So neither says anything below `ENOUGH` distinct rows, which is as many as a
+sample keeps: above, nobody without the key knows which rows are in it.
+
 The sketch lets two tables be compared of which one is gone. For a set S of columns let h_S(row) be the sum of the keyed
 hashes of the row's values in S, modulo 2**48. Kept are, for all columns, all but one, and each two, the `_KEPT` least
 h_S with a mark of how often each occurs: a bottom-k sample (Cohen and Kaplan 2007, Summarizing data using bottom-k
@@ -22,20 +26,29 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import exp, lgamma, log, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.tables.connection import Limits, connect
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import duckdb
+    from duckdb import DuckDBPyConnection
 
 #: Least hashes kept of each set of columns: a share is estimated to within a few hundredths.
 _KEPT = 256
+#: Distinct rows from which on two tables can be evidence of the same people.
+ENOUGH = _KEPT
 #: Of wider tables, sets without one column, and sets of two, are taken of these many columns alone.
 _LEFT_OUT, _PAIRED = 16, 8
+#: Columns that one statement hashes.
+_AT_A_TIME = 500
+#: A list of columns of which each is hashed or brought into one form: one expression to plan, however many there are.
+_EACH_CELL = "list_transform([{}], lambda each: cell(each))"
+_EACH_VALUE = "list_transform([{}], lambda each: value(each))"
 #: Rows by which the chance of two people's being alike is estimated.
 _SAMPLED = 4096
 _HASH_BITS = 48
@@ -61,26 +74,44 @@ class Sample:
     marked: NDArray[np.uint64]
 
 
-def counted_digest(path: Path, columns: Sequence[str], *, key: bytes) -> str:
-    """The same for the same rows of the declared columns, whatever else the table holds."""
-    values = ", ".join(f"value({_identifier(name)})" for name in columns)
-    connection = _connect(key)
+def counted_digest(path: Path, columns: Sequence[str], *, key: bytes, limits: Limits | None = None) -> str:
+    """The same for the same rows of the declared columns, whatever else the table holds; empty below `ENOUGH`."""
+    values = _EACH_VALUE.format(", ".join(_identifier(name) for name in columns))
+    # Sorted within the row, so that names and places do not matter.
+    texts = (
+        f"(SELECT concat({_secret(key)}, array_to_string(list_sort({values}), chr(31))) AS text FROM read_parquet(?))"
+    )
+    connection = _connect(path, key, limits)
     try:
-        # Sorted within the row, so that names and places do not matter.
         row = connection.execute(
-            "SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM (SELECT concat("
-            f"{_secret(key)}, array_to_string(list_sort([{values}]), chr(31))) AS text FROM read_parquet(?))",
-            [str(path)],
+            f"SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM {texts}", [str(path)]
         ).fetchone()
+        is_enough = _has_enough(connection, f"SELECT DISTINCT text FROM {texts}", path)
     finally:
         connection.close()
+    if not is_enough:
+        return ""
     assert row is not None
     return hmac.new(key, repr((len(columns), [int(each or 0) for each in row])).encode(), hashlib.sha256).hexdigest()
 
 
-def sketch(path: Path, *, key: bytes) -> bytes:
+def is_telling(path: Path, *, key: bytes, limits: Limits | None = None) -> bool:
+    """Whether a table has `ENOUGH` distinct rows for an equal file to be evidence of the same people."""
+    connection = _connect(path, key, limits)
+    try:
+        return _has_enough(connection, "SELECT DISTINCT * FROM read_parquet(?)", path)
+    finally:
+        connection.close()
+
+
+def _has_enough(connection: DuckDBPyConnection, distinct: str, path: Path) -> bool:
+    found = connection.execute(f"SELECT count(*) FROM ({distinct} LIMIT {ENOUGH})", [str(path)]).fetchone()
+    return found is not None and int(found[0]) >= ENOUGH
+
+
+def sketch(path: Path, *, key: bytes, limits: Limits | None = None) -> bytes:
     """A sketch of all columns of a stored table."""
-    connection = _connect(key)
+    connection = _connect(path, key, limits)
     try:
         width, rows = _hash_cells(connection, path)
         sets = _sets(width)
@@ -95,8 +126,9 @@ def sketch(path: Path, *, key: bytes) -> bytes:
 def share_in_common(one: bytes, other: bytes) -> float:
     """The share of rows that two tables have in common beyond chance, of the smaller one's; 0 where it may be chance.
 
-    Of all sets of columns that of the greatest share counts. A share p that would be c for unrelated people is stated
-    as (p - c) / (1 - c) (Cohen's kappa), where the lower end of Wilson's interval is sure that it is above `FEW`.
+    Of all sets of columns that of the greatest share counts, where both samples are full. A share p that would be c for
+    unrelated people is stated as (p - c) / (1 - c) (Cohen's kappa), where the lower end of Wilson's interval is sure
+    that it is above `FEW`.
     """
     left, right = unpack(one), unpack(other)
     met = np.intersect1d(_all(left), _all(right))
@@ -133,11 +165,13 @@ def _all(samples: Sequence[Sample]) -> NDArray[np.uint64]:
 
 
 def _share(one: Sample, other: Sample) -> float:
+    if min(one.marked.size, other.marked.size) < ENOUGH:
+        return 0.0
     # Below the lesser of the last hashes kept both samples are complete.
-    last = min((each.marked[-1] for each in (one, other) if each.marked.size == _KEPT), default=None)
-    ours, theirs = (each.marked if last is None else each.marked[each.marked <= last] for each in (one, other))
-    compared = min(ours.size, theirs.size)
-    hits = np.intersect1d(ours, theirs).size
+    last = min(int(one.marked[-1]), int(other.marked[-1]))
+    ours, theirs = (each.marked[each.marked <= last] for each in (one, other))
+    compared = min(int(ours.size), int(theirs.size))
+    hits = int(np.intersect1d(ours, theirs).size)
     chance = max(one.chance, other.chance)
     if not hits or chance >= 1:
         return 0.0
@@ -163,36 +197,63 @@ def _sets(width: int) -> list[_Set]:
     return [(True, ()), *((True, (name,)) for name in left_out), *((False, pair) for pair in combinations(paired, 2))]
 
 
-def _hash_cells(connection: duckdb.DuckDBPyConnection, path: Path) -> tuple[int, int]:
+def _hash_cells(connection: DuckDBPyConnection, path: Path) -> tuple[int, int]:
     """Make table `cells`: of each row the sum of all its cells' hashes, and the hashes of the columns that sets name.
 
     Columns are taken by the least hash in them, which is the same for the same column whatever stands beside it.
     Returns the numbers of the table's columns and rows.
     """
-    source = [str(path)]
-    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", source).fetchall()
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     names = [_identifier(column[0]) for column in described]
-    hashed = "SELECT cell(COLUMNS(*)) FROM read_parquet(?)"
-    is_narrow = len(names) <= _LEFT_OUT
-    if is_narrow:
-        connection.execute(f"CREATE TEMP TABLE hashed AS {hashed}", source)
-    kept = "hashed" if is_narrow else f"({hashed})"
-    least = connection.execute(f"SELECT min(COLUMNS(*)) FROM {kept}", [] if is_narrow else source).fetchone()
-    assert least is not None
-    chosen = sorted(range(len(names)), key=lambda i: least[i])[:_LEFT_OUT]
-    cells = ", ".join(f"{names[i]} AS cell_{place}" for place, i in enumerate(chosen))
-    # Of thousands of columns DuckDB looks up none by name here.
-    total = " + ".join(names) if is_narrow else "CAST(list_sum(list_value(*COLUMNS(*))) AS UBIGINT)"
-    connection.execute(
-        f"CREATE TEMP {'VIEW' if is_narrow else 'TABLE'} cells AS SELECT {cells}, {total} AS total FROM {kept}",
-        [] if is_narrow else source,
-    )
+    (_hash_wide if len(names) > _LEFT_OUT else _hash_narrow)(connection, path, names)
     counted = connection.execute("SELECT count(*) FROM cells").fetchone()
     assert counted is not None
     return len(names), int(counted[0])
 
 
-def _sample(connection: duckdb.DuckDBPyConnection, columns: _Set, rows: int, key: bytes, coincidence: float) -> Sample:
+def _hash_narrow(connection: DuckDBPyConnection, path: Path, names: list[str]) -> None:
+    hashed = "CREATE TEMP TABLE hashed AS SELECT cell(COLUMNS(*)) FROM read_parquet(?)"
+    connection.execute(hashed, [str(path)])
+    least = connection.execute("SELECT min(COLUMNS(*)) FROM hashed").fetchone()
+    assert least is not None
+    cells = ", ".join(f"{names[i]} AS cell_{place}" for place, i in enumerate(_chosen(least)))
+    connection.execute(f"CREATE TEMP VIEW cells AS SELECT {cells}, {' + '.join(names)} AS total FROM hashed")
+
+
+def _hash_wide(connection: DuckDBPyConnection, path: Path, names: list[str]) -> None:
+    """Some columns at a time, since the time to plan and run one statement of thousands grows faster than they do.
+
+    Within a statement the columns are a list, so that there is one expression to plan rather than one a column.
+    """
+    table = "read_parquet(?, file_row_number = true)"
+    connection.execute("CREATE TEMP TABLE parts (row BIGINT, total UBIGINT)")
+    least: list[int] = []
+    for start in range(0, len(names), _AT_A_TIME):
+        listed = _EACH_CELL.format(", ".join(names[start : start + _AT_A_TIME]))
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE hashed AS SELECT file_row_number AS row, {listed} AS hashes FROM {table}",
+            [str(path)],
+        )
+        connection.execute("INSERT INTO parts SELECT row, CAST(list_sum(hashes) AS UBIGINT) FROM hashed")
+        found = connection.execute(
+            "SELECT min(hash) FROM (SELECT unnest(hashes) AS hash, generate_subscripts(hashes, 1) AS place "
+            "FROM hashed) GROUP BY place ORDER BY place"
+        ).fetchall()
+        least.extend(each[0] for each in found)
+    cells = ", ".join(f"cell({names[i]}) AS cell_{place}" for place, i in enumerate(_chosen(least)))
+    connection.execute(
+        f"CREATE TEMP TABLE cells AS SELECT {cells}, whole.total FROM {table} AS rows JOIN (SELECT row, "
+        "CAST(sum(total) AS UBIGINT) AS total FROM parts GROUP BY row) AS whole ON rows.file_row_number = whole.row",
+        [str(path)],
+    )
+
+
+def _chosen(least: Sequence[int]) -> list[int]:
+    """Which columns sets can name: those with the least hashes."""
+    return sorted(range(len(least)), key=least.__getitem__)[:_LEFT_OUT]
+
+
+def _sample(connection: DuckDBPyConnection, columns: _Set, rows: int, key: bytes, coincidence: float) -> Sample:
     """The least hashes of one set of columns, each with how often it occurs."""
     is_all, names = columns
     summed = " - ".join(["total", *names]) if is_all else " + ".join(names)
@@ -255,11 +316,8 @@ def _alike_by_number(times: NDArray[np.uint64]) -> float:
     return alike / times.size
 
 
-def _connect(key: bytes) -> Any:
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false; SET preserve_insertion_order = false")
+def _connect(path: Path, key: bytes, limits: Limits | None) -> DuckDBPyConnection:
+    connection = connect(paths=[path], limits=limits, options={"preserve_insertion_order": "false"})
     # As `query` reads a value: without spaces around it. Numbers are equal as numbers, texts in any capitals.
     connection.execute(
         "CREATE TEMP MACRO trimmed(x) AS nullif(trim(CAST(x AS VARCHAR), ' ' || chr(9) || chr(10) || chr(11) || "

@@ -25,7 +25,8 @@ import duckdb
 
 from releases.engine.domain.universe import MAX_COLUMNS
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.query import NUMBER_GRAMMAR, Limits, confine
+from releases.engine.tables.connection import Limits, connect
+from releases.engine.tables.query import NUMBER_GRAMMAR
 
 _CHUNK = 1 << 20
 _PARQUET_MAGIC = b"PAR1"
@@ -37,6 +38,12 @@ _LONGEST_LINE = 16 << 20
 _MAX_UNFOLDING = 200
 _MAX_CELLS = 20_000_000_000
 _LONGEST_VALUE = 10_000
+_FIRST_ROWS = 1 << 16
+#: Of columns that are read; others, such as lists and records, can unfold to any length once they are text.
+_FLAT_TYPES = re.compile(
+    r"BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|DATE|TIME[A-Z_ ]*|INTERVAL|UUID"
+    r"|VARCHAR|JSON|BLOB"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +178,11 @@ class _Report:
                 raise
 
 
-def check_start(source: Path, *, limits: TableLimits = _USUAL) -> bool:
+def check_start(source: Path, *, limits: TableLimits = _USUAL, database: Limits | None = None) -> bool:
     """Look at what tells the commonest mistakes at once: the first bytes, the header, a Parquet file's directory.
+
+    Args:
+        database: of the database that reads a directory; None for its own.
 
     Returns:
         whether it is a Parquet file.
@@ -182,10 +192,9 @@ def check_start(source: Path, *, limits: TableLimits = _USUAL) -> bool:
     """
     is_parquet = _is_parquet(source)
     if is_parquet:
-        connection = duckdb.connect()
-        confine(connection, paths=[source])
+        connection = connect(paths=[source], limits=database)
         try:
-            _parquet_names(connection, source, limits)
+            _parquet_columns(connection, source, limits)
         finally:
             connection.close()
     else:
@@ -216,9 +225,9 @@ def ingest(
     is_parquet = _is_parquet(source)
     seconds = _PARQUET_SECONDS if is_parquet else _CSV_SECONDS
     report = _Report(progress, size=source.stat().st_size, seconds=seconds)
-    connection = duckdb.connect()
-    connection.execute("SET preserve_insertion_order = false")
-    confine(connection, paths=[source, _partial(destination)], limits=database)
+    connection = connect(
+        paths=[source, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
+    )
     try:
         relation = (_parquet if is_parquet else _csv)(connection, source, report, limits)
         return _store(connection, relation, destination, digest_key, report)
@@ -358,8 +367,19 @@ def _refuse_above(limits: TableLimits, *, rows: int = 0, unfolded: int = 0) -> N
         )
 
 
-def _parquet_names(connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits) -> dict[str, str]:
-    """The columns of a Parquet file as they stand there, each with its name here, after a look at its directory."""
+def _refuse_unfolding(source: Path, unfolded: int) -> None:
+    """A small file must not make more work than a large one."""
+    if unfolded > _MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
+        raise UnreadableTable(
+            f"The Parquet file unfolds to more than {_MAX_UNFOLDING} times its size, or {_MAX_UNFOLDING} MB if that is "
+            "more."
+        )
+
+
+def _parquet_columns(
+    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits
+) -> list[tuple[str, str, str]]:
+    """The columns of a Parquet file after a look at its directory: each one's name there, its name here, its type."""
     path = _literal(str(source))
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM read_parquet({path})").fetchall()
@@ -368,40 +388,63 @@ def _parquet_names(connection: duckdb.DuckDBPyConnection, source: Path, limits: 
             "FROM parquet_metadata(?)",
             [str(source), str(source)],
         ).fetchone()
+    except duckdb.OutOfMemoryException:
+        raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
     names = _checked_names([column[0] for column in described])
+    for name, column in zip(names, described, strict=True):
+        if not _FLAT_TYPES.fullmatch(column[1]):
+            raise UnreadableTable(
+                f"The column {name} of the Parquet file holds no single values. Write lists and records as columns of "
+                "their own."
+            )
     rows, unfolded = (int(row[0] or 0), int(row[1])) if row else (0, 0)
+    # A value is a byte at least, or the end of one: by this what follows takes time in proportion to what was sent.
+    unfolded = max(unfolded, rows * len(names))
     if rows > limits.rows or rows * len(names) > _MAX_CELLS:
         raise UnreadableTable(f"The Parquet file unfolds to more than {limits.rows:,} rows or {_MAX_CELLS:,} values.")
-    if unfolded > _MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
-        raise UnreadableTable(f"The Parquet file unfolds to more than {_MAX_UNFOLDING} times its size.")
-    return {column[0]: name for column, name in zip(described, names, strict=True)}
+    _refuse_unfolding(source, unfolded)
+    return [(column[0], name, column[1]) for column, name in zip(described, names, strict=True)]
 
 
 def _parquet(connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits) -> str:
     """Load a Parquet file as view `uploaded` with text columns."""
-    names = _parquet_names(connection, source, limits)
+    columns = _parquet_columns(connection, source, limits)
     path = _literal(str(source))
     selected = ", ".join(
-        f"CAST({_identifier(column)} AS VARCHAR) AS {_identifier(name)}" for column, name in names.items()
+        f"CAST({_identifier(column)} AS VARCHAR) AS {_identifier(name)}" for column, name, _ in columns
     )
-    connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM read_parquet({path})")
+    stored = f"read_parquet({path})"
+    connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM {stored}")
     # One long text repeated by a dictionary takes no room in the file and much outside it. Its length is looked at,
     # and its bytes are not: so this is done in a moment, where the fingerprint would take minutes.
-    longest = " , ".join(f"max(strlen({_identifier(name)}))" for name in names.values())
-    together = " + ".join(f"coalesce(sum(strlen({_identifier(name)})), 0)" for name in names.values())
-    measured = f"SELECT greatest({longest}, 0), {together} FROM uploaded"
+    # Bytes that are no text are not made into text for that.
+    lengths = [
+        f"octet_length({_identifier(column)})" if kind == "BLOB" else f"strlen(CAST({_identifier(column)} AS VARCHAR))"
+        for column, _, kind in columns
+    ]
+    longest = " , ".join(f"max({each})" for each in lengths)
+    together = " + ".join(f"coalesce(sum({each}), 0)" for each in lengths)
+    measured = f"SELECT greatest({longest}, 0), {together} FROM "
     try:
-        found = report.run(_READ, connection, measured).fetchone()
+        # What the first rows come to tells most that unfold to too much, at once.
+        _refuse_long(source, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
+        _refuse_long(source, report.run(_READ, connection, f"{measured} {stored}").fetchone(), limits)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    if found and found[0] is not None and found[0] > _LONGEST_VALUE:
-        raise UnreadableTable(f"The Parquet file holds a value longer than {_LONGEST_VALUE:,} bytes.")
-    _refuse_above(limits, unfolded=int(found[1]) if found else 0)
     return "uploaded"
+
+
+def _refuse_long(source: Path, found: tuple[Any, ...] | None, limits: TableLimits) -> None:
+    """By the longest value and the bytes of all."""
+    longest, unfolded = found or (0, 0)
+    if longest is not None and longest > _LONGEST_VALUE:
+        raise UnreadableTable(f"The Parquet file holds a value longer than {_LONGEST_VALUE:,} bytes.")
+    _refuse_above(limits, unfolded=int(unfolded))
+    _refuse_unfolding(source, int(unfolded))
 
 
 def _store(

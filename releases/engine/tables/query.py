@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.codes import CodedRows
+from releases.engine.tables.connection import Limits, connect_ibis, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
-    from duckdb import DuckDBPyConnection
 
 #: A number: plain digits with an optional point and a short exponent. Neither "nan", "inf" nor hexadecimal is one,
 #: and nothing that matches can overflow a double, so the cast never fails.
@@ -40,47 +40,6 @@ _CELL = "dpweb_cell"
 _ROWS_AT_A_TIME = 1 << 18
 #: A prime below 2**20, so that the product of two remainders fits.
 _SCRAMBLE = 1_000_003
-#: The last of them keeps the others as they are.
-_CONFINED = {
-    # A progress bar would print how many rows there are.
-    "enable_progress_bar": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_persistent_secrets": "false",
-    # Variables of the program are no tables.
-    "python_enable_replacements": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What a connection of DuckDB may use.
-
-    Attributes:
-        temp_folder: for what does not fit into memory.
-        memory: a size with its unit, such as 2GB.
-    """
-
-    temp_folder: Path
-    memory: str
-
-
-def confine(connection: DuckDBPyConnection, *, paths: Sequence[str | Path], limits: Limits | None = None) -> None:
-    """Let a connection of DuckDB read and write these files, and nothing else on this machine or beyond it. It loads no
-    extension either. Nothing that is executed later can undo it.
-
-    Args:
-        limits: None for those of DuckDB.
-    """
-    if limits is not None:
-        connection.execute(f"SET temp_directory = {_literal(limits.temp_folder)}")
-        connection.execute(f"SET memory_limit = {_literal(limits.memory)}")
-    connection.execute(f"SET allowed_paths = [{', '.join(_literal(path) for path in paths)}]")
-    for setting, value in _CONFINED.items():
-        connection.execute(f"SET {setting} = {value}")
 
 
 def open_table(location: str, *, limits: Limits | None = None) -> ir.Table:
@@ -91,15 +50,16 @@ def open_table(location: str, *, limits: Limits | None = None) -> ir.Table:
 
     Raises:
         InvalidInput: the location is of neither form, or nothing can be opened there.
+        Unconfined: nothing confines this process.
     """
+    if "://" not in location:
+        # Pushed below the selects that it stands on, the filter of rows that count would work out every code anew.
+        options = {"disabled_optimizers": "'filter_pushdown'"}
+        table: ir.Table = connect_ibis(paths=[location], limits=limits, options=options).read_parquet(location)
+        return table
+    refuse_unless_confined()
     import ibis
 
-    if "://" not in location:
-        connection = ibis.duckdb.connect()
-        # Pushed below the selects that it stands on, the filter of rows that count would work out every code anew.
-        connection.con.execute("SET disabled_optimizers = 'filter_pushdown'")
-        confine(connection.con, paths=[location], limits=limits)
-        return connection.read_parquet(location)
     url, _, name = location.partition("#")
     if not name:
         raise InvalidInput("table", location.partition("@")[2] or "URL", "must end with #table_name")
@@ -404,10 +364,6 @@ def _selects_apart() -> Iterator[None]:
         yield
     finally:
         ibis.options.sql.fuse_selects = fuse
-
-
-def _literal(text: object) -> str:
-    return "'" + str(text).replace("'", "''") + "'"
 
 
 def _text(axis: int) -> str:

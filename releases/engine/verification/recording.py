@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import ceil, isqrt
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -31,11 +32,14 @@ from releases.engine.smalldb import strategies
 #: What modules define, by name.
 Names: TypeAlias = dict[ModuleType, tuple[str, ...]]
 
+#: What draws noise, by the module that defines it.
+NOISE: Names = {discrete: ("discrete_laplace", "discrete_gaussian"), lattice: ("rounded_noise",)}
+#: What chooses a candidate.
+_CHOICES = ("exponential_mechanism", "permute_and_flip", "report_noisy_max")
 #: Everything that turns randomness into a draw, by the module that defines it.
 SAMPLERS: Names = {
-    discrete: ("discrete_laplace", "discrete_gaussian"),
-    lattice: ("rounded_noise",),
-    selection: ("exponential_mechanism", "permute_and_flip", "report_noisy_max"),
+    **NOISE,
+    selection: _CHOICES,
     randomness: ("bernoulli", "choose", "random_bits", "random_below", "uniform_bits", "uniform_below"),
 }
 #: What else is given an epsilon that decides a law: the coins of a survey, and the layers of small databases.
@@ -133,6 +137,35 @@ def with_noise_scaled(factor: Fraction, *, at_home: bool = False) -> Iterator[No
         return call
 
     with _replaced(wrong, SAMPLERS, at_home=at_home), _replaced(wrong, RATES, at_home=True):
+        yield
+
+
+@contextmanager
+def with_extreme_draws(size: int | None, signs: Sequence[int], place: int) -> Iterator[None]:
+    """Draws as far out as a law goes, or further than it goes in practice, for a check that no draw makes a run fail.
+
+    Args:
+        size: of every draw of noise; None for fifty scales, which noise passes once in 10**21 draws.
+        signs: of the draws, in turn.
+        place: the position of every candidate chosen, from the front or, below 0, from the back of the scores' order.
+    """
+
+    def extreme(name: str, sampler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(sampler)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            drawn = sampler(*args, **kwargs)
+            if name == "rounded_noise":
+                return int(kwargs["most"]) * signs[0]
+            if name in _CHOICES:
+                by_score = np.argsort(np.asarray(args[0], dtype=object), kind="stable")
+                return int(by_score[min(place, by_score.size - 1)])
+            scale = kwargs["scale"] if "scale" in kwargs else Fraction(isqrt(ceil(kwargs["variance"])) + 1)
+            reach = min(ceil(50 * scale) if size is None else size, discrete.LARGEST_NOISE)
+            return (np.resize(np.array(signs, dtype=np.int64), drawn.size) * reach).reshape(drawn.shape)
+
+        return call
+
+    with _replaced(extreme, {**NOISE, selection: _CHOICES}):
         yield
 
 

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Attribute, Schema, Universe, check_version, number, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.statistic import offered_words
@@ -292,10 +291,12 @@ class Workload:
     def _most_changed(self, schema: Schema, costs: Sequence[int]) -> int:
         """The most that one row can change, where each changed answer of a family counts as its cost."""
         one_row = self._most_answers_of_one_row(costs)
-        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            return one_row
-        replaced = min(self._most_answers_changed_by_replacing(costs), 2 * one_row)
-        return max(replaced, one_row) if schema.rows_may_vanish else replaced
+        return max(
+            schema.changes_of_a_row(
+                added=one_row,
+                replaced=lambda: min(self._most_answers_changed_by_replacing(costs), 2 * one_row),
+            )
+        )
 
     def _most_answers_of_one_row(self, costs: Sequence[int]) -> int:
         """max_x Σ_q c_q q(x): each marginal counts a row once; predicates and prefixes depend on the cell."""

@@ -33,7 +33,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix
 
@@ -87,21 +86,16 @@ class Residuals:
         Each term is rounded up to 2^-24, in whole numbers.
         """
         removed = sum(self._terms(multipliers, ()))
-        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            most = removed
-        else:
-            replaced = self._most_replaced(multipliers)
-            most = max(replaced, removed) if schema.rows_may_vanish else replaced
+        most = max(schema.changes_of_a_row(added=removed, replaced=lambda: self._most_replaced(multipliers)))
         return Fraction(most * schema.unit.max_rows**2, 1 << _PLACES)
 
     def most_moved(self, schema: Schema) -> NDArray[np.float64]:
         """|P_A d_A|² of each residual by itself, at its greatest; for design, not for a price."""
         removed = np.array([prod(1 - 1 / size for size in self.shape(names)) for names in self.sets], dtype=np.float64)
-        if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-            return removed
         least = [min(self.shape(names), default=0) for names in self.sets]
         raised = np.array([1 + 1 / (size - 1) if size else 0.0 for size in least])
-        return np.asarray(np.maximum(2 * removed * raised, removed * schema.rows_may_vanish))
+        cases = schema.changes_of_a_row(added=removed, replaced=lambda: np.asarray(2 * removed * raised))
+        return np.asarray(np.max(cases, axis=0))
 
     def _terms(self, multipliers: Sequence[int], changed: Names | None) -> Iterator[int]:
         """(multiplier)² |P_A d|² 2^24 of each, rounded up: of a row removed, or replaced with others in `changed`.

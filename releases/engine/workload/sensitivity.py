@@ -132,11 +132,10 @@ def changes(spans: Sequence[Span], schema: Schema) -> Changes:
     rows need not have all products at opposite ends.
     """
     rows = schema.unit.max_rows
-    dropped = tuple(rows * span.largest for span in spans)
-    if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-        return Changes(most=dropped, cases=(dropped,))
-    replaced = tuple(rows * span.width for span in spans)
-    cases = (replaced, dropped) if schema.rows_may_vanish else (replaced,)
+    cases = schema.changes_of_a_row(
+        added=tuple(rows * span.largest for span in spans),
+        replaced=lambda: tuple(rows * span.width for span in spans),
+    )
     return Changes(most=tuple(max(each) for each in zip(*cases, strict=True)), cases=cases)
 
 

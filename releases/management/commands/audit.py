@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from releases import checks, services
+from releases.models.append_only import missing
 from releases.storage.private_files import open_to_others
 
 
@@ -20,7 +22,9 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         if inside := checks.marks_inside_the_data():
             self.stderr.write(f"Warning: {inside}")
+        services.notice_restored()
         outside = [*services.table_faults(), *(f"{path}: others can read it" for path in open_to_others())]
+        outside += [f"{name}: this trigger, which keeps rows as they are, is gone" for name in missing(connection)]
         for each in outside:
             self.stderr.write(each)
         verified = services.verify_ledgers(by=None)

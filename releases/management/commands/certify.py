@@ -16,6 +16,7 @@ from releases.ledger import ledger
 from releases.management.commands.release import OVER_BUDGET, the_operator, write_out
 from releases.management.database import ensure_database
 from releases.models import Release, ReleaseState
+from releases.worker import runner
 
 
 class Command(BaseCommand):
@@ -43,6 +44,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _certify(self, of: Release, options: dict[str, Any]) -> None:
+        # What reads the table gets ready meanwhile.
+        runner.warm()
         operator = the_operator()
         asked = {name: options[name] for name in ("epsilon", "delta", "beta", "what")}
         certificate = services.draft_certificate(of=of, by=operator, **asked)

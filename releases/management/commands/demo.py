@@ -222,7 +222,7 @@ class Command(BaseCommand):
             for release in releases:
                 release.refresh_from_db()
             done = sum(1.0 if each.status.is_final else each.share_done for each in releases)
-            step = next((each.step for each in releases if not each.status.is_final), "Done")
+            step = next((each.shown_step for each in releases if not each.status.is_final), "Done")
             filled = int(30 * done / len(releases))
             if sys.stdout.isatty():
                 self.stdout.write(f"\r[{'#' * filled}{'.' * (30 - filled)}] {step[:40]:40}", ending="")
@@ -233,20 +233,17 @@ class Command(BaseCommand):
             time.sleep(0.3)
 
     def _print_table(self, releases: list[Release]) -> None:
-        line = "{:20} {:>16} {:>9} {:>9} {:>15}"
-        self.stdout.write(line.format("mechanism", "bound (95%), all", "epsilon", "seconds", "synthetic rows"))
+        line = "{:20} {:>16} {:>9} {:>15}"
+        self.stdout.write(line.format("mechanism", "bound (95%), all", "epsilon", "synthetic rows"))
         for release in releases:
             if release.status is not ReleaseState.PUBLISHED or release.result is None:
                 raise CommandError(f"{release.title} is {release.state}: {release.status.meaning}")
             receipt = release.result["receipt"]
-            assert release.published_at is not None
-            assert release.started_at is not None
             self.stdout.write(
                 line.format(
                     receipt["mechanism"]["name"],
                     f"{receipt['bound']['alpha']:,.0f} rows",
                     receipt["cost"]["pure"]["epsilon"],
-                    f"{(release.published_at - release.started_at).total_seconds():.1f}",
                     f"{receipt['synthetic_rows']:,}",
                 )
             )

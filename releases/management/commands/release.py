@@ -28,13 +28,23 @@ from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import ledger
 from releases.ledger.capacity import usual_delta
 from releases.management.database import ensure_database
-from releases.models import Dataset, Organisation, Release, ReleaseState, RequestState, Role, WorkloadVersion
+from releases.models import (
+    BudgetRequest,
+    Dataset,
+    Organisation,
+    Release,
+    ReleaseState,
+    RequestState,
+    Role,
+    WorkloadVersion,
+)
 from releases.planning.comparison import first_delta
 from releases.publication import archive, files
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
+from releases.worker import runner
 
 OVER_BUDGET = 3
 WAITS_FOR_REVIEW = 4
@@ -99,6 +109,8 @@ class Command(BaseCommand):
         for name in ("table", "schema", "workload", "mechanism", "epsilon", "out"):
             if options[name] is None:
                 raise CommandError(f"--{name} is needed.")
+        # What reads the table gets ready meanwhile.
+        runner.warm()
         # Everything public is read and planned before anything is stored.
         codebook = apart(read_codebook(options["schema"]))
         schema = Schema.from_json(codebook.schema)
@@ -181,15 +193,15 @@ class Command(BaseCommand):
                 policy=policy,
                 reason="from the command line",
                 by=operator,
+                has_a_shell=True,
             )
             if not Organisation.current().is_two_person:
-                services.approve_request(request=request, by=operator, has_a_shell=True)
+                request = grant_or_join(request, operator)
         if request.state != RequestState.APPROVED:
             raise NeedsReview(
                 f"The budget waits for two reviewers, as the two-person rule wants: epsilon {epsilon} for this table. "
                 f"Nothing is released. Once they have granted it on the site, give the same command again."
             )
-        # Where the same rows are somebody else's too, they share the budget that those have.
         dataset.refresh_from_db()
         if dataset.budget != budget:
             self.stderr.write("This content is on the site already, so nothing new was granted.")
@@ -204,6 +216,17 @@ class Command(BaseCommand):
                 f"This content was seen before and has a budget of epsilon {budget.epsilon}; --budget "
                 f"{options['budget']} is ignored. A reviewer can grant more on the site."
             )
+
+
+def grant_or_join(request: BudgetRequest, operator: User) -> BudgetRequest:
+    """Grant what was asked for; where the very same rows have a budget, let them spend from that one."""
+    try:
+        # Undone by itself if it fails: what was asked for is still there to be decided.
+        with transaction.atomic():
+            return services.approve_request(request=request, by=operator, has_a_shell=True)
+    except services.RowsKnown as error:
+        request.refresh_from_db()
+        return services.join_request(request=request, to=error.budgets[0].pk, by=operator, has_a_shell=True)
 
 
 def delta_beforehand(options: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from releases.management import backups
 
@@ -17,14 +17,24 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("source", type=Path, help="the folder of a backup")
+        parser.add_argument("source", type=Path, nargs="?", help="the folder of a backup")
+        parser.add_argument(
+            "--by-hand",
+            action="store_true",
+            help="copy nothing: a backup was put back by other means, so say that it was",
+        )
         parser.add_argument(
             "--discard-newer", action="store_true", help="lose what was done here after the backup was made"
         )
 
     def handle(self, **options: Any) -> None:
-        backups.put_back(options["source"], discard_newer=options["discard_newer"])
+        if (options["source"] is None) != options["by_hand"]:
+            raise CommandError("Name either the folder of a backup, or --by-hand.")
+        if not options["by_hand"]:
+            backups.put_back(options["source"], discard_newer=options["discard_newer"])
+        backups.note_restored()
         self.stdout.write(
-            "Put back. Now run migrate, and then audit: it names what was charged, begun or published after the backup "
-            "was made. That waits for a reviewer on the page Backups."
+            "Put back. All sign-ins and tokens have ended. Now run migrate, and then audit: it names what was charged, "
+            "begun or published after the backup was made. Nothing is run, asked or charged until a reviewer has "
+            "looked at the page Backups."
         )

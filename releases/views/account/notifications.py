@@ -19,7 +19,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     person = signed_in(request)
     page = Paginator(Notice.objects.for_page(person), PAGE_LENGTH).get_page(request.GET.get("page"))
     wants_mail = not MailChoice.objects.filter(user=person, wants_mail=False).exists()
-    return render(request, "releases/notices.html", {"page": page, "wants_mail": wants_mail})
+    return render(request, "account/notices.html", {"page": page, "wants_mail": wants_mail})
 
 
 @require_POST

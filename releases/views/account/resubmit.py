@@ -21,6 +21,4 @@ def unsent(request: HttpRequest) -> HttpResponse:
         del request.session[UNSENT]
         messages.info(request, "It was not sent.")
         return redirect(kept["path"])
-    return render(
-        request, "releases/unsent.html", {"kept": kept, "typed": [each for each in kept["fields"] if each[1]]}
-    )
+    return render(request, "account/unsent.html", {"kept": kept, "typed": [each for each in kept["fields"] if each[1]]})

@@ -13,11 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import missing
 from releases.models import ApiToken, TokenScope
 from releases.permissions import signed_in
-from releases.presentation.error_messages import in_words
 
 
 class TokenForm(forms.Form):
@@ -59,7 +59,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "made": made,
         "tokens": ApiToken.objects.filter(user=signed_in(request)).order_by("-created_at"),
     }
-    return render(request, "releases/tokens.html", context, status=400 if form.errors else 200)
+    return render(request, "account/tokens.html", context, status=400 if form.errors else 200)
 
 
 @reauthentication_required

@@ -17,11 +17,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if is_for_programs(request):
         return JsonResponse({"message": _for_programs(exception)}, status=400)
     if isinstance(exception, RequestDataTooBig):
-        context = {
-            "cap": f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB",
-            "form_cap": readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
-        }
-        return render(request, "413.html", context, status=400)
+        cap, form_cap = _caps()
+        return render(request, "413.html", {"cap": cap, "form_cap": form_cap}, status=400)
     if isinstance(exception, TooManyFieldsSent):
         return render(request, "400.html", {"reason": _too_many()}, status=400)
     reason = str(exception) if isinstance(exception, BadRequest) else ""
@@ -30,11 +27,17 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def _for_programs(exception: Exception) -> str:
     if isinstance(exception, RequestDataTooBig):
-        cap = readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-        return f"Beside a table, which has its own limit, a request may have at most {cap}."
+        cap, form_cap = _caps()
+        return f"A table may be at most {cap}, and the rest of a request at most {form_cap}. Nothing was stored."
     if isinstance(exception, TooManyFieldsSent):
         return _too_many()
     return str(exception) if isinstance(exception, BadRequest) else "The request cannot be read."
+
+
+def _caps() -> tuple[str, str]:
+    """The largest table, and the most that a request may have beside one."""
+    table = f"{Organisation.current().upload_cap_bytes / 2**20:,.0f} MB"
+    return table, readable_size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 def _too_many() -> str:

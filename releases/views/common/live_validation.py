@@ -45,7 +45,7 @@ def checked(
             del form.errors[name]
     problems = [each for each in options if each["text"]]
     context = {"form": form, "problem": problem, "says": says, "options": options, "problems": problems}
-    return render(request, "releases/_checked.html", context)
+    return render(request, "shared/_checked.html", context)
 
 
 def status_of(request: HttpRequest, *, is_wrong: bool) -> int:

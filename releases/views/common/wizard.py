@@ -58,7 +58,7 @@ def workload_of(release: Release) -> Question | None:
     """The draft's questions; None before there are any.
 
     Raises:
-        InvalidInput: the columns were declared anew since, and the questions no longer fit them.
+        InvalidInput: the columns have changed since, and the questions no longer fit them.
     """
     universe = release.dataset.universe
     if not release.workload or universe is None:

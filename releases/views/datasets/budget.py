@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.forms.datasets import BudgetForm
@@ -20,7 +21,6 @@ from releases.ledger import ledger, reports
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.epsilon_meaning import epsilon_scale
-from releases.presentation.error_messages import in_words
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import frame
 
@@ -71,7 +71,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "scale": epsilon_scale(),
         **frame("budget", dataset),
     }
-    return render(request, "releases/budget.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/budget.html", context, status=400 if form.errors else 200)
 
 
 @require_POST
@@ -83,7 +83,7 @@ def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     try:
         if waiting is not None:
             services.take_back_request(request=waiting, by=signed_in(request))
-            messages.success(request, "The request was taken back. Ask anew whenever you like.")
+            messages.success(request, "The request was taken back. You can ask again at any time.")
         else:
             messages.info(request, "No request waits for a reviewer any more.")
     except services.Refusal as error:

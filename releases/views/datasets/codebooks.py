@@ -12,12 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import codebook_of
 from releases.models import Codebook, Dataset
 from releases.permissions import get_dataset_for, signed_in
-from releases.presentation.error_messages import in_words
 from releases.schema.descriptions import Notes
 
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.

@@ -14,6 +14,7 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import (
@@ -29,7 +30,6 @@ from releases.forms.fields import MAX_FORM_COLUMNS
 from releases.models import Dataset, KeptColumns, ReleaseState
 from releases.permissions import get_dataset_for, get_own_release_for, signed_in
 from releases.planning import comparison, universe_size
-from releases.presentation.error_messages import in_words
 from releases.schema import learned
 from releases.schema.bin_edges import bins_in_words, ends_in_words
 from releases.schema.codebook_csv import doubts
@@ -187,11 +187,11 @@ def _page(
         **frame("data", dataset),
     }
     if request.headers.get("HX-Request"):
-        return render(request, "releases/_column_check.html", context)
+        return render(request, "datasets/_column_check.html", context)
     context |= codebook_choices(request, dataset)
     others = dataset.kept_columns.exclude(person=signed_in(request).pk).select_related("person")
     context["kept_by_others"] = others.defer("typed", "codebook", "declared").order_by("-kept_at")
-    return render(request, "releases/columns.html", context, status=400 if is_wrong else 200)
+    return render(request, "datasets/columns.html", context, status=400 if is_wrong else 200)
 
 
 def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import PopulationForm, ProtectionForm, RenameForm, SharingForm
@@ -20,7 +21,6 @@ from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import budget_text, frame, protection_text
 
@@ -31,7 +31,7 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
     page = Paginator(Dataset.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
     uploads = Upload.objects.for_list(request.user)
     context = {"page": page, "rows": with_standings(page.object_list), "uploads": uploads}
-    return render(request, "releases/dataset_list.html", context)
+    return render(request, "datasets/dataset_list.html", context)
 
 
 def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     releases = dataset.releases.select_related("dataset", "submitted_by").defer("plan", "result")
     return render(
         request,
-        "releases/dataset_detail.html",
+        "datasets/dataset_detail.html",
         {
             "dataset": dataset,
             "kept": dataset.kept_columns.filter(person=signed_in(request)).only("kept_at").first(),
@@ -86,7 +86,7 @@ def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         services.rename_dataset(dataset=dataset, title=form.cleaned_data["title"], by=signed_in(request))
         return redirect("dataset_detail", dataset_id=dataset.pk)
     context = {"dataset": dataset, "form": form}
-    return render(request, "releases/dataset_rename.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/dataset_rename.html", context, status=400 if form.errors else 200)
 
 
 def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -110,7 +110,7 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "is_owner": person.pk == dataset.owner_id,
         "groups": [(each, each.user_set.filter(is_active=True).order_by("username")) for each in groups],
     }
-    return render(request, "releases/dataset_sharing.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/dataset_sharing.html", context, status=400 if form.errors else 200)
 
 
 def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -136,7 +136,7 @@ def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "why_not": services.why_not_discarded(dataset),
         "why_rows_stay": services.why_rows_stay(dataset),
     }
-    return render(request, "releases/dataset_delete.html", context, status=status)
+    return render(request, "datasets/dataset_delete.html", context, status=status)
 
 
 def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -166,7 +166,7 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         **frame("protection", dataset),
     }
     is_wrong = bool(form.errors or population.errors)
-    return render(request, "releases/protection.html", context, status=400 if is_wrong else 200)
+    return render(request, "datasets/protection.html", context, status=400 if is_wrong else 200)
 
 
 def _promised(budget: Budget | None) -> dict[str, Any]:

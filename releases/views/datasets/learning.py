@@ -173,7 +173,7 @@ def _rounded_up(rows: int) -> int:
 _RANGE = _Kind(
     what="a range",
     rule="must be declared as numbers",
-    page="releases/learn_range.html",
+    page="datasets/learn_range.html",
     form=LearnRangeForm,
     may=lambda attribute: attribute is not None and attribute.is_numeric,
     first=_first_range,
@@ -206,7 +206,7 @@ def _categories_facts(plan: Plan, dataset: Dataset, column: str) -> dict[str, An
 _CATEGORIES = _Kind(
     what="categories",
     rule="must be a column of the table that is neither declared as numbers nor tells people apart",
-    page="releases/learn_categories.html",
+    page="datasets/learn_categories.html",
     form=LearnCategoriesForm,
     may=lambda attribute: attribute is None or not attribute.is_numeric,
     first=_first_categories,

@@ -12,20 +12,22 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.durations import duration, time_left
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
 from releases.forms.datasets import UploadForm
+from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
-from releases.models import Dataset, Organisation, Upload, UploadState
+from releases.models import Organisation, Upload, UploadState
 from releases.models.role_rules import NotAllowed
 from releases.permissions import get_upload_for, signed_in
-from releases.presentation.durations import duration, time_left
-from releases.presentation.error_messages import in_words
 from releases.views.common.wizard import frame
 
 _HUNDRED_MEGABYTES = 100 * 10**6
 
 
+@takes_a_table
 def upload(request: HttpRequest) -> HttpResponse:
     """The form, for curators. What the first bytes tell is told here; all the rest by a worker."""
     person = signed_in(request)
@@ -70,22 +72,21 @@ def upload(request: HttpRequest) -> HttpResponse:
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
         **frame("data"),
     }
-    return render(request, "releases/upload.html", context, status=400 if form.errors else 200)
+    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
 
 
 def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
     """How far it is, or why it was refused; once it is stored, what its columns can hold."""
     upload = get_upload_for(request, upload_id)
     if upload.dataset is not None:
-        _tell_of_the_same_content(request, upload.dataset)
         return redirect("columns", dataset_id=upload.dataset.pk)
-    return render(request, "releases/upload_detail.html", {**_status(upload), **frame("data")})
+    return render(request, "datasets/upload_detail.html", {**_status(upload), **frame("data")})
 
 
 def upload_status(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
     """The fragment that an upload's page asks for until it is stored, refused or failed."""
     upload = get_upload_for(request, upload_id)
-    response = render(request, "releases/_upload_status.html", _status(upload))
+    response = render(request, "datasets/_upload_status.html", _status(upload))
     if upload.status.is_final:
         response["HX-Refresh"] = "true"
     return response
@@ -112,18 +113,3 @@ def _status(upload: Upload) -> dict[str, object]:
         "time_left": time_left(upload.started_at, upload.share_done) if is_reading else "",
         "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
     }
-
-
-def _tell_of_the_same_content(request: HttpRequest, dataset: Dataset) -> None:
-    if dataset.budget_id is None:
-        return
-    before = Dataset.objects.visible_to(request.user).filter(
-        digest=dataset.digest, budget=dataset.budget_id, created_at__lt=dataset.created_at
-    )
-    named = " and ".join(f"“{title}”" for title in before.values_list("title", flat=True)[:3])
-    if named:
-        messages.info(
-            request,
-            f"This content was uploaded before, as {named}, so it shares the budget it had then: what has been "
-            "learned from the same rows adds up, whoever asks.",
-        )

@@ -10,4 +10,4 @@ from django.shortcuts import render
 @login_not_required
 def programs(request: HttpRequest) -> HttpResponse:
     """The examples are whole scripts in pieces, with this site's own address; a test runs them as they stand here."""
-    return render(request, "releases/programs.html", {"site": request.build_absolute_uri("/").rstrip("/")})
+    return render(request, "public/programs.html", {"site": request.build_absolute_uri("/").rstrip("/")})

@@ -13,18 +13,18 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from releases.display import charts
+from releases.display.glossary import WORDS
 from releases.engine.bounds.accuracy import Proof
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
 from releases.permissions import signed_in
 from releases.planning.epsilon_meaning import highest_posterior
-from releases.presentation import charts
-from releases.presentation.glossary import WORDS
+from releases.presentation.results.stored_answers import first_table
 from releases.publication import files
 from releases.publication.receipt import percent, rows_text
 from releases.publication.search_index import folded
 from releases.views.datasets.datasets import with_standings
-from releases.views.results.answers import first_table
 from releases.views.review.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
@@ -98,7 +98,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "beliefs": beliefs,
             "beliefs_chart": charts.belief_bars(beliefs),
         }
-        return render(request, "releases/welcome.html", context)
+        return render(request, "public/welcome.html", context)
     person = signed_in(request)
     new = Notice.objects.for_home(person)
     datasets = list(Dataset.objects.for_list(person)[:MAX_DATASETS])
@@ -115,7 +115,7 @@ def home(request: HttpRequest) -> HttpResponse:
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
         context["sessions"] = Session.objects.that_answer(person)[:MAX_SESSIONS]
-    return render(request, "releases/home.html", context)
+    return render(request, "public/home.html", context)
 
 
 def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
 @login_not_required
 def words(request: HttpRequest) -> HttpResponse:
     """What the words of the field mean."""
-    return render(request, "releases/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
+    return render(request, "public/words.html", {"words": sorted(WORDS, key=lambda each: each.name.lower())})
 
 
 def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
@@ -152,4 +152,4 @@ def catalogue(request: HttpRequest) -> HttpResponse:
     page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
     sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
-    return render(request, "releases/catalogue.html", context)
+    return render(request, "public/catalogue.html", context)

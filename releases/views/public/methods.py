@@ -37,7 +37,7 @@ def four_ways(request: HttpRequest) -> HttpResponse:
                 {"name": "epsilon", "id": "against-epsilon", "kinds": methods.along(numbers, Axis.EPSILON)},
             ],
         }
-    return render(request, "releases/ways.html", context, status=400 if form.errors else 200)
+    return render(request, "public/ways.html", context, status=400 if form.errors else 200)
 
 
 def numbers_in_address(plan: Plan) -> str:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words, separators
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -22,7 +23,6 @@ from releases.planning import comparison, error_target
 from releases.planning.curves import bound_curves as drawn_curves
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import GUESSES, guessed_rows
-from releases.presentation.error_messages import in_words, separators
 from releases.views.common.live_validation import checked, is_check
 from releases.views.common.wizard import frame
 from releases.views.public.methods import numbers_in_address

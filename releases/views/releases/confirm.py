@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
@@ -22,7 +23,6 @@ from releases.permissions import signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import guessed_rows
-from releases.presentation.error_messages import in_words
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import frame
 from releases.views.releases.drafts import back_to_questions, draft_or_result

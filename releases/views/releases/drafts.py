@@ -31,11 +31,11 @@ def draft_or_result(
 
 
 def back_to_questions(request: HttpRequest, release: Release) -> HttpResponse | None:
-    """To the questions, where there are none, or where the columns were declared anew and they no longer fit."""
+    """To the questions, where there are none, or where the columns have changed and they no longer fit."""
     try:
         if workload_of(release) is not None:
             return None
         messages.info(request, "Say first what the release should answer.")
     except InvalidInput:
-        messages.info(request, "The columns were declared anew, and the questions no longer fit them.")
+        messages.info(request, "The columns have changed, and the questions no longer fit them.")
     return redirect("questions", release_id=release.pk)

@@ -70,13 +70,13 @@ _PAGES: dict[ReleaseKind, KindPages] = {
         facts=_facts_of_counts,
     ),
     SESSION: KindPages(
-        confirmation="releases/session_confirm.html",
+        confirmation="sessions/session_confirm.html",
         title_label="Title of the session",
         address_of_plan=address_of_session,
         facts=lambda request, release, plan: session_facts(plan, release.dataset),
     ),
     CERTIFICATE: KindPages(
-        confirmation="releases/certificate_confirm.html",
+        confirmation="results/certificate_confirm.html",
         title_label="Title of the certificate",
         address_of_plan=address_of_certificate,
         facts=_facts_of_certificate,

@@ -11,12 +11,12 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.releases import PlanFileForm
 from releases.models import ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning.plan_file import PlanFile, plan_from_file, plan_to_file
-from releases.presentation.error_messages import in_words
 
 
 def plan_file(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Case, When
 from django.http import HttpRequest, QueryDict
 
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
@@ -28,7 +29,6 @@ from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.questions.base import kinds, offered_statistics
 from releases.views.common.predicates import column_field, predicate
 from releases.views.common.wizard import workload_of

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.releases import WorkloadForm
 from releases.models import CERTIFICATE, Release, ReleaseQuerySet, ReleaseState
@@ -27,12 +28,8 @@ from releases.permissions import (
     workload_of_release,
 )
 from releases.planning import comparison
-from releases.planning.usefulness import says_little_of_released
-from releases.presentation.durations import time_left
-from releases.presentation.error_messages import in_words
-from releases.publication import files
-from releases.publication.receipt import protects_text, sensible, spent_text
-from releases.schema import learned
+from releases.presentation.results.answers import Wish
+from releases.presentation.results.result_page import result_page
 from releases.schema.descriptions import notes_of, table_of
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import frame, workload_of
@@ -47,7 +44,6 @@ from releases.views.releases.questions import (
     saved_questions,
 )
 from releases.views.releases.weights import is_typed
-from releases.views.results.answers import result_context
 from releases.views.results.certificates import certification
 from releases.views.results.citation import citation
 
@@ -89,7 +85,7 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
                 other_options=earlier.options,
             )
         except InvalidInput:
-            messages.info(request, "The columns were declared anew since, so not everything could be taken over.")
+            messages.info(request, "The columns have changed since, so not everything could be taken over.")
     return redirect("questions", release_id=release.pk)
 
 
@@ -190,38 +186,30 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if release.status is ReleaseState.OPEN:
         return redirect("session", release_id=release.pk)
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
+    taken_from = workload_of_release(request, release)
     context: dict[str, Any] = {
         "is_own": is_own,
-        "taken_from": workload_of_release(request, release),
+        "is_moving": _is_moving(release),
         "can_be_saved": is_own and not services.why_not_saved(release),
         **(_how_far(release) if is_own else {}),
         **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
     }
     if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
-        context |= result_context(
-            release.result,
-            files.folder_of(release),
-            question=request.GET.get("question", ""),
-            page=request.GET.get("page", ""),
-            find=request.GET.get("find", "").strip(),
-            sort=request.GET.get("sort", ""),
-            only=request.GET.get("only", "").strip(),
-        )
+        context["page"] = result_page(release, wish=Wish.read(request.GET), taken_from=taken_from, is_own=is_own)
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
-            context["learned"] = learned.learned_by(release) if is_own else None
-        context["protects"] = protects_text(release.result["receipt"])
-        context["spent"] = sensible(spent_text(release.result["receipt"]))
-        context["says_little"] = says_little_of_released(release.result["receipt"])
     context |= certification(request, release, is_own=is_own)
-    return render(request, "releases/release_detail.html", context)
+    return render(request, "results/release_detail.html", context)
+
+
+def _is_moving(release: Release) -> bool:
+    """Whether its page looks again by itself: a worker has it, or will take it."""
+    return not release.status.is_final and release.status is not ReleaseState.REVIEW
 
 
 def _how_far(release: Release) -> dict[str, Any]:
-    """How long a run still takes, or whether it waits for a reviewer: for the people who may watch it."""
-    is_running = release.status is ReleaseState.RUNNING
+    """Whether it waits for a reviewer: for the people who may watch it."""
     return {
-        "time_left": time_left(release.started_at, release.share_done) if is_running else "",
         "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
     }
 
@@ -278,7 +266,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         if release.status is not ReleaseState.PUBLISHED or release.is_public or release.result is None:
             return redirect("release_detail", release_id=release.pk)
-        return render(request, "releases/make_public.html", _made_public(release))
+        return render(request, "results/make_public.html", _made_public(release))
     try:
         if request.POST.get("public") == "yes":
             with transaction.atomic():

@@ -15,6 +15,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.questions import Question
@@ -23,7 +24,6 @@ from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.views.common.wizard import workload_of
 from releases.views.public.catalogue import in_short
 

@@ -20,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
@@ -30,7 +31,6 @@ from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
-from releases.presentation.error_messages import in_words
 from releases.publication.receipt import percent, rows_text
 from releases.questions.kinds.largest_error import certified_parts
 from releases.services.release_inputs import FILES
@@ -98,7 +98,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
-    return render(request, "releases/certify.html", context, status=status_of(request, is_wrong=is_wrong))
+    return render(request, "results/certify.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
 def usual_epsilon(of: Release) -> str:
@@ -113,7 +113,7 @@ def usual_epsilon(of: Release) -> str:
     except (InvalidInput, services.Refusal):
         return decimal_text(proposed, places=6)
     if _added(plan) > half:
-        # Noise on one number is in inverse proportion to epsilon but for rounding: two digits are near enough.
+        # Noise on one number is in inverse proportion to epsilon except for rounding: two digits are near enough.
         proposed = next((each for each in _steps(proposed, spent) if _added_at(plan, each) <= half), spent)
     return decimal_text(min(proposed, spent), places=6)
 

@@ -18,16 +18,17 @@ from django.shortcuts import render
 from django.template.defaultfilters import floatformat
 
 from releases.engine.domain.universe import Schema, Universe
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
 from releases.models import Release, ReleaseState
 from releases.permissions import NotVisible, get_published_for
+from releases.presentation.results.answers import PAGE_LENGTH
+from releases.presentation.results.statistics import number_text
+from releases.presentation.results.stored_answers import stored_rows
 from releases.publication import files
 from releases.publication.receipt import percent
-from releases.views.results.answers import PAGE_LENGTH, stored_rows
-from releases.views.results.statistics import number_text
 
 #: Releases offered to compare with.
 MAX_OTHERS = 50
@@ -134,7 +135,7 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
         context |= _pairs_context(
             release, other, question=request.GET.get("question", ""), page=request.GET.get("page")
         )
-    return render(request, "releases/compare_releases.html", context)
+    return render(request, "results/compare_releases.html", context)
 
 
 def _others(request: HttpRequest, release: Release) -> list[Release]:
@@ -178,7 +179,7 @@ def _count_the_same_rows(one: Schema, other: Schema) -> bool:
 
 
 def _question(release: Release) -> Question:
-    return read_question(_receipt(release)["workload"], _schema(release).universe)
+    return read_answered(_receipt(release)["workload"], _schema(release).universe)
 
 
 def _asked(release: Release) -> tuple[Asked, ...]:

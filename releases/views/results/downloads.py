@@ -11,19 +11,24 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, Stream
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from releases.display.math import typeset
+from releases.engine.domain.universe import Schema
+from releases.engine.workload.parsing import read_answered
 from releases.ledger import audit_log
 from releases.models import AuditAction, Release
 from releases.permissions import get_published_for, says_if_withdrawn, signed_in
 from releases.planning import comparison
-from releases.presentation.math import typeset
+from releases.presentation.results.stored_answers import answers_as_json
 from releases.publication import archive, files
 from releases.publication.archive import ARCHIVE, download_names
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import name_of
-from releases.publication.receipt import learned_in, percent, protects_text, rows_text
-from releases.views.results.answers import answers_as_json, asked_of
+from releases.publication.receipt import learned_in, limit_in_words, percent, protects_text, rows_text
 from releases.views.results.certificates import certificates_of, certified_files
 from releases.views.results.citation import address_of
+
+#: Titles of questions on a receipt's page; the rest is in its file.
+_MAX_TITLES = 24
 
 
 @login_not_required
@@ -47,7 +52,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     context = {
         "release": release,
         "receipt": shown,
-        "asked": asked_of(shown),
+        "asked": _asked(shown),
         "protects": protects_text(shown),
         "cells": comparison.cells_text(shown["universe_size"]),
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
@@ -56,8 +61,21 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "certificates": certificates_of(request, release),
         "certified_files": certified_files(shown),
         "learned": learned_in(shown),
+        "limit": limit_in_words(shown),
     }
-    return render(request, "releases/receipt.html", context)
+    return render(request, "results/receipt.html", context)
+
+
+def _asked(receipt: dict[str, Any]) -> dict[str, Any]:
+    """The questions of a receipt: how many of what kind, and the first of their titles."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    question = read_answered(receipt["workload"], universe)
+    titles = [each.title(universe) for each in question.families[:_MAX_TITLES]]
+    return {
+        "summary": comparison.questions_text(question) if question.is_counts else "",
+        "titles": titles,
+        "more": len(question.families) - len(titles),
+    }
 
 
 @login_not_required

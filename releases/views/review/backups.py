@@ -10,10 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import checks, services
-from releases.ledger import ledger, stale_ledger
+from releases.display.error_messages import in_words
+from releases.engine.errors import InvalidInput
+from releases.ledger import ledger, record, stale_ledger
 from releases.models import Budget
 from releases.permissions import may_decide, reviewers_only, signed_in
-from releases.presentation.error_messages import in_words
 
 RESTORED = "What was missing is booked as spent, and what had gone further is settled. The rest goes on."
 
@@ -26,14 +27,24 @@ def backups(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied
         _act(request)
         return redirect("backups")
+    found = record.look()
+    forgotten = services.forgotten_decisions(found.own) if found.is_restored else []
     context = {
         "installation": list(stale_ledger.installation()),
-        "is_folder_lost": stale_ledger.is_folder_lost(),
+        "found": found,
+        "final": [each for each in forgotten if services.waits_for_a_reviewer(each)],
+        "made": [each for each in forgotten if not services.waits_for_a_reviewer(each)],
+        "unsettled": services.unsettled() if found.fault and not found.is_another else [],
+        "lost": [
+            (each, services.same_rows_as_lost(each, viewer=signed_in(request)) if may_decide(request) else [])
+            for each in services.lost_budgets()
+        ],
+        "all_budgets": Budget.objects.exclude(epsilon="").select_related("owner").order_by("name"),
         "budgets": services.all_missing(),
         "inside": checks.marks_inside_the_data(),
         "may_decide": may_decide(request),
     }
-    return render(request, "releases/backups.html", context)
+    return render(request, "review/backups.html", context)
 
 
 def _act(request: HttpRequest) -> None:
@@ -42,11 +53,33 @@ def _act(request: HttpRequest) -> None:
             budget = get_object_or_404(Budget, pk=_uuid(chosen))
             services.restore_ledger(budget=budget, by=signed_in(request))
             messages.success(request, RESTORED)
+        elif orphan := request.POST.get("orphan"):
+            _settle(request, orphan)
         else:
-            services.acknowledge_marks(by=signed_in(request))
+            problems = services.acknowledge_marks(
+                by=signed_in(request), leave_out=_left_out(request), let_go_on="let_go_on" in request.POST
+            )
             messages.success(request, "Noted. The installation goes on from what its database knows.")
-    except ledger.LedgerRefusal as error:
+            for each in problems:
+                messages.warning(request, each)
+    except (ledger.LedgerRefusal, InvalidInput) as error:
         messages.error(request, in_words(error))
+
+
+def _left_out(request: HttpRequest) -> set[int]:
+    """What was listed and is not ticked any more. What was not listed is made again."""
+    listed, ticked = (request.POST.getlist(name) for name in ("listed", "again"))
+    return {int(each) for each in set(listed) - set(ticked) if each.isdecimal()}
+
+
+def _settle(request: HttpRequest, orphan: str) -> None:
+    chosen = request.POST.get("people", "")
+    budget = get_object_or_404(Budget, pk=_uuid(chosen)) if chosen not in ("", "nobody") else None
+    if not chosen:
+        messages.error(request, "Say whose people they are first.")
+        return
+    services.settle_lost_budget(lost=_uuid(orphan), into=budget, by=signed_in(request))
+    messages.success(request, "Noted." if budget is None else f"Booked as spent of {budget}.")
 
 
 def _uuid(text: str) -> uuid.UUID:

@@ -18,11 +18,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from releases import services
+from releases.display import charts
+from releases.display.charts import StepPoint
+from releases.display.error_messages import in_words
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED, Policy
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Schema
-from releases.engine.workload.parsing import read_question
+from releases.engine.errors import InvalidInput
+from releases.engine.workload.parsing import read_answered
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import BoardFilterForm, FreezeForm
 from releases.ledger import audit_log, ledger, reports
@@ -40,11 +44,9 @@ from releases.models import (
     ReleaseRequest,
     ReleaseState,
 )
+from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning.comparison import questions_text
-from releases.presentation import charts
-from releases.presentation.charts import StepPoint
-from releases.presentation.error_messages import in_words
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.wizard import protection_text
@@ -73,7 +75,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
     if "tighter" in request.GET:
         reports.work_out(page)
         if request.headers.get("HX-Request"):
-            return render(request, "releases/_board_table.html", {"rows": rows})
+            return render(request, "review/_board_table.html", {"rows": rows})
     busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MAX_CURVES]
     people, mechanisms = reports.uses(charges)
     context = {
@@ -87,7 +89,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         "filters": filters_of(request) if form.is_valid() else "",
         **_chart([row.budget for row in busiest if row.used], wanted),
     }
-    return render(request, "releases/budget_board.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_board.html", context, status=400 if form.errors else 200)
 
 
 @reviewers_only
@@ -199,7 +201,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     if "tighter" in request.GET:
         figures = {"tighter": reports.tighter(budget), "asked": True, "row": reports.standings([budget])[0]}
         if request.headers.get("HX-Request"):
-            return render(request, "releases/_tighter.html", figures)
+            return render(request, "review/_tighter_figures.html", figures)
     else:
         figures = {}
     people, mechanisms = reports.uses_of(budget)
@@ -207,6 +209,7 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
     is_verified = "verify" in request.GET
     points = reports.latest_steps(budget, most=MAX_DRAWN)
+    missing = services.missing_of(budget)
     context = {
         **figures,
         "form": form,
@@ -218,17 +221,19 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         # Every entry is read and priced anew for that, so it is done when somebody asks.
         "is_verified": is_verified,
         "faults": list(ledger.verify(budget)) if is_verified else [],
-        "missing": services.missing_of(budget),
+        "missing": missing,
         "people": people,
         "mechanisms": mechanisms,
         "may_decide": may_decide(request),
-        "same_rows": services.same_rows(budget)[:5],
+        # Of what can be decided here.
+        "stake": what_separates(signed_in(request), budget) if missing or budget.is_frozen else None,
+        "matches": services.recognised(budget, by=signed_in(request), only_the_same=True),
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
         "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
         **_drawn(points, [budget], {}),
     }
-    return render(request, "releases/budget_detail.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_detail.html", context, status=400 if form.errors else 200)
 
 
 def _released(budget: Budget) -> list[dict[str, Any]]:
@@ -260,7 +265,7 @@ def _released(budget: Budget) -> list[dict[str, Any]]:
 
 
 def _asked(release: Release) -> str:
-    """What a release answers, in one line; nothing where its columns were declared anew before it was run."""
+    """What a release answers, in one line; nothing where its columns changed before it was run."""
     if release.kind is SESSION:
         return "a live session"
     if release.result is None:
@@ -268,7 +273,7 @@ def _asked(release: Release) -> str:
     receipt = release.result["receipt"]
     if len(receipt["workload"]["queries"]) > _MAX_READ:
         return f"{receipt['answers']:,} answers"
-    return questions_text(read_question(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
+    return questions_text(read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
 
 
 def _readers(release: Release) -> str:
@@ -308,7 +313,7 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         elif action == "restore":
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
-    except (ledger.LedgerRefusal, services.Refusal) as error:
+    except (ledger.LedgerRefusal, services.Refusal, InvalidInput) as error:
         messages.error(request, in_words(error))
     return True
 

@@ -42,7 +42,7 @@ def ledger_page(request: HttpRequest) -> HttpResponse:
         "is_sound": last is not None and last.detail.endswith(services.NO_FAULT),
         "since": LedgerEntry.objects.filter(made_at__gt=last.at).count() if last is not None else 0,
     }
-    return render(request, "releases/ledger.html", context)
+    return render(request, "review/ledger.html", context)
 
 
 @reviewers_only
@@ -79,7 +79,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     events = _events(form.cleaned_data) if form.is_valid() else AuditEvent.objects.none()
     page = Paginator(events, PAGE_LENGTH).get_page(request.GET.get("page"))
     context = {"form": form, "page": page, "filters": filters_of(request)}
-    return render(request, "releases/audit_log.html", context, status=400 if form.errors else 200)
+    return render(request, "review/audit_log.html", context, status=400 if form.errors else 200)
 
 
 @reviewers_only
@@ -88,7 +88,7 @@ def audit_csv(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     form = LogFilterForm(request.GET)
     if not form.is_valid():
         page = Paginator(AuditEvent.objects.none(), PAGE_LENGTH).get_page(1)
-        return render(request, "releases/audit_log.html", {"form": form, "page": page}, status=400)
+        return render(request, "review/audit_log.html", {"form": form, "page": page}, status=400)
     log.record(AuditAction.EXPORT, actor=signed_in(request), detail="audit-log.csv")
     rows = (
         [

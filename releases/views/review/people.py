@@ -11,14 +11,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.models import AuditAction, AuditEvent, Role
 from releases.permissions import administrators_only, signed_in
-from releases.presentation.error_messages import in_words
 
 PAGE_LENGTH = 50
 #: Changes listed below the people; the log has all of them.
 CHANGES_LENGTH = 10
+ROLE_CHANGES = (AuditAction.ROLES, AuditAction.TAKE_ROLE)
 
 
 @administrators_only
@@ -34,9 +35,11 @@ def people(request: HttpRequest) -> HttpResponse:
         "rows": [_row(person) for person in page],
         "roles": Role,
         "wanted": wanted,
-        "changes": AuditEvent.objects.for_log_page().filter(action=AuditAction.ROLES)[:CHANGES_LENGTH],
+        "changes": AuditEvent.objects.for_log_page().filter(action__in=(AuditAction.ROLES, AuditAction.TAKE_ROLE))[
+            :CHANGES_LENGTH
+        ],
     }
-    return render(request, "releases/people.html", context)
+    return render(request, "review/people.html", context)
 
 
 def _found(wanted: str) -> QuerySet[User]:

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
@@ -23,25 +23,23 @@ from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger, reports
+from releases.ledger import ledger, record, reports
 from releases.models import (
     POLICY_MEANING,
     Budget,
     BudgetRequest,
-    Dataset,
     Organisation,
-    Relative,
     ReleaseRequest,
     ReleaseState,
     RequestState,
 )
+from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import prepared
-from releases.presentation.error_messages import in_words
 from releases.publication.receipt import percent, rules_in_words
-from releases.views.common.wizard import budget_text, protection_text
+from releases.views.common.wizard import protection_text
 from releases.views.sessions.sessions import session_words
 
 #: Shown of each kind; the oldest wait longest and come first.
@@ -58,8 +56,9 @@ def review_queue(request: HttpRequest) -> HttpResponse:
     shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
     return render(
         request,
-        "releases/review_queue.html",
+        "review/review_queue.html",
         {
+            "installation_waits": bool(record.look().fault),
             "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
             "waiting": waiting,
             "not_shown": waiting - len(shown),
@@ -104,7 +103,12 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             ),
             deny=lambda: services.deny_request(request=asked, by=person, note=given["note"]),
             ask_back=lambda: services.ask_back_request(request=asked, by=person, note=given["note"]),
+            join=lambda: services.join_request(request=asked, to=_named(request), by=person, note=given["note"]),
+            consent=lambda: services.ask_consent(request=asked, about=_named(request), by=person, note=given["note"]),
         )
+        if decided and request.POST["decision"].startswith("consent"):
+            messages.success(request, "The owner was asked, and answers you. The request waits.")
+            return redirect("budget_request", request_id=asked.pk)
         if decided:
             messages.success(request, _said(asked))
             return redirect("review_queue")
@@ -112,45 +116,27 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
         **_request_context(request, asked, form, asked.budget),
         "standing": reports.standings([asked.budget])[0] if asked.budget.is_granted else None,
         "datasets": asked.budget.datasets.select_related("owner"),
-        "same_rows": _same_rows(asked.budget),
-        "relatives": (related := _relatives(asked.budget)),
-        "alike": _alike(asked.budget, {each.other_id for each in related}),
-        "is_compared": services.is_compared(asked.budget),
+        **_recognition(asked, signed_in(request)),
     }
-    return render(request, "releases/budget_request.html", context, status=400 if form.errors else 200)
+    return render(request, "review/budget_request.html", context, status=400 if form.errors else 200)
 
 
-def _same_rows(budget: Budget) -> list[dict[str, Any]]:
-    """Tables elsewhere with the very same rows, what was granted for them, and why they cannot share that."""
-    found = [(each, each.budget) for each in services.same_rows(budget)[:5]]
-    return [
-        {
-            "dataset": each,
-            "granted": budget_text(held) if held.is_granted else "",
-            "why_no_join": services.why_no_join(budget, held),
-        }
-        for each, held in found
-        if held is not None
-    ]
-
-
-def _relatives(budget: Budget) -> list[Relative]:
-    """Tables elsewhere that share rows with these, the nearest five; the very same rows are shown by themselves."""
-    same = set(services.same_rows(budget).values_list("pk", flat=True))
-    return [each for each in services.relatives_of(budget) if each.other_id not in same][:5]
-
-
-def _alike(budget: Budget, shown: set[uuid.UUID]) -> list[Dataset]:
-    """Tables with the columns of these that spend from another budget, at most five: perhaps of the same people."""
-    headers = list(budget.datasets.values_list("columns", flat=True))
-    same = Q()
-    for columns in headers:
-        same |= Q(columns=columns)
-    if not headers:
-        return []
-    others = Dataset.objects.filter(same, budget__isnull=False).exclude(budget=budget)
-    others = others.exclude(pk__in=services.same_rows(budget).values("pk")).exclude(pk__in=shown)
-    return list(others.select_related("owner").order_by("created_at")[:5])
+def _recognition(asked: BudgetRequest, person: User) -> dict[str, Any]:
+    """What else may be about the same people, as far as this reviewer may know, while the request waits."""
+    if asked.state != RequestState.WAITING:
+        return {}
+    matches = services.recognised(asked.budget, by=person)
+    return {
+        "matches": [*matches, *services.alike_by_columns(asked.budget, besides=matches)],
+        "is_recognised": bool(matches),
+        "has_same_rows": any(each.has_budget_of_same_rows for each in matches),
+        "is_compared": services.is_compared(asked.budget),
+        "is_incomparable": services.is_incomparable(asked.budget),
+        "why_not_approve": services.why_not_approve(person, asked.budget),
+        "asked_lately": services.requests_lately(asked.requested_by),
+        "most_asked": settings.BUDGET_REQUESTS_PER_PERSON,
+        "days": services.REQUESTS_COUNTED_DAYS,
+    }
 
 
 @reviewers_only
@@ -186,12 +172,11 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
         **_request_context(request, asked, form, budget),
         "release": release,
         "dataset": release.dataset,
-        "same_rows": services.same_rows(budget)[:5] if asked.state == RequestState.WAITING else [],
-        "relatives": _relatives(budget) if asked.state == RequestState.WAITING else [],
+        "matches": services.recognised(budget, by=signed_in(request)) if asked.state == RequestState.WAITING else [],
         "standing": reports.standings([budget])[0] if budget.is_granted else None,
         **_plan_context(asked, budget),
     }
-    return render(request, "releases/release_request.html", context, status=400 if form.errors else 200)
+    return render(request, "review/release_request.html", context, status=400 if form.errors else 200)
 
 
 def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
@@ -250,10 +235,19 @@ def _request_context(
         "may_decide": organisation.lets_decide(request.user),
         "reviewers": organisation.reviewers,
         "is_two_person": organisation.is_two_person,
-        "is_separated": settings.SEPARATION_OF_DUTIES,
+        "stake": what_separates(signed_in(request), asked),
         "is_mine": asked.requested_by_id == request.user.pk,
         "is_first": asked.first_by_id == request.user.pk,
     }
+
+
+def _named(request: HttpRequest) -> uuid.UUID:
+    """The budget or table that the pressed button names."""
+    named = request.POST.get("decision", "").partition(":")[2]
+    try:
+        return uuid.UUID(named)
+    except ValueError:
+        raise InvalidInput("decision", named, "must name what is shown on the page; press one of the buttons") from None
 
 
 def _decider(request: HttpRequest) -> Any:
@@ -266,7 +260,7 @@ def _decide(
     request: HttpRequest, form: forms.Form, asked: BudgetRequest | ReleaseRequest, **verbs: Callable[[], object]
 ) -> bool:
     """Do what the pressed button says; what stands against it is said on the form, and False returned."""
-    pressed = request.POST.get("decision", "")
+    pressed = request.POST.get("decision", "").partition(":")[0]
     verb = verbs.get(pressed)
     try:
         if verb is None:
@@ -289,8 +283,10 @@ def _decide(
 
 def _is_pressed_twice(asked: BudgetRequest | ReleaseRequest, pressed: str, person: User, given: dict[str, Any]) -> bool:
     """Whether what stands is what this person pressed: the second click of two is told what the first one did."""
-    if asked.decided_by_id != person.pk or asked.state != _LEADS_TO[pressed]:
+    if asked.decided_by_id != person.pk or asked.state != _LEADS_TO.get(pressed):
         return False
+    if pressed == "join":
+        return given["note"].strip() in ("", asked.note)
     if given["note"].strip() not in ("", asked.note):
         return False
     if asked.state != RequestState.APPROVED or not asked.granted_epsilon:
@@ -306,6 +302,7 @@ _LEADS_TO = {
     "approve": RequestState.APPROVED,
     "deny": RequestState.DENIED,
     "ask_back": RequestState.ASKED_BACK,
+    "join": RequestState.APPROVED,
 }
 
 

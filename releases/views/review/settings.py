@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.review import OrganisationForm
 from releases.models import AuditAction, AuditEvent, Organisation
 from releases.permissions import administrators_only, signed_in
-from releases.presentation.error_messages import in_words
 
 #: Changes listed below the form; the log has all of them.
 CHANGES_LENGTH = 10
@@ -41,4 +41,4 @@ def organisation(request: HttpRequest) -> HttpResponse:
             return redirect("organisation")
     changes = AuditEvent.objects.for_log_page().filter(action=AuditAction.SETTINGS)[:CHANGES_LENGTH]
     context = {"form": form, "changes": changes}
-    return render(request, "releases/organisation.html", context, status=400 if form.errors else 200)
+    return render(request, "review/organisation.html", context, status=400 if form.errors else 200)

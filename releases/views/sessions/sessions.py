@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
 from releases.engine.domain.universe import Schema, Universe, number, plain
 from releases.engine.errors import InvalidInput
@@ -39,7 +40,6 @@ from releases.models import SESSION, Audience, AuditAction, Dataset, Release, Re
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.planning import comparison, usefulness
 from releases.planning.epsilon_meaning import beliefs
-from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.publication.receipt import percent, rows_text, rules_in_words
@@ -86,7 +86,7 @@ class PastAnswer:
 def session_list(request: HttpRequest) -> HttpResponse:
     """The sessions one may ask in, open ones first."""
     page = Paginator(Session.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "releases/session_list.html", {"page": page})
+    return render(request, "sessions/session_list.html", {"page": page})
 
 
 def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -128,7 +128,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         **(session_facts(plan, dataset) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
-    return render(request, "releases/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
+    return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:
@@ -265,7 +265,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except Http404:
         if (gone := withdrawn_session(request, release_id)) is None:
             raise
-        return render(request, "releases/session_withdrawn.html", {"release": gone.release}, status=410)
+        return render(request, "sessions/session_withdrawn.html", {"release": gone.release}, status=410)
     if live.release.status not in READABLE:
         raise Http404
     plan = _readable_plan(request, live)
@@ -285,7 +285,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         context["answer"] = None
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
-        return render(request, "releases/_session_live.html", context)
+        return render(request, "sessions/_session_live.html", context)
     # What was typed; or the question whose answer is shown, to ask another like it.
     fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
     context |= {
@@ -297,7 +297,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "are_open": len(universe.names) <= MAX_OPEN_COLUMNS and max(universe.shape) <= MAX_OPEN_BINS,
         "example": _example(universe),
     }
-    return render(request, "releases/session.html", context, status=status)
+    return render(request, "sessions/session.html", context, status=status)
 
 
 def _ask(request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm) -> services.Answered | tuple[str, int]:
@@ -322,7 +322,7 @@ def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResp
         return services.plan_of_session(live)
     except PlanChanged as error:
         return render(
-            request, "releases/session_unreadable.html", {"release": live.release, "error": error}, status=409
+            request, "sessions/session_unreadable.html", {"release": live.release, "error": error}, status=409
         )
 
 
@@ -337,7 +337,7 @@ def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: s
     if context["standing"].over:
         # Nothing more can be asked, so the fields to ask with must go too.
         return HttpResponse(headers={"HX-Redirect": address})
-    response = render(request, "releases/_session_live.html", context)
+    response = render(request, "sessions/_session_live.html", context)
     # Loaded anew, the page shows the same answer, and asks nothing.
     response["HX-Replace-Url"] = address.removesuffix("#answer")
     return response

@@ -24,6 +24,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display import charts
+from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from releases.forms.surveys import SurveyForm
@@ -31,8 +33,6 @@ from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState
 from releases.permissions import get_own_survey_for, get_survey_for, get_survey_to_answer, groups_to_choose, signed_in
 from releases.planning.epsilon_meaning import beliefs
-from releases.presentation import charts
-from releases.presentation.error_messages import in_words
 from releases.publication import files
 from releases.services.surveys import BETA
 from releases.views.common.csv_exports import csv_response
@@ -61,7 +61,7 @@ class Estimate:
 
 def survey_list(request: HttpRequest) -> HttpResponse:
     page = Paginator(Survey.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "releases/survey_list.html", {"page": page, "surveys": page.object_list})
+    return render(request, "surveys/survey_list.html", {"page": page, "surveys": page.object_list})
 
 
 def new_survey(request: HttpRequest) -> HttpResponse:
@@ -79,7 +79,7 @@ def new_survey(request: HttpRequest) -> HttpResponse:
             form.add_error(error.field, in_words(error))
         else:
             return redirect("survey", survey_id=survey.pk)
-    return render(request, "releases/survey_new.html", {"form": form}, status=400 if form.errors else 200)
+    return render(request, "surveys/survey_new.html", {"form": form}, status=400 if form.errors else 200)
 
 
 def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
@@ -107,7 +107,7 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         else:
             return redirect("survey", survey_id=survey.pk)
     context = {"form": form, "survey": survey}
-    return render(request, "releases/survey_new.html", context, status=400 if form.errors else 200)
+    return render(request, "surveys/survey_new.html", context, status=400 if form.errors else 200)
 
 
 @login_not_required
@@ -128,7 +128,7 @@ def survey_detail(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             "estimates": estimates,
             "chart": charts.marginal_bars([each.to_json() for each in estimates], title="answer", unit="people"),
         }
-    return render(request, "releases/survey_detail.html", context)
+    return render(request, "surveys/survey_detail.html", context)
 
 
 def _law_context(survey: Survey) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             "privacy": "Nothing more is spent: every report was randomised before it was sent.",
             "back": reverse("survey", args=[survey.pk]),
         }
-        return render(request, "releases/make_public.html", context)
+        return render(request, "results/make_public.html", context)
     try:
         if request.POST.get("public") == "yes":
             services.make_survey_public(survey=survey, by=signed_in(request))
@@ -261,13 +261,13 @@ def answer(request: HttpRequest, survey_id: uuid.UUID, *, by_hand: bool = False)
             return _remembering(redirect("survey_answer", survey_id=survey.pk), survey)
     context = {"survey": survey, "problem": problem, "was_refused": status == 409, **_law_context(survey)}
     page = "survey_answered" if has_answered else "survey_by_hand" if by_hand else "survey_answer"
-    return render(request, f"releases/{page}.html", context, status=status)
+    return render(request, f"surveys/{page}.html", context, status=status)
 
 
 def _closed(request: HttpRequest, survey: Survey) -> HttpResponse:
     status = 409 if request.method == "POST" else 200
     can_read = Survey.objects.readable_by(request.user).filter(pk=survey.pk, state=SurveyState.CLOSED).exists()
-    return render(request, "releases/survey_closed.html", {"survey": survey, "can_read": can_read}, status=status)
+    return render(request, "surveys/survey_closed.html", {"survey": survey, "can_read": can_read}, status=status)
 
 
 def _signer(survey: Survey) -> Signer:

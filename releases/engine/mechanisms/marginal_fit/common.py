@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import log, prod, sqrt
+from math import inf, log, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def _fitted(
     part: Part, tables: Sequence[Measurement], rows: float, progress: Callable[[float], None]
 ) -> NDArray[np.float64]:
     """The expected counts over a part: even ones where nothing was measured, the cells themselves where all of them
-    were and almost none has noise, else fitted ones."""
+    were and almost none has noise, else fitted ones; even ones again where no finite ones fit."""
     even = np.full(part.universe.shape, rows / part.universe.size)
     if not tables:
         return even
@@ -170,7 +170,9 @@ def _fitted(
         passes=most_passes(part.universe.size),
         progress=progress,
     )
-    return fit.weights
+    # Noise far out in its tail can leave no finite fit. Then nothing is known of the part, and no run fails of it.
+    is_usable = (fit.weights >= 0).all() and 0 < float(fit.weights.sum()) < inf
+    return fit.weights if is_usable else even
 
 
 def without_excess(cells: NDArray[np.float64], rows: int) -> NDArray[np.float64]:

@@ -1,0 +1,277 @@
+"""One question's answers on the result page: a page of the table, its chart, and what else can be chosen.
+
+Everything here was paid for, or follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.template.defaultfilters import floatformat
+
+from releases.display import charts
+from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.base import Consistency, mechanism
+from releases.engine.workload.queries import Family, Marginal, Workload
+from releases.engine.workload.questions import Question
+from releases.engine.workload.statistic import Part
+from releases.presentation.results.rows import Answer
+from releases.presentation.results.stored_answers import read_answers
+from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement, Head
+from releases.publication.receipt import are_limited, fuller_bins, rows_text
+from releases.questions.base import kind_of
+from releases.schema.descriptions import Notes, with_unit
+
+#: Answers on one page, in the chart and in the table.
+PAGE_LENGTH = 60
+#: Questions offered in the list; of more, those whose title holds the searched text.
+MAX_LISTED = 300
+#: More bins of a column than this cannot be told apart in a heat map.
+_MAX_HEAT_BINS = 50
+
+#: What the tables of one release add up to, by how their counts hang together.
+_TOTALS: dict[Consistency | None, str] = {
+    Consistency.OWN_NOISE: "Each count has its own noise, so tables of one release add up to different totals. A count "
+    "that came out below 0 is shown as 0.",
+    Consistency.NOISY_CELLS: "All counts are sums of the same noisy cells, so tables of one release add up to the same "
+    "total, except where a count that came out below 0 is shown as 0.",
+    Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
+    "total, except for rounding.",
+    Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
+    "its own, so tables of one release add up to different totals. A count that came out below 0 is shown as 0.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerRow:
+    """One row of the table, its numbers written out."""
+
+    labels: tuple[str, ...]
+    estimate: str = ""
+    lower: str = ""
+    upper: str = ""
+    synthetic: str = ""
+    chosen: str = ""
+    is_outside: bool = False
+
+    @classmethod
+    def of(cls, answer: Answer) -> AnswerRow:
+        return cls(
+            labels=answer.labels,
+            estimate=floatformat(answer.estimate, "0g"),
+            lower=floatformat(answer.lower, "0g"),
+            upper=floatformat(answer.upper, "0g"),
+            synthetic=floatformat(answer.synthetic, "0g"),
+            chosen=answer.chosen,
+            is_outside=answer.is_outside,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionChoice:
+    """A question that the page can show."""
+
+    number: str
+    title: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswersTable:
+    """The answers of the chosen question.
+
+    Attributes:
+        number, title: of the question, as its address and its heading have them.
+        questions: what else can be chosen, those whose title holds the text that was searched for.
+        more_questions: how many are not listed, written out; empty where all are.
+        find: the text that was searched for.
+        has_search: whether there are so many questions that one searches for them.
+        importance: what the question's weight made of its bound, where weights differ.
+        heat, chart: specifications of charts.
+        heads: of the table's columns; without an address where nothing can be sorted.
+        rows: of this page of the table.
+        pages: from which to which answer, with the addresses of the pages before and after; None for a single page.
+        only: the word that rows are filtered by, and `filtered`, how many have it.
+        details: how to read synthetic counts and totals.
+    """
+
+    number: str
+    title: str
+    questions: tuple[QuestionChoice, ...]
+    more_questions: str
+    find: str
+    has_search: bool
+    importance: str
+    heat: dict[str, Any] | None
+    chart: dict[str, Any] | None
+    fuller_bins: tuple[str, ...]
+    can_be_arranged: bool
+    sort: str
+    only: str
+    is_arranged: bool
+    filtered: str
+    heads: tuple[Head, ...]
+    rows: tuple[AnswerRow, ...]
+    is_choice: bool
+    has_synthetic: bool
+    pages: AnswerPages | None
+    details: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerPages:
+    """Which answers of how many are shown, and where the others are."""
+
+    sentence: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What the address asks to see, as it was typed."""
+
+    question: str = ""
+    page: str = ""
+    find: str = ""
+    sort: str = ""
+    only: str = ""
+
+    @classmethod
+    def read(cls, address: Mapping[str, str]) -> Wish:
+        given = {name: address.get(name, "").strip() for name in cls.__slots__}
+        return cls(**given)
+
+
+def answers_table(
+    receipt: dict[str, Any], workload: Question, universe: Universe, folder: Path, *, notes: Notes, wish: Wish
+) -> AnswersTable:
+    """The chosen question's answers, a page of them as arranged."""
+    titles = [family.title(universe) for family in workload.families]
+    matching = [number for number, title in enumerate(titles) if wish.find.casefold() in title.casefold()]
+    chosen = _chosen(wish.question, matching, len(titles))
+    family = workload.families[chosen]
+    # Of a list whose length is an answer, none may have been found.
+    cells = min(family.cells(universe), receipt["answers"])
+    arrangement = Arrangement.read(str(chosen), wish.sort, wish.only, labels=len(family.attributes))
+    first = sum(each.cells(universe) for each in workload.families[:chosen])
+    read = partial(read_answers, folder, family, universe, first=first, receipt=receipt)
+    is_heat = _is_heat(family, universe)
+    every = list(read(start=0, stop=cells)) if is_heat or (arrangement and cells <= MAX_ARRANGED) else None
+    wanted = arrangement.apply(every) if every is not None and arrangement else every
+    page = Paginator(range(cells if wanted is None else len(wanted)), PAGE_LENGTH).get_page(wish.page)
+    start, stop = max(page.start_index() - 1, 0), page.end_index()
+    rows = wanted[start:stop] if wanted is not None else list(read(start=start, stop=stop))
+    # Of a filter that nothing passes, what the whole table is like.
+    kind = next(iter(rows or every or []), None)
+    is_choice = kind is not None and kind.estimate is None
+    has_synthetic = kind is not None and kind.synthetic is not None
+    can_be_arranged = 1 < cells <= MAX_ARRANGED and not is_choice
+    more = len(matching) - MAX_LISTED
+    return AnswersTable(
+        number=str(chosen),
+        title=titles[chosen],
+        questions=tuple(
+            QuestionChoice(number=str(each), title=titles[each], is_chosen=each == chosen)
+            for each in matching[:MAX_LISTED]
+        ),
+        more_questions=f"{more:,}" if more > 0 else "",
+        find=wish.find,
+        has_search=len(titles) > MAX_LISTED,
+        importance=_importance(workload, family, receipt, chosen),
+        heat=_heat(every, family.attributes, notes) if is_heat and every is not None else None,
+        chart=_bars(rows, titles[chosen], family.attributes, notes),
+        fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload, family))),
+        can_be_arranged=can_be_arranged,
+        sort=arrangement.sort,
+        only=arrangement.only,
+        is_arranged=bool(arrangement),
+        filtered=f"{page.paginator.count:,} of {cells:,}" if arrangement.only else "",
+        heads=arrangement.heads(
+            family.attributes,
+            of_counts=workload.is_counts,
+            is_choice=is_choice,
+            has_synthetic=has_synthetic,
+            are_links=can_be_arranged,
+        ),
+        rows=tuple(map(AnswerRow.of, rows)),
+        is_choice=is_choice,
+        has_synthetic=has_synthetic,
+        pages=_pages(page, arrangement),
+        details=_details(receipt, has_synthetic=has_synthetic),
+    )
+
+
+def _chosen(question: str, matching: Sequence[int], number: int) -> int:
+    """The question that the address names, or the first that is listed."""
+    named = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else -1
+    return named if 0 <= named < number else next(iter(matching), 0)
+
+
+def _pages(page: Page[int], arrangement: Arrangement) -> AnswerPages | None:
+    if not page.has_other_pages():
+        return None
+    return AnswerPages(
+        sentence=f"Answers {page.start_index():,} to {page.end_index():,} of {page.paginator.count:,}",
+        before=arrangement.address_of(page.previous_page_number()) if page.has_previous() else "",
+        after=arrangement.address_of(page.next_page_number()) if page.has_next() else "",
+    )
+
+
+def _details(receipt: dict[str, Any], *, has_synthetic: bool) -> str:
+    """How synthetic counts and totals are to be read."""
+    sentences = []
+    if has_synthetic:
+        is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
+        scaled = ", scaled to the released total" if is_scaled else ""
+        sentences.append(f"“Synthetic” is the count in the synthetic rows{scaled}.")
+        sentences.append("“Outside” marks one that is not between the two bounds.")
+    sentences.append(_TOTALS.get(mechanism(receipt["mechanism"]["name"]).consistency, ""))
+    return " ".join(filter(None, sentences))
+
+
+def binned_columns(workload: Question, family: Family | Part | None = None) -> tuple[str, ...]:
+    """The columns whose bins the answers are about; sums, means and quantiles are about values."""
+    if not kind_of(workload).is_about_bins:
+        return ()
+    return family.attributes if family is not None and workload.is_counts else workload.columns
+
+
+def _importance(workload: Question, family: Family | Part, receipt: dict[str, Any], position: int) -> str:
+    """How much the question matters and how close its counts are, where that differs from question to question."""
+    if isinstance(family, Part) or not isinstance(workload, Workload) or not workload.is_weighted:
+        return ""
+    if not mechanism(receipt["mechanism"]["name"]).uses_weights:
+        return ""
+    within = rows_text(receipt["bound"]["half_widths"][position])
+    return (
+        f"Importance {family.weight:,}: every count of this question is within {within} of the truth, "
+        "all at once with the others."
+    )
+
+
+def _is_heat(family: Family | Part, universe: Universe) -> bool:
+    """Whether it is a table of two columns, neither too long to be seen at once."""
+    if not isinstance(family, Marginal) or len(family.attributes) != 2:
+        return False
+    return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
+
+
+def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:
+    drawn = [{"labels": row.labels, **row.to_json()} for row in rows]
+    return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads])
+
+
+def _bars(rows: list[Answer], title: str, names: Sequence[str], notes: Notes) -> dict[str, Any] | None:
+    """None of a single number, or of a choice, which has no axis."""
+    if len(rows) < 2 or rows[0].estimate is None:
+        return None
+    titled = [with_unit(name, notes) for name in names]
+    # The question's title is above the chart anyway.
+    axis = "" if titled == list(names) else ", ".join(titled)
+    return charts.marginal_bars([row.to_json() for row in rows], title=title, axis=axis)

@@ -1,0 +1,227 @@
+"""The page of a finished release: its answers, how good they are, its files, and what can be done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.urls import reverse
+
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.workload.parsing import read_answered
+from releases.engine.workload.questions import Inquiry
+from releases.models import Release, ReleaseState, WorkloadVersion
+from releases.planning.usefulness import says_little_of_released
+from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
+from releases.presentation.results.statistics import ShownStatistic, shown_statistic
+from releases.publication import files
+from releases.publication.archive import ARCHIVE, dictionary_of, download_names
+from releases.publication.dictionary import DICTIONARY, Column, columns_of
+from releases.publication.readme import FILES
+from releases.publication.receipt import (
+    fuller_bins,
+    limit_in_words,
+    protects_text,
+    rules_in_words,
+    sensible,
+    spent_text,
+    synthetic_beside,
+)
+from releases.schema import learned
+from releases.schema.descriptions import notes_of, table_of
+from releases.schema.learned import Learned
+
+#: A dictionary of more bins is not written to say its size.
+_MAX_MEASURED_BINS = 10_000
+#: Room for the text in an archive and for what an archive adds.
+_OTHERS_IN_ARCHIVE = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyntheticRows:
+    """How many synthetic rows there are, with which columns, and how far they are from the answers.
+
+    Attributes:
+        columns: their names; empty where the receipt does not say.
+        is_part: whether other declared columns have no place in them, since nothing was asked about them.
+        limit: how many there can be at most, whatever the noise.
+        difference: how far they are from the release's own answers; `is_outside` if beyond some interval.
+    """
+
+    number: str
+    columns: str
+    is_part: bool
+    limit: str
+    difference: str
+    is_outside: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Download:
+    """One file, with what it holds and how large it is."""
+
+    name: str
+    address: str
+    what: str
+    size: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Visibility:
+    """Who may see the release, for its own people.
+
+    Attributes:
+        chip: whether it is public, of a published one; `chip_kind` its class.
+        session_address, session_readers: of a private session, where its answers stay readable, and for whom.
+    """
+
+    is_published: bool
+    is_public: bool
+    chip: str
+    chip_kind: str
+    sentence: str
+    session_address: str
+    session_readers: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultPage:
+    """A release's result in words.
+
+    Attributes:
+        about: what its owner said of the table.
+        workload, workload_address: the saved workload that it asks, with its version.
+        bound, proof: its accuracy in one sentence, and when that was proved.
+        says_little: why its answers are of little use; empty where they are of use.
+        rules: how unexpected and missing values were handled.
+        table: the answers to counting questions; None of a statistic.
+        statistic: the answers of a statistic; None of counts. `fuller_bins`: bins that hold both ends.
+        downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
+        learned: what it learned about a column, for those who may declare it.
+        has_charts: whether the library that draws charts is needed.
+    """
+
+    title: str
+    about: str
+    workload: str
+    workload_address: str
+    bound: str
+    proof: str
+    says_little: str
+    rules: tuple[str, ...]
+    mechanism: str
+    spent: str
+    protects: str
+    answers: str
+    synthetic: SyntheticRows | None
+    table: AnswersTable | None
+    statistic: ShownStatistic | None
+    fuller_bins: tuple[str, ...]
+    downloads: tuple[Download, ...]
+    columns: tuple[Column, ...]
+    can_be_compared: bool
+    learned: Learned | None
+    visibility: Visibility
+    has_charts: bool
+
+
+def result_page(
+    release: Release, *, wish: Wish, taken_from: WorkloadVersion | None = None, is_own: bool = False
+) -> ResultPage:
+    """What the page of a published or withdrawn release shows."""
+    assert release.result is not None
+    result, receipt, notes = release.result, release.result["receipt"], notes_of(release.result)
+    universe = Schema.from_json(receipt["schema"]).universe
+    workload = read_answered(receipt["workload"], universe)
+    folder = files.folder_of(release)
+    statistic = shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None
+    table = answers_table(receipt, workload, universe, folder, notes=notes, wish=wish) if statistic is None else None
+    ends = fuller_bins(universe.attributes)
+    is_published = release.status is ReleaseState.PUBLISHED
+    is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
+    return ResultPage(
+        title=release.title,
+        about=table_of(result),
+        workload=f"{taken_from.workload}, version {taken_from.number}" if taken_from else "",
+        workload_address=reverse("workload", args=[taken_from.workload_id]) if taken_from else "",
+        bound=receipt["bound"]["sentence"],
+        proof=receipt["bound"]["proof"],
+        says_little=says_little_of_released(receipt),
+        rules=tuple(each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends),
+        mechanism=receipt["mechanism"]["title"],
+        spent=sensible(spent_text(receipt)),
+        protects=protects_text(receipt),
+        answers=f"{receipt['answers']:,}",
+        synthetic=_synthetic_rows(receipt),
+        table=table,
+        statistic=statistic,
+        fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),
+        downloads=_downloads(release, folder, universe) if is_published else (),
+        columns=tuple(columns_of(receipt, notes)) if is_published else (),
+        can_be_compared=not is_choice and release.certifies_id is None,
+        learned=learned.learned_by(release) if is_own and is_published else None,
+        visibility=_visibility(release),
+        has_charts=bool(table and (table.chart or table.heat)) or bool(statistic and statistic.chart),
+    )
+
+
+def _visibility(release: Release) -> Visibility:
+    is_published = release.status is ReleaseState.PUBLISHED
+    is_public, is_private = is_published and release.is_public, is_published and not release.is_public
+    sentences = [release.status.meaning]
+    if is_public:
+        sentences.append("Public: everybody can read and download it, and it is in the catalogue.")
+    if is_private:
+        sentences.append("Private: visible to the dataset team.")
+    if is_published and release.certifies_id:
+        sentences.append("It names the release it certifies and what was asked there.")
+    is_private_session = is_private and release.is_session
+    return Visibility(
+        is_published=is_published,
+        is_public=is_public,
+        chip="✓ public" if is_public else "○ private" if is_private else "",
+        chip_kind="ok" if is_public else "",
+        sentence=" ".join(sentences),
+        session_address=reverse("session", args=[release.pk]) if is_private_session else "",
+        session_readers=f"{release.session.get_audience_display()}, and by the people who asked there"
+        if is_private_session
+        else "",
+    )
+
+
+def _synthetic_rows(receipt: dict[str, Any]) -> SyntheticRows | None:
+    if not receipt["synthetic_rows"]:
+        return None
+    columns = receipt.get("synthetic_columns", [])
+    return SyntheticRows(
+        number=f"{receipt['synthetic_rows']:,}",
+        columns=", ".join(columns),
+        is_part=0 < len(columns) < len(receipt["schema"]["columns"]),
+        limit=limit_in_words(receipt),
+        difference=synthetic_beside(receipt),
+        is_outside=bool((receipt.get("synthetic_beside") or {}).get("outside")),
+    )
+
+
+def _downloads(release: Release, folder: Path, universe: Universe) -> tuple[Download, ...]:
+    assert release.result is not None
+    sizes = _sizes(folder, release.result, universe)
+    return tuple(
+        Download(
+            name=name,
+            address=reverse("download", args=[release.pk, name]),
+            what=FILES[name.split(".")[0]],
+            size=sizes.get(name, ""),
+        )
+        for name in download_names(release.result)
+    )
+
+
+def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str, str]:
+    """Of each download. The archive shrinks what it holds, so it is below all of it together."""
+    sizes = dict(result["files"])
+    if sum(each.size for each in universe.attributes) <= _MAX_MEASURED_BINS:
+        sizes[DICTIONARY] = len(dictionary_of(folder, result).encode())
+    shown = {name: files.readable_size(size) for name, size in sizes.items()}
+    return shown | {ARCHIVE: f"below {files.readable_size(sum(sizes.values()) + _OTHERS_IN_ARCHIVE)}"}

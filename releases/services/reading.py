@@ -1,0 +1,134 @@
+"""Every reading of a table by this site: a job of the runner, with the limits of the settings.
+
+    upload_start, upload             a file that was sent
+    digest, sketch                   by which rows are recognised
+    run_plan, open_session, count    what was charged
+
+Pages, tasks and commands come to a table through these functions alone; a connection anywhere else is refused (see
+``engine/tables/connection.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from django.conf import settings
+
+from releases.storage.scratch import limits
+from releases.worker import runner
+
+if TYPE_CHECKING:
+    from releases.engine.domain.universe import Schema
+    from releases.engine.mechanisms.base import Plan
+    from releases.engine.mechanisms.pmw.online import OnlinePlan
+    from releases.engine.mechanisms.pmw.session import Session as LiveSession
+    from releases.engine.run import Release as MadeRelease
+    from releases.engine.tables.ingest import Ingested, Progress, TableLimits
+    from releases.engine.workload.queries import Count
+
+#: Of the time that a release may take, so much for reading and computing; the rest is for publishing it.
+_SHARE_OF_RUN = 0.9
+
+
+def upload_start(source: Path, *, table: TableLimits) -> bool:
+    """Look at the start of a file that was sent; whether it is Parquet.
+
+    Raises:
+        UnreadableTable: it is no table that can be read.
+    """
+    from releases.worker import jobs
+
+    return cast("bool", _run(jobs.start_of_upload, seconds=settings.ANSWER_TIME_LIMIT, source=source, table=table))
+
+
+def upload(source: Path, destination: Path, *, table: TableLimits, progress: Progress | None = None) -> Ingested:
+    """Read a file that was sent and store it as a table.
+
+    Raises:
+        UnreadableTable: it is no table that can be read.
+        OverLimit: it takes more time or memory than it may.
+    """
+    from releases.worker import jobs
+
+    read = _run(
+        jobs.upload,
+        seconds=settings.READ_TIME_LIMIT,
+        report=progress,
+        source=source,
+        destination=destination,
+        key=_digest_key(),
+        table=table,
+    )
+    return cast("Ingested", read)
+
+
+def digest(path: Path, columns: Sequence[str]) -> tuple[bool, str | None]:
+    """Whether a stored table has rows enough to be recognised by, and the digest of its declared columns if any are."""
+    from releases.worker import jobs
+
+    found = _run(jobs.digest, seconds=settings.READ_TIME_LIMIT, path=path, columns=list(columns), key=_digest_key())
+    return cast("tuple[bool, str | None]", found)
+
+
+def sketch(path: Path) -> bytes:
+    from releases.worker import jobs
+
+    return cast("bytes", _run(jobs.sketch, seconds=settings.READ_TIME_LIMIT, path=path, key=_digest_key()))
+
+
+def run_plan(plan: Plan, location: str, *, progress: Callable[[str, float], None]) -> MadeRelease:
+    """Run a charged plan on the table that was charged for.
+
+    Raises:
+        Cancelled: by `progress`.
+        ReaderError: with nothing in it that depends on the table.
+    """
+    from releases.engine.run import Release
+    from releases.worker import jobs
+
+    result, records = _run(
+        jobs.release, seconds=_seconds_of_run(), report=progress, location=location, plan=plan, **_network(location)
+    )
+    return Release(plan=plan, result=result, records=records)
+
+
+def open_session(plan: OnlinePlan, location: str) -> LiveSession:
+    """Open a charged session."""
+    from releases.worker import jobs
+
+    live = _run(jobs.opened_session, seconds=_seconds_of_run(), location=location, plan=plan, **_network(location))
+    return cast("LiveSession", live)
+
+
+def count(question: Count, schema: Schema, location: str) -> int:
+    """The exact count that a session asks for."""
+    from releases.worker import jobs
+
+    counted = _run(
+        jobs.count,
+        seconds=settings.ANSWER_TIME_LIMIT,
+        location=location,
+        schema=schema,
+        question=question,
+        **_network(location),
+    )
+    return cast("int", counted)
+
+
+def _run(job: Callable[..., Any], **given: Any) -> Any:
+    return runner.run(job, limits=limits(), memory=settings.READER_MEMORY_BYTES, **given)
+
+
+def _network(location: str) -> dict[str, bool]:
+    """A registered database is reached over the network; a file is not."""
+    return {"has_network": "://" in location}
+
+
+def _seconds_of_run() -> float:
+    return float(_SHARE_OF_RUN * settings.RELEASE_TIME_LIMIT)
+
+
+def _digest_key() -> bytes:
+    return str(settings.DIGEST_KEY).encode()

@@ -1,0 +1,86 @@
+"""What reads a table. Each is run by `runner.run` in a process of its own, with plain values in and out.
+
+A job gets `limits`, what its connection may use. Where somebody listens, it gets `report`, which tells the caller a
+step and the share done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from releases.engine.domain.universe import Schema
+from releases.engine.estimation.result import Result
+from releases.engine.estimation.synthetic import Records
+from releases.engine.mechanisms.base import Plan, mechanisms
+from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan
+from releases.engine.mechanisms.pmw.session import Session
+from releases.engine.noise.randomness import OperatingSystemRandomness
+from releases.engine.run import run_release
+from releases.engine.tables import fingerprint, ingest
+from releases.engine.tables.connection import Limits
+from releases.engine.tables.query import TableCounts, open_table
+from releases.engine.workload.queries import Count
+
+Report: TypeAlias = Callable[[str, float], None]
+
+# Found here, before processes are made, rather than in each of them.
+mechanisms()
+
+
+def start_of_upload(*, source: Path, table: ingest.TableLimits, limits: Limits) -> bool:
+    """Look at the start of a file that was sent; whether it is Parquet."""
+    return ingest.check_start(source, limits=table, database=limits)
+
+
+def upload(
+    *,
+    source: Path,
+    destination: Path,
+    key: bytes,
+    table: ingest.TableLimits,
+    limits: Limits,
+    report: Report | None = None,
+) -> ingest.Ingested:
+    """Read a file that was sent and store it as a table."""
+    return ingest.ingest(source, destination, digest_key=key, limits=table, database=limits, progress=report)
+
+
+def digest(*, path: Path, columns: Sequence[str], key: bytes, limits: Limits) -> tuple[bool, str | None]:
+    """Whether a stored table has rows enough to be recognised by, and the digest of its declared columns if any are."""
+    is_telling = fingerprint.is_telling(path, key=key, limits=limits)
+    return is_telling, fingerprint.counted_digest(path, columns, key=key, limits=limits) if columns else None
+
+
+def sketch(*, path: Path, key: bytes, limits: Limits) -> bytes:
+    """The sketch of a stored table's rows."""
+    return fingerprint.sketch(path, key=key, limits=limits)
+
+
+def release(
+    *, plan: Plan, location: str, limits: Limits, report: Report | None = None
+) -> tuple[Result, Records | None]:
+    """Run a charged plan."""
+    made = run_release(plan, _counts(plan.schema, location, limits), rng=OperatingSystemRandomness(), progress=report)
+    return made.result, made.records
+
+
+def opened_session(*, plan: OnlinePlan, location: str, limits: Limits) -> Session:
+    """Open a charged session."""
+    return plan.open(_counts(plan.schema, location, limits), rng=OperatingSystemRandomness())
+
+
+def count(*, schema: Schema, question: Count, location: str, limits: Limits) -> int:
+    """The exact count that a session asks for."""
+    return ExactCounts(_counts(schema, location, limits))(question)
+
+
+def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:
+    return TableCounts(open_table(location, limits=limits), schema, folder=limits.temp_folder)
+
+
+#: By the name by which a process is told what to do; no other function can be named.
+JOBS: dict[str, Callable[..., Any]] = {
+    job.__name__: job for job in (start_of_upload, upload, digest, sketch, release, opened_session, count)
+}

@@ -1,0 +1,12 @@
+"""Tests of the engine open tables in their own process, which the engine refuses where nothing confines it."""
+
+from __future__ import annotations
+
+import pytest
+
+from releases.engine.tables import connection
+
+
+@pytest.fixture(autouse=True)
+def _may_open_tables(monkeypatch):
+    monkeypatch.setattr(connection, "_is_confined", True)

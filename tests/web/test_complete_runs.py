@@ -1,0 +1,194 @@
+"""A run's files are complete on disc before anything of it is visible, and are published rather than drawn again; and
+an attempt that failed looks like one that runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from releases import services
+from releases.models import Attempt, Release, ReleaseState
+from releases.publication import files
+from releases.services import execution, session_closing
+from releases.worker import jobs, leases
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _at_once(settings):
+    settings.RETRY_SECONDS = 0
+
+
+def crash(*args, **kwargs):
+    raise RuntimeError("the machine stops here")
+
+
+def folders(release):
+    return sorted((Path(files.settings.RELEASES_DIR) / str(release.pk)).iterdir())
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def stopped_before_publishing(release, monkeypatch):
+    """The folder of an attempt that wrote everything, and came to no more."""
+    with monkeypatch.context() as patched:
+        patched.setattr(session_closing, "as_published", crash)
+        assert not services.execute_release(release_id=release.pk)
+    (folder,) = folders(release)
+    return folder
+
+
+def test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte(queued, monkeypatch):
+    folder = stopped_before_publishing(queued, monkeypatch)
+    before = contents(folder)
+    monkeypatch.setattr(jobs, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
+    assert services.execute_release(release_id=queued.pk)
+    release = Release.objects.get()
+    assert (release.state, release.attempts, files.folder_of(release)) == (ReleaseState.PUBLISHED, 2, folder)
+    assert contents(folder) == before
+    assert set(release.result["files"]) == set(before) - {files.COMPLETE}
+    assert release.result["receipt"] == json.loads(before[files.RECEIPT])
+
+
+@pytest.mark.parametrize("step", ["_write_table", "_seal", "receipt_of"])
+def test_what_is_cut_off_before_it_is_complete_never_has_a_folder_s_name(queued, monkeypatch, step):
+    with monkeypatch.context() as patched:
+        patched.setattr(files, step, crash)
+        assert not services.execute_release(release_id=queued.pk)
+    assert files.made_before(queued) is None
+    assert folders(queued) == []
+    assert services.execute_release(release_id=queued.pk)
+
+
+def test_a_worker_that_was_killed_while_it_wrote_holds_up_nothing(queued, monkeypatch):
+    token = execution._claim(queued.pk)
+    (Path(files.settings.RELEASES_DIR) / str(queued.pk) / f"{token}.partial").mkdir(parents=True)
+    Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert services.reconcile() == 1
+    assert services.execute_release(release_id=queued.pk)
+    assert folders(queued) == [files.folder_of(Release.objects.get())]
+
+
+def test_a_folder_gets_its_name_when_every_file_is_on_disc(queued, monkeypatch):
+    seen = []
+    rename = Path.rename
+
+    def watched(path, target):
+        seen.append((path.name, sorted(each.name for each in path.iterdir())))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    assert services.execute_release(release_id=queued.pk)
+    ((name, written),) = seen
+    assert name.endswith(".partial")
+    assert set(written) == {*Release.objects.get().result["files"], files.COMPLETE}
+
+
+def test_a_complete_folder_that_was_changed_afterwards_is_not_published(queued, monkeypatch):
+    folder = stopped_before_publishing(queued, monkeypatch)
+    (folder / "answers.csv").write_text("other")
+    assert services.execute_release(release_id=queued.pk)
+    release = Release.objects.get()
+    assert files.folder_of(release) != folder
+    assert folders(queued) == [files.folder_of(release)]
+
+
+def test_a_complete_folder_of_another_release_is_not_published(queued, monkeypatch):
+    folder = stopped_before_publishing(queued, monkeypatch)
+    seal = json.loads((folder / files.COMPLETE).read_text())
+    (folder / files.COMPLETE).write_text(json.dumps({**seal, "release": "another"}))
+    assert files.made_before(queued) is None
+
+
+@pytest.mark.parametrize("said", ["", "[]", "{}", '{"release": 1}', "null"])
+def test_a_folder_that_does_not_say_what_it_is_of_is_not_published(queued, monkeypatch, said):
+    folder = stopped_before_publishing(queued, monkeypatch)
+    (folder / files.COMPLETE).write_text(said)
+    assert files.made_before(queued) is None
+
+
+def test_of_two_complete_runs_the_first_is_published_and_the_other_goes(queued, monkeypatch):
+    first = stopped_before_publishing(queued, monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "made_before", lambda release: None)
+        patched.setattr(session_closing, "as_published", crash)
+        assert not services.execute_release(release_id=queued.pk)
+    assert len(folders(queued)) == 2
+    assert services.execute_release(release_id=queued.pk)
+    assert folders(queued) == [first]
+
+
+# What is seen of an attempt
+
+
+def shown_of(release, as_, alice):
+    """Every page and answer that says how far a release is."""
+    names = [("release_detail", release.pk), ("release_status", release.pk), ("dataset_detail", release.dataset_id)]
+    pages = [words(as_(alice).get(reverse(name, args=[number]))) for name, number in names]
+    token = services.make_token(user=alice, name="a script")
+    told = as_(None).get(f"/api/releases/{release.pk}", headers={"authorization": f"Bearer {token}"})
+    assert told.status_code == 200
+    return pages, told.json()
+
+
+def test_an_attempt_that_failed_after_reading_looks_like_one_that_runs(queued, monkeypatch, as_, alice, settings):
+    settings.RETRY_SECONDS = 900
+    assert execution._claim(queued.pk)
+    Attempt.objects.update(opened_at=timezone.now())
+    Release.objects.update(step="In progress")
+    running = shown_of(queued, as_, alice)
+    Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert services.reconcile() == 1
+    assert Release.objects.get().state == ReleaseState.QUEUED
+    assert shown_of(queued, as_, alice) == running
+
+
+def test_no_step_and_no_share_of_a_run_is_written_anywhere(queued, monkeypatch):
+    seen = set()
+    run = jobs.run_release
+
+    def watched(plan, counts, *, rng, progress):
+        def noted(step, share):
+            progress.asked_at = 0.0
+            progress(step, share)
+            seen.add(tuple(Release.objects.values_list("step", "share_done").get()))
+
+        return run(plan, counts, rng=rng, progress=noted)
+
+    monkeypatch.setattr(jobs, "run_release", watched)
+    assert services.execute_release(release_id=queued.pk)
+    assert seen == {("In progress", 0.0)}
+
+
+def test_a_worker_that_lost_its_lease_stops_at_the_next_step(queued):
+    progress = leases.Held(Release.objects.none())
+    with pytest.raises(Exception, match="another worker"):
+        progress("Adding noise", 0.5)
+
+
+def test_a_day_is_all_that_a_page_or_an_answer_says_of_when_a_run_was_finished(published, as_, alice):
+    at = timezone.localtime(published.published_at)
+    pages = [as_(alice).get(reverse(name, args=[published.pk])) for name in ("release_detail", "receipt")]
+    for page in pages:
+        assert f"{at:%H:%M}" not in page.content.decode()
+        assert str(at.year) in words(page)
+    Release.objects.update(is_public=True)
+    (listed,) = as_(None).get("/api/catalogue").json()["releases"]
+    assert listed["published_at"] == at.date().isoformat()
+
+
+def test_a_worker_s_log_does_not_say_how_long_a_task_took():
+    import logging
+
+    import dpweb.celery  # noqa: F401
+
+    assert not logging.getLogger("celery.app.trace").isEnabledFor(logging.INFO)
