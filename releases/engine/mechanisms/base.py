@@ -181,6 +181,11 @@ class Plan(ABC):
         return most_rows(self.schema.universe) if chosen is None else int(chosen)
 
     @property
+    def bytes_of_rows(self) -> int:
+        """The part of the work's bytes that synthetic rows take at most."""
+        return self.most_synthetic_rows * bytes_a_row(self.schema.universe)
+
+    @property
     def limits(self) -> dict[str, str]:
         """What noise can size, and how far it may, as text for people and receipts. All from public numbers."""
         most = self.most_synthetic_rows
@@ -282,8 +287,7 @@ class Mechanism(ABC):
         except Unpriceable as error:
             return infeasible(request, f"Its noise cannot be priced at so small a budget: {error}")
         if plan.makes_synthetic_rows:
-            bytes_of_rows = plan.most_synthetic_rows * bytes_a_row(schema.universe)
-            plan = replace(plan, work=replace(plan.work, bytes=plan.work.bytes + bytes_of_rows))
+            plan = replace(plan, work=replace(plan.work, bytes=plan.work.bytes + plan.bytes_of_rows))
         if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
             return plan
         return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})
