@@ -66,18 +66,19 @@ def room(spent: Totals, caps: Caps) -> tuple[Fits, ...]:
 
 def closed_by(*, before: Totals, after: Totals, caps: Caps) -> str:
     """In one sentence, what fitted before a release and does not fit after it; empty where nothing of the table."""
-    closed = []
+    closed: dict[str, str] = {}
     for kind in (LAPLACE, GAUSSIAN):
         prices = {size: _price_of(kind, size, caps) for size in SIZES}
-        lost = [
-            size
-            for size, price in prices.items()
-            if price is not None and filters.admits(before, price, caps) and not filters.admits(after, price, caps)
-        ]
-        closed += [f"releases with {kind} noise of epsilon {float(lost[0]):g} or more"] if lost else []
+        for size, price in prices.items():
+            if price is not None and filters.admits(before, price, caps) and not filters.admits(after, price, caps):
+                closed[kind] = f"epsilon {float(size):g} or more"
+                break
     if not closed:
         return ""
-    return f"After this release, {' and '.join(closed)} no longer fit."
+    if len(closed) == 2 and len(set(closed.values())) == 1:
+        return f"After this release, releases of {closed[LAPLACE]} no longer fit."
+    said = " and ".join(f"releases with {kind} noise of {sizes}" for kind, sizes in closed.items())
+    return f"After this release, {said} no longer fit."
 
 
 def _times(spent: Totals, caps: Caps, kind: str, epsilon: Fraction) -> int | None:

@@ -49,7 +49,7 @@ class ReleaseState(models.TextChoices):
             ReleaseState.OPEN: "Questions can be asked. All that they can ever cost is charged already.",
             ReleaseState.CLOSING: "Nobody can ask any more, and a worker is publishing what was answered. "
             "That spends nothing and touches no data.",
-            ReleaseState.PUBLISHED: "The result is there and will not change.",
+            ReleaseState.PUBLISHED: "The result will not change.",
             ReleaseState.FAILED: "Every attempt failed, or a restored backup had lost it. The data may have been "
             "touched, so the charge stays.",
             ReleaseState.CANCELLED: "Cancelled or denied before any data were touched. Nothing is charged for it.",

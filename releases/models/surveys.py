@@ -29,7 +29,7 @@ class SurveyState(models.TextChoices):
         return {
             SurveyState.DRAFT: "Being put together. Nobody can answer yet, and everything can be changed.",
             SurveyState.OPEN: "Everybody who has the link can answer. What they were promised cannot be changed.",
-            SurveyState.CLOSED: "Nobody can answer any more. The result is there and will not change.",
+            SurveyState.CLOSED: "Nobody can answer any more. The result will not change.",
         }[self]
 
 

@@ -239,7 +239,7 @@ class ComparedPlan:
         if not most or self.plan.options.get(ROWS.name) is not None:
             return f"{most:,}" if most else ""
         total = "number of rows" if self.plan.schema.total_is_public else "released total"
-        return f"as many as the {total}, at most {most:,}; where it is above that, each stands for several rows"
+        return f"as many as the {total}, at most {most:,}"
 
     @property
     def memory(self) -> str:

@@ -121,7 +121,7 @@ def test_the_examples_lead_from_a_file_to_a_public_release(examples, installatio
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"laplace-queries: epsilon 0\.5\. With probability 95%, every one of the 10 counts", done.stdout)
-    assert "published: The result is there and will not change." in done.stdout
+    assert "published: The result will not change." in done.stdout
     assert "Age and sex, epsilon 0.5: http://" in done.stdout
     assert len(list(csv.DictReader((tmp_path / "answers.csv").open()))) == 10
     assert '"title": "Age and sex"' in (tmp_path / "receipt.json").read_text()

@@ -37,6 +37,7 @@ UNRECORDED = {
     "keep_columns": "what is typed and not declared is nothing yet; declaring it is recorded",
     "forget_columns": "as what is typed and not declared",
     "columns_of_codebook": "reads only",
+    "planned_atomically": "a transaction, in which others write",
     "draft_release": "a draft is nothing yet; what becomes of it is recorded",
     "draft_session": "as a draft of a release",
     "change_session": "as a draft of a release",

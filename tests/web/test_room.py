@@ -78,8 +78,7 @@ def test_what_a_release_closes_is_said_in_one_sentence_and_nothing_where_it_clos
 
     assert closed_by(before=Totals(), after=after("0.5"), caps=caps) == ""
     assert closed_by(before=Totals(), after=after("1.2"), caps=caps) == (
-        "After this release, releases with Laplace noise of epsilon 1 or more and releases with Gaussian noise of "
-        "epsilon 1 or more no longer fit."
+        "After this release, releases of epsilon 1 or more no longer fit."
     )
     assert "of epsilon 0.1" in closed_by(before=Totals(), after=after("1.95"), caps=caps)
 
@@ -98,9 +97,9 @@ def test_pages_of_a_budget_say_what_still_fits_and_the_confirmation_what_a_relea
     assert "How many more releases fit Epsilon of each" in words(compared)
     # Outside of what is folded away.
     outside = re.sub(r"<details.*?</details>", "", compared.content.decode(), flags=re.DOTALL)
-    assert "After this release, releases with Laplace noise of epsilon" in outside
+    assert "After this release, releases of epsilon" in outside
     confirmed = as_(alice).get(reverse("confirm", args=[release.pk]))
     shown = words(confirmed)
-    assert "After this release, releases with Laplace noise of epsilon" in shown
+    assert "After this release, releases of epsilon" in shown
     assert "How many more releases fit after this one Epsilon of each" in shown
     assert [(each.epsilon, each.laplace) for each in confirmed.context["fits"]] == [("0.1", 5), ("0.5", 1), ("1", 0)]
