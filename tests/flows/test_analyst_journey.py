@@ -237,7 +237,7 @@ def test_in_the_dark_and_after_the_closing_an_analyst_reads_every_answer(
     charlie.reads("no more questions can be asked")
     expect(page.get_by_label("male", exact=True)).to_be_checked()
     alice.wait_for_result()
-    alice.reads("What it answered stays readable on the session's page to everybody who signs in")
+    alice.reads("What it answered can be read on the session's page by everybody who signs in")
     alice.look("closed session's release")
     page.reload()
     charlie.reads("It was closed. Everything it has answered stands below and stays readable to whoever could ask.")

@@ -151,7 +151,9 @@ def planned_unit(release):
 
 
 def send_in(release, by):
-    return services.submit_release(release=release, key=uuid.uuid4(), by=by, send=False)
+    """Submit a draft as somebody holds it, with the plan that was made of that."""
+    plan = services.plan_of(release=release)
+    return services.submit_release(release=release, key=uuid.uuid4(), by=by, send=False, plan=plan)
 
 
 def ask_for(dataset, by, epsilon="2"):
