@@ -337,7 +337,7 @@ def test_a_copy_put_into_a_granted_population_is_shown_to_the_reviewer_and_stops
     services.take_fingerprints()
     services.join_population(dataset=copy, other=own, by=charlie)
     page = words(as_(sofia).get(reverse("budget_detail", args=[own.budget.pk])))
-    assert "Probably the same people: Survey (alice) has the very same rows and spends from another budget." in page
+    assert "The very same rows: Survey (alice) has the very same rows and spends from another budget." in page
     more = services.request_budget(
         dataset=own, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=charlie
     )
@@ -356,7 +356,7 @@ def test_the_reviewer_of_a_release_is_told_of_a_copy_in_another_granted_populati
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(own, epsilon="1")
     services.submit_release(release=release, key=release.pk, by=charlie, send=False)
-    said = "Probably the same people: Survey (alice) has the very same rows and spends from another budget."
+    said = "The very same rows: Survey (alice) has the very same rows and spends from another budget."
     assert said in words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
     for page in ("dataset_detail", "protection", "budget"):
         assert "very same rows" not in words(as_(charlie).get(reverse(page, args=[copy.pk])))

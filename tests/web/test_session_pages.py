@@ -583,7 +583,7 @@ def test_an_analyst_reads_after_the_closing_what_the_session_told_while_the_rele
     # The release itself, with its synthetic rows, is for the dataset's people until it is made public.
     assert client.get(reverse("release_detail", args=[session.pk])).status_code == 404
     mine = words(as_(alice).get(reverse("release_detail", args=[session.pk])))
-    assert "stays readable on the session's page to everybody who signs in, and to whoever asked there" in mine
+    assert "can be read on the session's page by everybody who signs in, and by the people who asked there" in mine
 
 
 def test_who_may_ask_is_settled_when_a_session_is_closed(make_session, as_, alice, charlie, close):
