@@ -62,24 +62,27 @@ def begin(budget: Budget) -> None:
     high_water_marks.begin(budget.pk)
 
 
-def installation() -> Iterator[str]:
-    """What is wrong with the marks as a whole."""
-    found = record.look()
+def installation(found: record.Found | None = None) -> Iterator[str]:
+    """What is wrong with the marks as a whole.
+
+    Args:
+        found: by `record.look`, where the caller has looked.
+    """
+    found = found or record.look()
     if found.fault:
         yield found.fault
     if found.is_another:
         return
-    for budget_id in orphans():
+    for budget_id in orphans(found.own):
         yield f"the marks know a budget that this database does not: {described(budget_id)}"
-    if unknown := unknown_results():
+    if unknown := unknown_results(found.own):
         some = ", ".join(unknown[:5])
         yield f"results lie on disc of {len(unknown):,} releases that this database does not know: {some}"
 
 
-def orphans() -> list[uuid.UUID]:
+def orphans(own: Installation) -> list[uuid.UUID]:
     """The budgets with entries that only the marks know, without those that a reviewer has seen."""
-    seen = set(Installation.own().acknowledged)
-    return [each for each in lost_budgets() if str(each) not in seen]
+    return [each for each in lost_budgets() if str(each) not in own.acknowledged]
 
 
 def lost_budgets() -> list[uuid.UUID]:
@@ -90,25 +93,26 @@ def lost_budgets() -> list[uuid.UUID]:
     return sorted(each for each in unknown if str(each) not in settled and _has_entries(each))
 
 
-#: When the folder of the results was last seen to hold nothing unknown.
-_clean: dict[Path, int] = {}
+#: When the folder of the results had changed last as it was seen to hold nothing unknown, and how many lines of the
+#: record the database knew then. One that knows fewer is an older one, and may not know what lies there.
+_clean: dict[Path, tuple[int, int]] = {}
 
 
-def unknown_results() -> list[str]:
+def unknown_results(own: Installation) -> list[str]:
     """Releases whose results lie on disc, which this database does not know, and which no reviewer has seen."""
     folder = Path(settings.RELEASES_DIR)
     try:
         changed = folder.stat().st_mtime_ns
-        if _clean.get(folder) == changed:
+        before, number = _clean.get(folder, (None, 0))
+        if before == changed and own.number >= number:
             return []
         found = {uuid.UUID(name) for name in os.listdir(folder) if len(name) == 36 and (folder / name).is_dir()}
     except FileNotFoundError:
         return []
     known = set(Release.objects.values_list("pk", flat=True)) if found else set()
-    seen = set(Installation.own().acknowledged)
-    unknown = sorted(str(each) for each in found - known if str(each) not in seen)
+    unknown = sorted(str(each) for each in found - known if str(each) not in own.acknowledged)
     if not unknown:
-        _clean[folder] = changed
+        _clean[folder] = changed, own.number
     return unknown
 
 
@@ -245,9 +249,10 @@ def refusal(of: Budget | None = None, *, and_release: uuid.UUID | None = None) -
     Said to people who may know of this release alone. What is missing of the installation or of the budget, which
     others may share, is said to reviewers on the page Backups.
     """
-    if record.look().is_another:
+    found = record.look()
+    if found.is_another:
         return "The marks folder belongs to another database. Nothing goes on until an operator has set MARKS_DIR."
-    if any(installation()):
+    if any(installation(found)):
         return f"After a restored backup, the database does not match what was recorded outside it. {UNTIL_A_REVIEWER}"
     if of is not None and budget(of):
         return f"After a restored backup, this budget does not match what was recorded outside it. {UNTIL_A_REVIEWER}"

@@ -168,7 +168,8 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
         HasStake: the reviewer has a stake in one of these budgets, or in what is left out.
     """
     own = Installation.objects.select_for_update().get(pk=Installation.own().pk)
-    found, said = record.look(), list(stale_ledger.installation())
+    found = record.look()
+    said = list(stale_ledger.installation(found))
     if not said:
         raise ledger.LedgerRefusal("The marks are those of this database. There is nothing to acknowledge.")
     if found.is_another:
@@ -178,7 +179,7 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
     left_out = [each for each in forgotten if reapplying.waits_for_a_reviewer(each) and each.number in leave_out]
     chosen = [each for each in forgotten if each not in left_out]
     refuse_stake(by, *reapplying.subjects(left_out), to="leave out what was decided on")
-    seen = [*map(str, stale_ledger.orphans()), *stale_ledger.unknown_results()]
+    seen = [*map(str, stale_ledger.orphans(own)), *stale_ledger.unknown_results(own)]
     own.acknowledged = sorted({*own.acknowledged, *seen})
     own.save(update_fields=["acknowledged"])
     if found.is_lost:

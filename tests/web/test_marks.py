@@ -421,3 +421,15 @@ def test_behind_says_nothing_of_what_has_never_begun(make_dataset):
     dataset = make_dataset(epsilon="")
     assert stale_ledger.refusal(dataset.budget) == ""
     assert list(stale_ledger.installation()) == []
+
+
+def test_a_process_that_has_seen_clean_results_looks_again_at_those_of_an_older_database(settings, tmp_path):
+    """Somebody puts an older database back under a process that runs: what lies on disc has not changed meanwhile."""
+    settings.RELEASES_DIR = tmp_path / "results"
+    unknown = str(uuid.uuid4())
+    (settings.RELEASES_DIR / unknown).mkdir(parents=True)
+    own = Installation.own()
+    own.number, own.acknowledged = 7, [unknown]
+    assert stale_ledger.unknown_results(own) == []
+    own.number, own.acknowledged = 6, []
+    assert stale_ledger.unknown_results(own) == [unknown]

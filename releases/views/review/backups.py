@@ -30,7 +30,7 @@ def backups(request: HttpRequest) -> HttpResponse:
     found = record.look()
     forgotten = services.forgotten_decisions(found.own) if found.is_restored else []
     context = {
-        "installation": list(stale_ledger.installation()),
+        "installation": list(stale_ledger.installation(found)),
         "found": found,
         "final": [each for each in forgotten if services.waits_for_a_reviewer(each)],
         "made": [each for each in forgotten if not services.waits_for_a_reviewer(each)],
