@@ -109,11 +109,6 @@ def stake_of(person: User, subject: Model) -> Stake | None:
     raise TypeError(f"Who has a stake in a {subject._meta.verbose_name} is not known.")
 
 
-def has_stake(person: User, subject: Model) -> bool:
-    """Whether somebody has a stake in an object, whatever the site lets people with a stake do."""
-    return stake_of(person, subject) is not None
-
-
 def what_separates(person: User, subject: Model) -> Stake | None:
     """The stake that keeps somebody from deciding here; None also where one person does everything."""
     return stake_of(person, subject) if settings.SEPARATION_OF_DUTIES else None

@@ -15,7 +15,7 @@ from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
-from releases.engine.workload.parsing import read_question
+from releases.engine.workload.parsing import read_answered, read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.models import (
@@ -122,7 +122,7 @@ def counting_receipt(of: Release) -> dict[str, Any]:
     if of.status is not ReleaseState.PUBLISHED or of.result is None:
         raise Refusal(f"Only a finished release can be certified; this one is {of.status.label}.")
     receipt: dict[str, Any] = of.result["receipt"]
-    asked: Question = read_question(receipt["workload"], counted_schema(of).universe)
+    asked: Question = read_answered(receipt["workload"], counted_schema(of).universe)
     if not isinstance(asked, Workload):
         raise Refusal("Only a release of counts can be certified: the error of a statistic is no number of rows.")
     return receipt
@@ -137,7 +137,7 @@ def counted_schema(of: Release) -> Schema:
 def _rows_answer_everything(receipt: Mapping[str, Any]) -> bool:
     """Whether there are synthetic rows, with every column that was asked about."""
     universe = Schema.from_json(receipt["schema"]).universe
-    asked = read_question(receipt["workload"], universe)
+    asked = read_answered(receipt["workload"], universe)
     # Rows made before they had the columns asked about alone had all of them.
     columns = set(receipt.get("synthetic_columns", universe.names))
     return bool(receipt["synthetic_rows"]) and all(set(each.attributes) <= columns for each in asked.families)

@@ -31,7 +31,7 @@ from releases.models import (
     ReleaseRequest,
 )
 from releases.models.stakes import DECISIONS as DECIDES
-from releases.models.stakes import HasStake, has_stake
+from releases.models.stakes import HasStake, stake_of
 from releases.views import review
 from tests.web.conftest import CSV, give, person
 from tests.web.pages import body, words
@@ -462,9 +462,9 @@ def test_a_reviewer_who_has_decided_before_or_only_read_has_no_stake(make_datase
     request = asked_by_a_friend(make_dataset, bob)
     services.freeze_budget(budget=request.budget, by=sofia, reason="look")
     services.unfreeze_budget(budget=request.budget, by=sofia, reason="fine")
-    assert not has_stake(sofia, request)
+    assert stake_of(sofia, request) is None
     services.approve_request(request=request, by=sofia)
-    assert not has_stake(sofia, Budget.objects.get(pk=request.budget_id))
+    assert stake_of(sofia, Budget.objects.get(pk=request.budget_id)) is None
 
 
 def test_who_approves_a_budget_that_is_joined_has_no_stake_in_the_other_one_either(make_dataset, tess, sofia, group):
@@ -478,7 +478,7 @@ def test_who_approves_a_budget_that_is_joined_has_no_stake_in_the_other_one_eith
     services.join_request(request=asked, to=budget.pk, by=sofia)
     other.refresh_from_db()
     assert other.budget == budget
-    assert not has_stake(sofia, other)
+    assert stake_of(sofia, other) is None
 
 
 def test_whoever_has_a_stake_may_still_stop_a_budget(make_dataset, bob, tess):
