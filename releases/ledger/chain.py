@@ -26,6 +26,8 @@ from typing import Any
 
 from django.conf import settings
 
+from releases.storage.private_files import sync
+
 _INSTALLATION, _RECORD, _RELEASES = "installation.json", "record.jsonl", "releases"
 
 
@@ -346,14 +348,6 @@ def write(path: Path, stored: Mapping[str, Any]) -> None:
         os.fsync(file.fileno())
     partial.replace(path)
     sync(path.parent)
-
-
-def sync(place: Path) -> None:
-    directory = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def folder() -> Path:

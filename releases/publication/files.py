@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 import uuid
@@ -44,7 +43,7 @@ from releases.publication.receipt import receipt_of, rows_of_one, synthetic_besi
 from releases.publication.spreadsheets import begins_a_formula
 from releases.questions.base import kind_of
 from releases.schema.descriptions import described
-from releases.storage.private_files import FILE, FOLDER, private_folder
+from releases.storage.private_files import FILE, FOLDER, private_folder, sync
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
 #: Says that a folder is complete, and what is in it. Not one of the files that are published.
@@ -78,11 +77,11 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     for path in sorted(folder.iterdir()):
         path.chmod(FILE)
         sizes[path.name] = path.stat().st_size
-        _sync(path)
+        sync(path)
     _seal(folder, {"release": str(release.pk), "files": digests(folder, sizes)})
     folder.rename(complete)
-    _sync(complete.parent)
-    _sync(complete.parent.parent)
+    sync(complete.parent)
+    sync(complete.parent.parent)
     # Beside the receipt: words for readers change nothing that is digested.
     said_of_it = described(release.dataset, made.plan.schema.universe.names)
     return {"receipt": receipt, "files": sizes, "described": said_of_it}
@@ -92,8 +91,8 @@ def _seal(folder: Path, said: Mapping[str, Any]) -> None:
     path = folder / COMPLETE
     path.write_text(json.dumps(said) + "\n")
     path.chmod(FILE)
-    _sync(path)
-    _sync(folder)
+    sync(path)
+    sync(folder)
 
 
 def made_before(release: Release) -> tuple[str, dict[str, Any]] | None:
@@ -302,14 +301,6 @@ def guarded(text: str) -> str:
 def apart(name: str) -> str:
     """A column's name in the answers, told apart from the columns of our own."""
     return f"{name}_column" if name in _OWN_COLUMNS else name
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def readable_size(size: int) -> str:

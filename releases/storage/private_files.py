@@ -27,6 +27,15 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def sync(path: Path) -> None:
+    """Return when a file, or the names in a folder, are on disc."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def open_to_others() -> Iterator[Path]:
     """Files and folders of this installation that somebody else can read or write, but for static files."""
     for path in _all():
