@@ -64,49 +64,49 @@ MUTATIONS = (
         file="releases/engine/noise/selection.py",
         text="return Fraction(epsilon) / (sensitivity if monotone else 2 * sensitivity)",
         instead="return Fraction(epsilon) / sensitivity",
-        test="tests/engine/test_selection.py::test_the_law_is_the_one_defined_and_not_that_of_another_epsilon",
+        test="tests/engine/noise/test_selection.py::test_the_law_is_the_one_defined_and_not_that_of_another_epsilon",
     ),
     Mutation(
         name="range-whole-epsilon-at-each-end",
         file="releases/engine/mechanisms/quantiles.py",
         text="epsilon = epsilon_of_each(request.budget, draw_event, rounds=_ENDS)",
         instead="epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)",
-        test="tests/engine/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
+        test="tests/engine/mechanisms/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
     ),
     Mutation(
         name="threshold-for-one-value-of-a-unit",
         file="releases/engine/mechanisms/category_discovery.py",
         text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",
         instead="by_ones = 1 + laplace_passes(scale=scale, probability=allowed)",
-        test="tests/engine/test_stable_histogram.py::test_new_values_of_one_unit_are_counted_together",
+        test="tests/engine/mechanisms/test_stable_histogram.py::test_new_values_of_one_unit_are_counted_together",
     ),
     Mutation(
         name="values-moved-once-under-replace",
         file="releases/engine/mechanisms/category_discovery.py",
         text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="moved = 1",
-        test="tests/engine/test_stable_histogram.py::test_the_exact_law_keeps_the_claim_for_all_neighbours_and_less_does_not",
+        test="tests/engine/mechanisms/test_stable_histogram.py::test_the_exact_law_keeps_the_claim_for_all_neighbours_and_less_does_not",
     ),
     Mutation(
         name="choice-monotone-under-replace",
         file="releases/engine/mechanisms/choices.py",
         text="return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE",
         instead="return schema.unit.max_rows, True",
-        test="tests/engine/test_choices.py::test_the_noise_for_counts_that_move_one_way_is_too_little_for_replaced_rows",
+        test="tests/engine/mechanisms/test_choices.py::test_the_noise_for_counts_that_move_one_way_is_too_little_for_replaced_rows",
     ),
     Mutation(
         name="histogram-sensitivity-1-under-replace",
         file="releases/engine/mechanisms/histogram.py",
         text="moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="moved = 1",
-        test="tests/engine/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
+        test="tests/engine/domain/test_neighbouring_counts.py::test_a_histogram_moves_exactly_as_far_as_its_sensitivity_says",
     ),
     Mutation(
         name="one-range-of-a-tree-for-all-levels",
         file="releases/engine/mechanisms/laplace_tree.py",
         text="held_by = sum(used > 0 for used in self.sizes)",
         instead="held_by = 1",
-        test="tests/engine/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
+        test="tests/engine/mechanisms/test_laplace_tree.py::test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for",
     ),
     Mutation(
         name="residual-of-replaced-rows-as-of-removed",
@@ -114,7 +114,7 @@ MUTATIONS = (
         text="replaced=lambda: self._most_replaced(multipliers)",
         instead="replaced=lambda: removed",
         test=(
-            "tests/engine/test_residual_queries.py::"
+            "tests/engine/mechanisms/test_residual_queries.py::"
             "test_no_unit_moves_the_residuals_further_than_is_paid_for_and_some_do_move_them_so_far"
         ),
     ),
@@ -124,7 +124,7 @@ MUTATIONS = (
         text="found = size * found - found.sum(axis=axis, keepdims=True)",
         instead="found = size * found",
         test=(
-            "tests/engine/test_residual_queries.py::"
+            "tests/engine/mechanisms/test_residual_queries.py::"
             "test_what_is_kept_of_a_noisy_table_is_a_function_of_its_residual_to_the_last_bit"
         ),
     ),
@@ -134,7 +134,7 @@ MUTATIONS = (
         text="removed = sum(each * each for each in factors)",
         instead="removed = factors[0] ** 2",
         test=(
-            "tests/engine/test_gaussian_cumulative.py::"
+            "tests/engine/mechanisms/test_gaussian_cumulative.py::"
             "test_no_unit_moves_what_is_measured_further_than_is_paid_for_and_one_does_so_far"
         ),
     ),
@@ -144,7 +144,7 @@ MUTATIONS = (
         text="if schema.neighbours is not NeighbouringRelation.ADD_REMOVE or not shared:",
         instead="if not shared:",
         test=(
-            "tests/engine/test_correlated_queries.py::"
+            "tests/engine/mechanisms/test_correlated_queries.py::"
             "test_no_unit_moves_the_answers_further_against_their_covariance_than_is_paid_for"
         ),
     ),
@@ -154,7 +154,7 @@ MUTATIONS = (
         text="Sensitivity(l1=number * self.moved.l1,",
         instead="Sensitivity(l1=self.moved.l1,",
         test=(
-            "tests/engine/test_mixture_fit.py::"
+            "tests/engine/mechanisms/test_mixture_fit.py::"
             "test_neighbours_are_drawn_for_alike_and_their_exact_numbers_cost_at_most_the_budget"
         ),
     ),
@@ -163,7 +163,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/mixture_fit.py",
         text="l2_squared=number * self.moved.l1**2",
         instead="l2_squared=number * self.moved.l2_squared",
-        test="tests/engine/test_mixture_fit.py::test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours",
+        test="tests/engine/mechanisms/test_mixture_fit.py::test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours",
     ),
     Mutation(
         name="mixture-split-by-the-exact-number-of-rows",
@@ -171,7 +171,7 @@ MUTATIONS = (
         text="total += int(self.split.total.draw(1, rng)[0])",
         instead="self.split.total.draw(1, rng)",
         test=(
-            "tests/engine/test_mixture_fit.py::"
+            "tests/engine/mechanisms/test_mixture_fit.py::"
             "test_the_number_of_rows_is_exact_where_it_is_public_and_noisy_where_it_is_not"
         ),
     ),
@@ -180,14 +180,14 @@ MUTATIONS = (
         file="releases/engine/mechanisms/mixture_fit.py",
         text="return (*total, _event(self.tables), self.certificate.noise.event)",
         instead="return (*total, self.certificate.noise.event)",
-        test="tests/engine/test_mixture_fit.py::test_a_plan_spends_its_budget_and_no_more",
+        test="tests/engine/mechanisms/test_mixture_fit.py::test_a_plan_spends_its_budget_and_no_more",
     ),
     Mutation(
         name="workload-sensitivity-of-one-row-of-several",
         file="releases/engine/workload/queries.py",
         text="return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)",
         instead="return Sensitivity(l1=change, l2_squared=change)",
-        test="tests/engine/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds",
+        test="tests/engine/workload/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds",
     ),
     Mutation(
         name="rows-of-persons-never-vanish",
@@ -195,7 +195,7 @@ MUTATIONS = (
         text='return self.universe.may_drop or self.unit.kind == "person"',
         instead="return self.universe.may_drop",
         test=(
-            "tests/engine/test_person_sensitivity.py::"
+            "tests/engine/workload/test_person_sensitivity.py::"
             "test_ten_rows_of_a_person_in_prefixes_of_two_categories_vanish_from_both"
         ),
     ),
@@ -205,7 +205,7 @@ MUTATIONS = (
         text="return (replaced(), added) if self.rows_may_vanish else (replaced(),)",
         instead="return (replaced(), added) if self.universe.may_drop else (replaced(),)",
         test=(
-            "tests/engine/test_verification.py::test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong"
+            "tests/engine/verification/test_verification.py::test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong"
         ),
     ),
     Mutation(
@@ -213,21 +213,21 @@ MUTATIONS = (
         file="releases/engine/mechanisms/base.py",
         text="if schema.total_is_public and not workload.tells_rows_apart:",
         instead="if False:",
-        test="tests/engine/test_public_questions.py::test_every_mechanism_for_counts_refuses_counts_that_are_public",
+        test="tests/engine/mechanisms/test_public_questions.py::test_every_mechanism_for_counts_refuses_counts_that_are_public",
     ),
     Mutation(
         name="laplace-scale-halved",
         file="releases/engine/mechanisms/additive_noise.py",
         text="return discrete_laplace(scale=self.scale, size=size, rng=rng)",
         instead="return discrete_laplace(scale=self.scale / 2, size=size, rng=rng)",
-        test="tests/engine/test_neighbouring_counts.py::test_laplace_noise_on_cells_is_not_seen_to_spend_more_than_it_claims",
+        test="tests/engine/domain/test_neighbouring_counts.py::test_laplace_noise_on_cells_is_not_seen_to_spend_more_than_it_claims",
     ),
     Mutation(
         name="weighted-scale-over-the-square-of-the-weight",
         file="releases/engine/mechanisms/additive_noise.py",
         text="return self.l1_sensitivity / (self.epsilon * self.weight)",
         instead="return self.l1_sensitivity / (self.epsilon * self.weight**2)",
-        test="tests/engine/test_weights.py::test_noise_is_drawn_at_one_scale_over_each_importance",
+        test="tests/engine/domain/test_weights.py::test_noise_is_drawn_at_one_scale_over_each_importance",
     ),
     Mutation(
         name="weighted-scale-for-an-unweighted-sensitivity",
@@ -235,7 +235,7 @@ MUTATIONS = (
         text="l1=rows * self._most_changed(schema, self.weights),",
         instead="l1=rows * self._most_changed(schema, (1,) * len(self.families)),",
         test=(
-            "tests/engine/test_weights.py::"
+            "tests/engine/domain/test_weights.py::"
             "test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_of_it_on_some"
         ),
     ),
@@ -244,28 +244,28 @@ MUTATIONS = (
         file="releases/engine/workload/sensitivity.py",
         text="return max(abs(self.lowest), abs(self.highest))",
         instead="return abs(self.highest)",
-        test="tests/engine/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
+        test="tests/engine/workload/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
     ),
     Mutation(
         name="noise-drawn-from-a-fixed-state",
         file="releases/engine/noise/randomness.py",
         text="return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)",
         instead='return StreamRandomness(b"state kept in the process").words(count)',
-        test="tests/engine/test_randomness.py::test_two_forked_workers_never_give_equal_noise",
+        test="tests/engine/noise/test_randomness.py::test_two_forked_workers_never_give_equal_noise",
     ),
     Mutation(
         name="remainder-of-a-draw-dropped",
         file="releases/engine/noise/discrete.py",
         text="rest.append((max(0, lo), hi))",
         instead="rest.append((0, 1 if x else hi))",
-        test="tests/engine/test_noise.py::test_floor_and_remainder_together_are_exactly_the_law",
+        test="tests/engine/noise/test_noise.py::test_floor_and_remainder_together_are_exactly_the_law",
     ),
     Mutation(
         name="zero-counted-twice",
         file="releases/engine/noise/discrete.py",
         text="refused |= (size == 0) & (negative == 1)",
         instead="",
-        test="tests/engine/test_noise.py::test_a_gaussian_law_of_blocks_is_the_law_of_one_table",
+        test="tests/engine/noise/test_noise.py::test_a_gaussian_law_of_blocks_is_the_law_of_one_table",
     ),
     # Budgets
     Mutation(
@@ -273,14 +273,14 @@ MUTATIONS = (
         file="releases/engine/accounting/mixture.py",
         text="_SHARP, _BROAD = Fraction(773, 1000), Fraction(2434, 1000)",
         instead="_SHARP, _BROAD = Fraction(7, 1000), Fraction(24, 1000)",
-        test="tests/engine/test_filters.py::test_the_weights_of_every_budget_add_up_to_at_most_one",
+        test="tests/engine/accounting/test_filters.py::test_the_weights_of_every_budget_add_up_to_at_most_one",
     ),
     Mutation(
         name="pure-releases-cost-nothing-beside-noise",
         file="releases/engine/accounting/mixture.py",
         text="costs = [min(pair) for pair in zip(costs, _of_pure(pure_epsilon), strict=True)]",
         instead="costs = [0] * len(costs)",
-        test="tests/engine/test_filters.py::test_a_pure_release_costs_the_divergence_of_randomized_response_rounded_up",
+        test="tests/engine/accounting/test_filters.py::test_a_pure_release_costs_the_divergence_of_randomized_response_rounded_up",
     ),
     # Thresholds
     Mutation(
@@ -288,35 +288,35 @@ MUTATIONS = (
         file="releases/engine/mechanisms/thresholds.py",
         text="bar = stream.above + discrete_laplace(scale=self.comparisons.threshold_scale, size=1, rng=rng)",
         instead="bar = np.array([stream.above])",
-        test="tests/engine/test_thresholds.py::test_runs_have_the_exact_law_and_not_that_of_another_epsilon",
+        test="tests/engine/mechanisms/test_thresholds.py::test_runs_have_the_exact_law_and_not_that_of_another_epsilon",
     ),
     Mutation(
         name="query-noise-that-does-not-grow-with-answers",
         file="releases/engine/mechanisms/thresholds.py",
         text="weight = answers if monotone else 2 * answers",
         instead="weight = 1 if monotone else 2",
-        test="tests/engine/test_thresholds.py::test_ours_lose_what_they_claim_and_the_published_wrong_ones_lose_more",
+        test="tests/engine/mechanisms/test_thresholds.py::test_ours_lose_what_they_claim_and_the_published_wrong_ones_lose_more",
     ),
     Mutation(
         name="answers-after-the-last",
         file="releases/engine/mechanisms/thresholds.py",
         text="asked = np.cumsum(passes) - passes < stream.answers",
         instead="asked = np.cumsum(passes) - passes < stream.answers + 1",
-        test="tests/engine/test_thresholds.py::test_it_says_above_and_below_and_stops_after_so_many",
+        test="tests/engine/mechanisms/test_thresholds.py::test_it_says_above_and_below_and_stops_after_so_many",
     ),
     Mutation(
         name="the-compared-value-is-told",
         file="releases/engine/mechanisms/thresholds.py",
         text="values = exact[above] + fresh[: int(above.sum())]",
         instead="values = compared[above]",
-        test="tests/engine/test_thresholds.py::test_the_values_have_fresh_noise_whatever_the_comparison_was",
+        test="tests/engine/mechanisms/test_thresholds.py::test_the_values_have_fresh_noise_whatever_the_comparison_was",
     ),
     Mutation(
         name="a-session-that-never-ends",
         file="releases/engine/mechanisms/pmw/session.py",
         text="return self.rules.updates - self._used",
         instead="return max(1, self.rules.updates - self._used)",
-        test="tests/engine/test_pmw_online.py::test_after_the_last_update_no_data_are_touched",
+        test="tests/engine/mechanisms/test_pmw_online.py::test_after_the_last_update_no_data_are_touched",
     ),
     # Prices
     Mutation(
@@ -324,35 +324,35 @@ MUTATIONS = (
         file="releases/engine/arithmetic/rounding.py",
         text="return -((-value.numerator * scale) // value.denominator)",
         instead="return (value.numerator * scale) // value.denominator",
-        test="tests/engine/test_accountant.py::test_every_amount_is_rounded_up",
+        test="tests/engine/accounting/test_accountant.py::test_every_amount_is_rounded_up",
     ),
     Mutation(
         name="parallel-parts-cost-one-under-replace",
         file="releases/engine/accounting/accountant.py",
         text="changed = 1 if event.neighbours is NeighbouringRelation.ADD_REMOVE else 2",
         instead="changed = 1",
-        test="tests/engine/test_accountant.py::test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost",
+        test="tests/engine/accounting/test_accountant.py::test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost",
     ),
     Mutation(
         name="group-rho-not-squared",
         file="releases/engine/accounting/conversions.py",
         text="return size * size * rho",
         instead="return size * rho",
-        test="tests/engine/test_accountant.py::test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho",
+        test="tests/engine/accounting/test_accountant.py::test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho",
     ),
     Mutation(
         name="unknown-events-are-free",
         file="releases/engine/accounting/accountant.py",
         text='        raise Unpriceable(f"No price is known for events of kind {kind!r}.")',
         instead="        return Forms(epsilon=Fraction(0), rho=Fraction(0))",
-        test="tests/engine/test_accountant.py::test_an_event_without_an_entry_here_is_refused",
+        test="tests/engine/accounting/test_accountant.py::test_an_event_without_an_entry_here_is_refused",
     ),
     Mutation(
         name="discrete-laplace-at-the-continuous-rho",
         file="releases/engine/accounting/accountant.py",
         text="    return _pure(1 / event.noise_multiplier)",
         instead="    return _laplace(event)",
-        test="tests/engine/test_accountant.py::test_each_pure_kind_has_its_epsilon_and_its_least_proved_rho",
+        test="tests/engine/accounting/test_accountant.py::test_each_pure_kind_has_its_epsilon_and_its_least_proved_rho",
     ),
     # The ledger and the protocol
     Mutation(
@@ -360,105 +360,105 @@ MUTATIONS = (
         file="releases/ledger/ledger.py",
         text="    if not filters.admits(budget.totals, price, budget.caps):",
         instead="    if False:",
-        test="tests/web/test_ledger.py::test_a_refusal_carries_both_numbers_and_charges_nothing",
+        test="tests/web/review/test_ledger.py::test_a_refusal_carries_both_numbers_and_charges_nothing",
     ),
     Mutation(
         name="a-grant-falls-after-a-charge",
         file="releases/ledger/grants.py",
         text="        if exact(new, field=field) < exact(granted, field=field):",
         instead="        if exact(new, field=field) < 0:",
-        test="tests/web/test_ledger.py::test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged",
+        test="tests/web/review/test_ledger.py::test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged",
     ),
     Mutation(
         name="a-key-charges-twice",
         file="releases/ledger/ledger.py",
         text="    made = LedgerEntry.objects.filter(key=key).first()",
         instead="    made, key = None, uuid.uuid4()",
-        test="tests/web/test_ledger.py::test_the_same_key_twice_is_one_charge",
+        test="tests/web/review/test_ledger.py::test_the_same_key_twice_is_one_charge",
     ),
     Mutation(
         name="a-chain-of-one-link",
         file="releases/ledger/ledger.py",
         text="if entry.previous != previous or entry.hash != _hash(entry):",
         instead="if entry.previous != previous:",
-        test="tests/web/test_ledger.py::test_the_audit_finds_a_forged_entry",
+        test="tests/web/review/test_ledger.py::test_the_audit_finds_a_forged_entry",
     ),
     Mutation(
         name="an-old-backup-spends-again",
         file="releases/ledger/ledger.py",
         text="    _refuse_a_ledger_that_went_back(budget, release)\n    price",
         instead="    price",
-        test="tests/web/test_ledger.py::test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts",
+        test="tests/web/review/test_ledger.py::test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts",
     ),
     Mutation(
         name="marks-without-a-lock",
         file="releases/ledger/chain.py",
         text="        fcntl.flock(file, fcntl.LOCK_EX)\n        yield",
         instead="        yield",
-        test="tests/web/test_marks.py::test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low",
+        test="tests/web/review/test_marks.py::test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low",
     ),
     Mutation(
         name="an-old-backup-runs-again",
         file="releases/services/execution.py",
         text="    if is_behind(release_id):",
         instead="    if False:",
-        test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
+        test="tests/web/review/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
     ),
     Mutation(
         name="an-old-backup-gives-back",
         file="releases/services/releases.py",
         text="    if why := stale_ledger.refusal(release.dataset.budget) or stale_ledger.begun(release.pk):",
         instead='    if why := "":',
-        test="tests/web/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
+        test="tests/web/review/test_marks.py::test_what_a_worker_had_begun_is_neither_run_again_nor_given_back",
     ),
     Mutation(
         name="a-charge-of-what-a-worker-had-begun-goes-back",
         file="releases/ledger/ledger.py",
         text="    if not release.that_read_nothing().exists() or stale_ledger.begun(release_id):",
         instead="    if not release.that_read_nothing().exists():",
-        test="tests/web/test_marks.py::test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun",
+        test="tests/web/review/test_marks.py::test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun",
     ),
     Mutation(
         name="an-old-backup-asks-again",
         file="releases/services/sessions.py",
         text="    if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):",
         instead='    if why := "":',
-        test="tests/web/test_marks.py::test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_reviewer",
+        test="tests/web/review/test_marks.py::test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_reviewer",
     ),
     Mutation(
         name="an-answer-that-only-the-database-knows",
         file="releases/services/sessions.py",
         text="        high_water_marks.note_answer(locked.pk, sequence)",
         instead="        pass",
-        test="tests/web/test_marks.py::test_every_answer_is_remembered_and_a_repeated_one_is_none",
+        test="tests/web/review/test_marks.py::test_every_answer_is_remembered_and_a_repeated_one_is_none",
     ),
     Mutation(
         name="a-claim-that-only-the-database-knows",
         file="releases/services/execution.py",
         text="    high_water_marks.note_claim(release.pk, release.attempts, token)",
         instead="    pass",
-        test="tests/web/test_marks.py::test_an_attempt_is_remembered_before_the_table_is_opened",
+        test="tests/web/review/test_marks.py::test_an_attempt_is_remembered_before_the_table_is_opened",
     ),
     Mutation(
         name="fresh-noise-after-what-was-seen",
         file="releases/services/execution.py",
         text="marks.story(release.pk).published) is not None:",
         instead="None) is not None:",
-        test="tests/web/test_marks.py::test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data",
+        test="tests/web/review/test_marks.py::test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data",
     ),
     Mutation(
         name="fresh-noise-after-a-complete-run",
         file="releases/services/execution.py",
         text="    if (made := files.made_before(release)) is not None:",
         instead="    if (made := None) is not None:",
-        test="tests/web/test_complete_runs.py::test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte",
+        test="tests/web/results/test_complete_runs.py::test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte",
     ),
     Mutation(
         name="as-many-synthetic-rows-as-the-noise-says",
         file="releases/engine/run.py",
         text="else min(max(1, round(result.total)), plan.most_synthetic_rows)",
         instead="else max(1, round(result.total))",
-        test="tests/engine/test_extreme_draws.py::"
+        test="tests/engine/mechanisms/test_extreme_draws.py::"
         "test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares",
     ),
     Mutation(
@@ -466,35 +466,35 @@ MUTATIONS = (
         file="releases/ledger/high_water_marks.py",
         text='            raise Unreadable(f"{_path(budget_id).name} is missing")',
         instead='            standing = Mark(sequence=0, hash="", totals=Totals())',
-        test="tests/web/test_marks.py::test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry",
+        test="tests/web/review/test_marks.py::test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry",
     ),
     Mutation(
         name="charged-whatever-it-protects",
         file="releases/ledger/ledger.py",
         text="    check_protection(budget, unit=unit, neighbours=neighbours)\n    return budget",
         instead="    return budget",
-        test="tests/web/test_protection.py::test_nothing_is_charged_for_another_unit_or_other_neighbours",
+        test="tests/web/datasets/test_protection.py::test_nothing_is_charged_for_another_unit_or_other_neighbours",
     ),
     Mutation(
         name="run-whatever-it-protects",
         file="releases/services/execution.py",
         text="    ledger.check_protection(charged.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)\n",
         instead="",
-        test="tests/web/test_protection.py::test_a_worker_runs_nothing_that_protects_something_else",
+        test="tests/web/datasets/test_protection.py::test_a_worker_runs_nothing_that_protects_something_else",
     ),
     Mutation(
         name="protection-changed-while-a-release-waits",
         file="releases/services/datasets.py",
         text="    if under_way := release_under_way(dataset, within=budget.datasets.all()):",
         instead='    if under_way := "":',
-        test="tests/web/test_protection.py::test_a_release_that_waits_cannot_come_to_mean_less_than_its_budget",
+        test="tests/web/datasets/test_protection.py::test_a_release_that_waits_cannot_come_to_mean_less_than_its_budget",
     ),
     Mutation(
         name="the-audit-takes-any-protection",
         file="releases/ledger/ledger.py",
         text="            yield from _verify_protection(budget, entry)\n        elif",
         instead="        elif",
-        test="tests/web/test_protection.py::test_the_audit_finds_a_plan_that_protects_something_else_than_its_charge",
+        test="tests/web/datasets/test_protection.py::test_the_audit_finds_a_plan_that_protects_something_else_than_its_charge",
     ),
     Mutation(
         name="run-before-charge",
@@ -505,42 +505,42 @@ MUTATIONS = (
             "    execute_release(release_id=release.pk)\n"
             "    entry = ledger.charge(\n        release=release,\n"
         ),
-        test="tests/web/test_execution.py::test_no_data_are_touched_before_the_charge_is_booked",
+        test="tests/web/worker/test_execution.py::test_no_data_are_touched_before_the_charge_is_booked",
     ),
     Mutation(
         name="many-small-ones-pass-unseen",
         file="releases/ledger/ledger.py",
         text="    before = _charged_to(person, budget, but=release, is_unseen=True).spent_epsilon",
         instead="    before = 0",
-        test="tests/web/test_unseen.py::test_many_small_releases_pass_up_to_the_threshold_and_no_further",
+        test="tests/web/results/test_unseen.py::test_many_small_releases_pass_up_to_the_threshold_and_no_further",
     ),
     Mutation(
         name="the-ledger-trusts-what-was-unseen-before-its-lock",
         file="releases/services/releases.py",
         text="                most_unseen=None if _is_approved(release, plan) else _threshold(),",
         instead="                most_unseen=None,",
-        test="tests/web/test_unseen.py::test_the_ledger_refuses_what_came_in_between_and_a_reviewer_is_asked",
+        test="tests/web/results/test_unseen.py::test_the_ledger_refuses_what_came_in_between_and_a_reviewer_is_asked",
     ),
     Mutation(
         name="an-ended-token-opens",
         file="releases/api/authentication.py",
         text="        if found.is_ended and found.ends_at is not None:",
         instead="        if found.ends_at is None:",
-        test="tests/web/test_api.py::test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use",
+        test="tests/web/public/test_api.py::test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use",
     ),
     Mutation(
         name="a-reading-token-writes",
         file="releases/api/authentication.py",
         text="        if found.scope == TokenScope.READ and request.method not in _READING:",
         instead="        if False:",
-        test="tests/web/test_api.py::test_a_token_for_reading_reads_and_changes_nothing",
+        test="tests/web/public/test_api.py::test_a_token_for_reading_reads_and_changes_nothing",
     ),
     Mutation(
         name="what-is-spent-is-rounded-down",
         file="releases/ledger/balances.py",
         text="    return ceil(1000 * share) / 10",
         instead="    return int(1000 * share) / 10",
-        test="tests/web/test_board.py::"
+        test="tests/web/review/test_board.py::"
         "test_what_is_shown_as_left_fits_and_what_is_shown_as_spent_is_no_less_than_it_is",
     ),
     Mutation(
@@ -548,42 +548,42 @@ MUTATIONS = (
         file="releases/services/execution.py",
         text='    if price.to_json() != charged.detail["price"]:',
         instead="    if not charged:",
-        test="tests/web/test_execution.py::test_a_plan_that_costs_more_than_was_charged_is_not_run",
+        test="tests/web/worker/test_execution.py::test_a_plan_that_costs_more_than_was_charged_is_not_run",
     ),
     Mutation(
         name="refund-on-failure",
         file="releases/models/releases.py",
         text="        return self.filter(attempts=Coalesce(",
         instead="        return self.filter(attempts__gte=Coalesce(",
-        test="tests/web/test_execution.py::test_a_release_that_fails_for_good_keeps_its_charge",
+        test="tests/web/worker/test_execution.py::test_a_release_that_fails_for_good_keeps_its_charge",
     ),
     Mutation(
         name="an-opening-that-is-not-on-record",
         file="releases/services/execution.py",
         text="    attempts.about_to_open(release.pk, token)\n",
         instead="",
-        test="tests/web/test_attempts.py::test_that_it_is_opened_is_committed_before_it_is",
+        test="tests/web/review/test_attempts.py::test_that_it_is_opened_is_committed_before_it_is",
     ),
     Mutation(
         name="a-late-worker-opens-the-table",
         file="releases/services/attempts.py",
         text="        held = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token)",
         instead="        held = Release.objects.filter(pk=release_id)",
-        test="tests/web/test_attempts.py::test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing",
+        test="tests/web/review/test_attempts.py::test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing",
     ),
     Mutation(
         name="no-wait-before-another-attempt",
         file="releases/worker/leases.py",
         text="    claimed = claimable.filter(is_due(now)).update(",
         instead="    claimed = claimable.update(",
-        test="tests/web/test_attempts.py::test_no_worker_takes_it_before_its_time_however_often_it_is_told",
+        test="tests/web/review/test_attempts.py::test_no_worker_takes_it_before_its_time_however_often_it_is_told",
     ),
     Mutation(
         name="a-table-that-was-replaced-is-read",
         file="releases/services/stored_tables.py",
         text="        if files.sha256_of(path) != dataset.file_sha256:",
         instead="        if not dataset.file_sha256:",
-        test="tests/web/test_stored_tables.py::"
+        test="tests/web/datasets/test_stored_tables.py::"
         "test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back",
     ),
     Mutation(
@@ -591,14 +591,14 @@ MUTATIONS = (
         file="releases/engine/tables/connection.py",
         text='    "enable_external_access": "false",',
         instead='    "enable_external_access": "true",',
-        test="tests/web/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
+        test="tests/web/datasets/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
     ),
     Mutation(
         name="claimed-twice",
         file="releases/services/execution.py",
         text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MAX_ATTEMPTS",
         instead="        pk=release_id, attempts__lt=settings.MAX_ATTEMPTS",
-        test="tests/web/test_execution.py::test_a_release_runs_once_however_often_it_is_delivered",
+        test="tests/web/worker/test_execution.py::test_a_release_runs_once_however_often_it_is_delivered",
     ),
     Mutation(
         name="a-late-worker-publishes",
@@ -608,35 +608,35 @@ MUTATIONS = (
             ".filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update("
         ),
         instead="        published = Release.objects.filter(pk=release_id).update(",
-        test="tests/web/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
+        test="tests/web/worker/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
     ),
     Mutation(
         name="an-upload-claimed-twice",
         file="releases/services/uploads.py",
         text="pk=upload_id, state=UploadState.WAITING, attempts__lt=",
         instead="pk=upload_id, attempts__lt=",
-        test="tests/web/test_reading_uploads.py::test_a_table_is_read_once_however_often_its_message_comes",
+        test="tests/web/datasets/test_reading_uploads.py::test_a_table_is_read_once_however_often_its_message_comes",
     ),
     Mutation(
         name="a-late-worker-stores",
         file="releases/services/uploads.py",
         text="        ours = _held(upload.pk, token).update(",
         instead="        ours = Upload.objects.filter(pk=upload.pk).update(",
-        test="tests/web/test_reading_uploads.py::test_a_worker_that_lost_its_lease_stores_nothing",
+        test="tests/web/datasets/test_reading_uploads.py::test_a_worker_that_lost_its_lease_stores_nothing",
     ),
     Mutation(
         name="progress-by-what-the-file-holds",
         file="releases/engine/tables/ingest.py",
         text="                report.within(_CHECK, min(read / size, 1.0))",
         instead="                report.within(_CHECK, min(line / 1_000_000, 1.0))",
-        test="tests/web/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold",
+        test="tests/web/datasets/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold",
     ),
     Mutation(
         name="an-error-tells-its-values",
         file="releases/worker/failures.py",
         text='    logger.error("%s failed: %s at %s", what, type(error).__name__, places)',
         instead='    logger.error("%s failed: %s at %s", what, error, places)',
-        test="tests/web/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
+        test="tests/web/worker/test_execution.py::test_a_failure_is_logged_without_what_the_exception_says",
     ),
     # Certificates
     Mutation(
@@ -644,7 +644,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/error_certificate.py",
         text="noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows))",
         instead="noise=allowance.noise(Sensitivity(l1=1, l2_squared=1))",
-        test="tests/engine/test_measured_error.py::"
+        test="tests/engine/bounds/test_measured_error.py::"
         "test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget",
     ),
     Mutation(
@@ -652,7 +652,7 @@ MUTATIONS = (
         file="releases/services/certificates.py",
         text="if not path.is_file() or files.sha256_of(path) != each.sha256:",
         instead="if not path.is_file():",
-        test="tests/web/test_certify.py::"
+        test="tests/web/results/test_certify.py::"
         "test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_touched",
     ),
     Mutation(
@@ -660,7 +660,7 @@ MUTATIONS = (
         file="releases/models/releases.py",
         text="readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
         instead="readable = self.filter(certifies=release.pk, state=ReleaseState.PUBLISHED)",
-        test="tests/web/test_certify.py::"
+        test="tests/web/results/test_certify.py::"
         "test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_are_public_apart",
     ),
     # Beside the columns
@@ -669,14 +669,14 @@ MUTATIONS = (
         file="releases/views/datasets/columns.py",
         text="KeptColumns.objects.filter(dataset=dataset, person=signed_in(request)).first()",
         instead="KeptColumns.objects.filter(dataset=dataset).first()",
-        test="tests/web/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other",
+        test="tests/web/datasets/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other",
     ),
     Mutation(
         name="unreleased-description-found",
         file="releases/views/public/catalogue.py",
         text="Q(searchable__text__contains=folded(each))",
         instead="Q(dataset__description__icontains=each)",
-        test="tests/web/test_descriptions.py"
+        test="tests/web/datasets/test_descriptions.py"
         "::test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since",
     ),
 )

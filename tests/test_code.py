@@ -88,6 +88,12 @@ def test_templates_lie_in_rooms_of_few_files_named_as_the_rooms_of_the_views():
             assert len(list(path.glob("*.html"))) <= 25, path.name
 
 
+def test_tests_lie_in_rooms_of_few_files():
+    for path in (ROOT / "tests").rglob("*"):
+        if path.is_dir():
+            assert len(list(path.glob("*.py"))) <= 25, path
+
+
 def test_no_comment_of_a_template_is_shown():
     """A comment that goes on over the end of its line is text."""
     for path in (ROOT / "templates").rglob("*.*"):

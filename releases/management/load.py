@@ -33,7 +33,7 @@ from releases.management.processes import Child, free_address, wait_until_answer
 TITLE = "Pages under load"
 RELEASES, ENTRIES, DATASETS = 4000, 800, 40
 #: Visitors at once, requests in one measurement, and measurements of each kind by turns; the median counts.
-VISITORS, REQUESTS, TURNS = 8, 16, 3
+VISITORS, REQUESTS, TURNS = 8, 64, 3
 #: How many times as many requests a second eight visitors at once shall get as one after the other.
 TARGET = 1.5
 BUDGET_PAGE, RELEASE_PAGE = "review/budgets/ID/", "releases/ID/ (alice)"
@@ -82,8 +82,9 @@ def tables(server: str, *, processes: int | None = None) -> Iterator[Table]:
                 "LOG_LEVEL": "ERROR",
                 "HTTPS": "0",
                 "REQUIRE_SECOND_FACTOR": "",
-                # All the visitors are one person here, who would otherwise be asked to wait.
+                # All visitors are one person here, who would otherwise be asked to wait and who asks for all budgets.
                 "PLANNING_SLOTS": str(VISITORS),
+                "BUDGET_REQUESTS_PER_PERSON": str(2 * DATASETS),
             }
             (Path(folder) / "static").mkdir()
             pages = _made(environment)

@@ -1,7 +1,7 @@
 """What a mechanism is: a plan made of public inputs, and a run that is the only place that touches data.
 
 Adding a mechanism is one file in this package: a `Mechanism` with a `plan` method, registered by `@register`, and
-a `Plan` with a `_run` method. The contract suite in ``tests/engine/test_mechanisms.py`` finds it by itself.
+a `Plan` with a `_run` method. The contract suite in ``tests/engine/mechanisms/test_mechanisms.py`` finds it by itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,378 @@
+"""Choices: exact privacy on all small neighbours, bounds that cannot be improved, and the examples of the notes.
+
+Statistical tests run on fixed streams; on a fresh one a right choice would fail each with probability at most 1e-6.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import exp, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases.engine.accounting import accountant
+from releases.engine.accounting.events import ExponentialMechanismEvent, RepeatedEvent
+from releases.engine.bounds.accuracy import Proof, laplace_max_quantile
+from releases.engine.bounds.selection_error import (
+    exponential_miss,
+    least_alpha,
+    noisy_max_miss,
+    permute_and_flip_miss,
+    share_of_each,
+)
+from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.choices import scores_of, statistic_of
+from releases.engine.noise import selection
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.verification.recording import record, with_noise_scaled
+from releases.engine.workload.queries import Workload
+from tests.engine.goodness import law_of, p_value
+from tests.engine.noise.test_selection import noisy_max_law, permute_and_flip_law, softmax_law
+from tests.engine.telling import (
+    FALSE_ALARM,
+    PERSON,
+    RELATIONS,
+    all_neighbours,
+    epsilon_proved,
+    log_ratios,
+    neighbouring_rows,
+    planned,
+    table,
+)
+
+LAWS = {
+    "exponential-choice": softmax_law,
+    "noisy-max-choice": noisy_max_law,
+    "permute-and-flip-choice": permute_and_flip_law,
+}
+MISSES = {
+    "exponential-choice": exponential_miss,
+    "noisy-max-choice": lambda *, candidates, rate, gap: noisy_max_miss(
+        candidates=candidates, scale=1 / rate, gap=gap, left_out=1e-60
+    ),
+    "permute-and-flip-choice": permute_and_flip_miss,
+}
+NAMES = list(LAWS)
+TOWN = [{"name": "town", "type": "categorical", "categories": ["a", "b", "c"]}]
+FOODS = ["salad", "barbecue", "noodle", "rice", "milk"]
+MENU = [{"name": food, "type": "categorical", "categories": ["no", "yes"], "outside": "no"} for food in FOODS]
+FAVOURITE = {"largest_count": [{food: ["yes"]} for food in FOODS]}
+#: The table of the notes: who likes what.
+STUDENTS = [(1, 0, 1, 1, 1), (0, 1, 0, 1, 1), (0, 0, 1, 0, 1), (1, 1, 0, 0, 0), (1, 1, 0, 1, 1)]
+in_all_ways = pytest.mark.parametrize("name", NAMES)
+both = pytest.mark.parametrize("neighbours", RELATIONS)
+
+
+def rate_of(plan):
+    """The factor of a count in the exponent, or 1 / the scale of the noise."""
+    return float(plan.epsilon / (plan.sensitivity if plan.monotone else 2 * plan.sensitivity))
+
+
+# Privacy
+
+
+@both
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_counts_move_by_the_sensitivity_at_most_and_one_way_where_that_is_said(neighbours, unit):
+    """All neighbours on all cells of three foods and of a column whose values may be dropped."""
+    for columns, query in (
+        (MENU[:3], {"largest_count": FAVOURITE["largest_count"][:3]}),
+        (TOWN, {"most_common": "town"}),
+    ):
+        plan = planned(NAMES[0], columns, query, neighbours, unit=unit)
+        cells = list(product(*(range(size) for size in plan.schema.universe.shape)))
+        pairs = list(all_neighbours(cells, most_rows=2, neighbours=neighbours))
+        if unit:  # two rows of one person: two neighbours in a row, both the same way where rows only come or only go
+            pairs = [(one + two, other + four) for one, other in pairs[:40] for two, four in pairs[:40]]
+        changes = set()
+        for one, other in pairs:
+            change = scores_of(statistic_of(plan), table(plan, one)) - scores_of(statistic_of(plan), table(plan, other))
+            changes.add(int(np.abs(change).max()))
+            assert not plan.monotone or (change >= 0).all()
+        assert max(changes) == plan.sensitivity
+
+
+@in_all_ways
+@both
+@settings(max_examples=60, derandomize=True)
+@given(counts=st.lists(st.integers(0, 6), min_size=3, max_size=3), data=st.data())
+def test_the_exact_law_keeps_the_claim_for_neighbouring_counts(name, neighbours, counts, data):
+    """Largest counts: any number of candidates may move with one row. Noisy max's law is summed to 1e-9 or so."""
+    plan = planned(name, MENU[:3], {"largest_count": FAVOURITE["largest_count"][:3]}, neighbours, epsilon="3/2")
+    low = 0 if neighbours == "add_remove" else -1
+    moved = [count + data.draw(st.integers(low, 1)) for count in counts]
+    ratios = log_ratios(LAWS[name](counts, rate_of(plan)), LAWS[name](moved, rate_of(plan)))
+    assert np.abs(ratios).max() <= 1.5 + 1e-8
+    if name == "exponential-choice":
+        assert ratios.max() - ratios.min() <= 1.5 + 1e-8
+
+
+@in_all_ways
+def test_the_noise_for_counts_that_move_one_way_is_too_little_for_replaced_rows(name):
+    """Dwork and Roth's Claim 3.9 with scale 1 / epsilon, between tables that replace a row."""
+    one_way = rate_of(planned(name, TOWN, {"most_common": "town"}, "add_remove"))
+    ratios = log_ratios(LAWS[name]([9, 1, 1], one_way), LAWS[name]([8, 2, 1], one_way))
+    assert np.abs(ratios).max() > 1.5
+    right = rate_of(planned(name, TOWN, {"most_common": "town"}, "replace"))
+    assert np.abs(log_ratios(LAWS[name]([9, 1, 1], right), LAWS[name]([8, 2, 1], right))).max() <= 1
+
+
+@in_all_ways
+@both
+@pytest.mark.parametrize("query", [{"most_common": "town"}, {"top": {"column": "town", "k": 2}}])
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(name, neighbours, query, unit):
+    plan = planned(name, TOWN, query, neighbours, unit=unit)
+    row = st.tuples(st.integers(0, 2))
+
+    @settings(max_examples=40, derandomize=True)
+    @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=plan.sensitivity), st.binary(max_size=3))
+    def same(pair, seed):
+        one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
+        assert one.flow == other.flow
+        assert len(one.draws) == len(plan.workload.families[0].rows)
+        for draw in one.draws:
+            told = dict(draw.parameters)
+            assert (told["epsilon"], told["sensitivity"], told["monotone"]) == (
+                plan.epsilon,
+                plan.sensitivity,
+                plan.monotone,
+            )
+        change = one.private[0] - other.private[0]
+        assert np.abs(change).max() <= plan.sensitivity
+        assert not plan.monotone or (change >= 0).all() or (change <= 0).all()
+
+    same()
+
+
+@in_all_ways
+@both
+def test_runs_on_neighbours_prove_no_more_than_the_claim_and_half_the_noise_is_caught(name, neighbours):
+    plan = planned(name, TOWN, {"most_common": "town"}, neighbours, epsilon=2)
+    one, other = ([(1,)], [(1,), (0,)]) if neighbours == "add_remove" else ([(1,), (1,)], [(1,), (0,)])
+    assert epsilon_proved(plan, one, other, runs=1000, seed=f"right {name}") <= 2
+    with with_noise_scaled(Fraction(1, 2)):
+        assert epsilon_proved(plan, one, other, runs=3000, seed=f"wrong {name}") > 2
+
+
+@in_all_ways
+@both
+def test_a_run_has_the_law_of_its_plan_and_not_that_of_another_epsilon(name, neighbours):
+    plan = planned(name, TOWN, {"most_common": "town"}, neighbours)
+    rows, rng, draws = table(plan, [(0,)] * 4 + [(1,)] * 3 + [(2,)] * 2), StreamRandomness(b"law"), 3000
+    seen = law_of(lambda: "abc".index(plan.run(rows, rng=rng).chosen[0]), 3, draws)
+    assert p_value(seen, LAWS[name]([4, 3, 2], rate_of(plan))) > FALSE_ALARM
+    for wrong in (0.5, 2):
+        assert p_value(seen, LAWS[name]([4, 3, 2], wrong * rate_of(plan))) < FALSE_ALARM
+
+
+# Several choices
+
+
+@in_all_ways
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_k_choices_spend_the_budget_and_no_more(name, k):
+    for epsilon, delta in product(("1/10", "7"), ("0", "1/1000000", "1/100")):
+        _check_spending(name, k, epsilon, delta)
+
+
+def _check_spending(name, k, epsilon, delta):
+    columns = [{"name": "age", "type": "integer", "edges": list(range(60))}]
+    pure = PureDP(epsilon=Fraction(epsilon))
+    budget = ApproxDP(epsilon=pure.epsilon, delta=Fraction(delta)) if Fraction(delta) else pure
+    plan = planned(name, columns, {"top": {"column": "age", "k": k}}, budget=budget)
+    if budget is pure:
+        assert plan.epsilon * k == pure.epsilon
+    else:
+        assert plan.epsilon * k >= pure.epsilon
+    price = accountant.price(plan.events, delta=budget.delta)
+    spent = Fraction(price.epsilon, 10**accountant.EPSILON_PLACES)
+    assert pure.epsilon * Fraction(999, 1000) <= spent <= pure.epsilon
+    assert price.delta <= budget.delta * 10**accountant.DELTA_PLACES
+
+
+def test_forty_choices_by_the_exponential_mechanism_are_priced_as_bounded_ranges():
+    columns = [{"name": "age", "type": "integer", "edges": list(range(60))}]
+    budget = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    plans = {name: planned(name, columns, {"top": {"column": "age", "k": 40}}, budget=budget) for name in NAMES}
+    epsilons = {name: float(plan.epsilon) for name, plan in plans.items()}
+    assert plans["exponential-choice"].events == (
+        RepeatedEvent(event=ExponentialMechanismEvent(epsilon=plans["exponential-choice"].epsilon), times=40),
+    )
+    # rho is epsilon**2 / 8 of a bounded range and about epsilon**2 / 2 of the others.
+    assert epsilons["exponential-choice"] == pytest.approx(2 * epsilons["noisy-max-choice"], rel=1e-3)
+    assert epsilons["noisy-max-choice"] == epsilons["permute-and-flip-choice"] > 1 / 40
+
+
+@in_all_ways
+def test_nothing_is_chosen_twice_and_places_come_in_order_when_counts_are_far_apart(name):
+    plan = planned(name, TOWN, {"top": {"column": "town", "k": 3}}, epsilon=50)
+    rows = table(plan, [(2,)] * 90 + [(0,)] * 60 + [(1,)] * 30)
+    assert plan.run(rows, rng=StreamRandomness(b"order")).chosen == ("c", "a", "b")
+
+
+def test_two_choices_have_the_law_of_one_after_the_other():
+    plan = planned("exponential-choice", TOWN, {"top": {"column": "town", "k": 2}}, epsilon=2)
+    rows, rng = table(plan, [(0,)] * 3 + [(1,)] * 2 + [(2,)]), StreamRandomness(b"peeling")
+    pairs = [("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")]
+    seen = law_of(lambda: pairs.index(plan.run(rows, rng=rng).chosen), 6, 3000)
+    weight = dict(zip("abc", np.exp([3.0, 2.0, 1.0]), strict=True))
+    total = sum(weight.values())
+    law = np.array([weight[one] / total * weight[two] / (total - weight[one]) for one, two in pairs])
+    assert p_value(seen, law) > FALSE_ALARM
+    assert p_value(seen, np.ones(6)) < FALSE_ALARM
+
+
+# Accuracy
+
+
+@in_all_ways
+@settings(max_examples=60, derandomize=True)
+@given(counts=st.lists(st.integers(0, 12), min_size=2, max_size=4), rate=st.sampled_from([0.4, 1.0, 2.0]))
+def test_no_table_is_missed_more_often_than_the_worst_one(name, counts, rate):
+    law = LAWS[name](counts, rate)
+    gaps = max(counts) - np.array(counts)
+    for gap in range(1, 13):
+        worst = MISSES[name](candidates=len(counts), rate=rate, gap=gap)
+        assert law[gaps >= gap].sum() <= worst + 1e-9
+
+
+@in_all_ways
+@both
+def test_the_bound_is_reached_by_one_table_so_it_is_the_least_there_is(name, neighbours):
+    for beta in ("1/5", "1/20", "1/1000000"):
+        plan = planned(name, TOWN, {"most_common": "town"}, neighbours, beta=beta)
+        assert plan.bound.proof is Proof.BEFORE
+        alpha = int(plan.bound.alpha)
+        assert LAWS[name]([0, 0, alpha + 1], rate_of(plan))[:2].sum() <= float(Fraction(beta))
+        assert LAWS[name]([0, 0, alpha], rate_of(plan))[:2].sum() > float(Fraction(beta))
+
+
+@in_all_ways
+def test_the_bounds_are_below_those_of_the_textbook(name):
+    def least(of, **given):
+        beta = given.pop("beta")
+        return least_alpha(lambda off: MISSES[of](gap=off + 1, **given), beta=beta)
+
+    for candidates, beta, rate in product((2, 10, 10_000, 2_000_000), (0.2, 1e-12), (0.01, 3.0)):
+        alpha = least(name, candidates=candidates, rate=rate, beta=beta)
+        # Corollary 3.12; for noisy max the largest noise of all, twice.
+        assert alpha <= log(candidates / beta) / rate * (2 if name == "noisy-max-choice" else 1)
+        assert least("permute-and-flip-choice", candidates=candidates, rate=rate, beta=beta) <= alpha
+
+
+@pytest.mark.parametrize(("candidates", "scale", "gap"), [(2, 1.0, 2), (5, 2.0, 6), (100, 3.0, 20), (30, 3000.0, 9000)])
+def test_the_law_of_noisy_max_over_the_worst_table_is_that_of_simulations(candidates, scale, gap):
+    """100,000 simulations: 5 standard errors, and a little for scales at which values are put together."""
+    draw = np.random.default_rng(7)
+    ones, others = (draw.geometric(1 - exp(-1 / scale), (100_000, candidates)) for _ in range(2))
+    noisy = ones - others
+    noisy[:, 0] += gap
+    best = noisy == noisy.max(axis=1, keepdims=True)
+    missed = 1 - (best[:, 0] / best.sum(axis=1)).mean()
+    exact = noisy_max_miss(candidates=candidates, scale=scale, gap=gap, left_out=1e-12)
+    assert abs(missed - exact) < 5 * (exact / 100_000) ** 0.5 + 0.01 * exact * (scale > 256)
+
+
+@in_all_ways
+def test_a_probability_too_small_for_its_formula_is_not_rounded_below_the_truth(name):
+    """Around the switch to first terms, and far beyond where 1 - x would be 1."""
+    for gap in range(10, 80):
+        here, next_one = (MISSES[name](candidates=3, rate=1.0, gap=each) for each in (gap, gap + 1))
+        assert 0 < next_one < here
+    first_terms = {"exponential-choice": 2 * exp(-100), "permute-and-flip-choice": exp(-100)}
+    if name in first_terms:
+        assert MISSES[name](candidates=3, rate=1.0, gap=100) == pytest.approx(first_terms[name], rel=1e-6)
+
+
+def test_rounds_that_each_may_fail_hold_together():
+    assert (1 - share_of_each(0.05, rounds=7)) ** 7 == pytest.approx(0.95)
+
+
+# The examples of the notes
+
+
+def test_a_against_b_by_the_exponential_mechanism():
+    """Two rows of b, none of a, one replaced: a with probability 1 / (1 + e^epsilon); the tail 2 e^(-c epsilon / 2)."""
+    columns = [{"name": "vote", "type": "categorical", "categories": ["a", "b"]}]
+    plan = planned("exponential-choice", columns, {"most_common": "vote"}, "replace")
+    rows, rng = table(plan, [(1,), (1,)]), StreamRandomness(b"A or B")
+    seen = law_of(lambda: "ab".index(plan.run(rows, rng=rng).chosen[0]), 2, 4000)
+    assert p_value(seen, np.array([1, exp(1)]) / (1 + exp(1))) > FALSE_ALARM
+    assert p_value(seen, np.array([1, exp(1.5)]) / (1 + exp(1.5))) < FALSE_ALARM
+    for c in range(1, 30):
+        assert exponential_miss(candidates=2, rate=rate_of(plan), gap=c) == pytest.approx(1 / (1 + exp(c / 2)))
+        assert exponential_miss(candidates=2, rate=rate_of(plan), gap=c) <= 2 * exp(-c / 2)
+    # Where rows are added or removed, counts move one way and the factor 2 is saved.
+    assert rate_of(planned("exponential-choice", columns, {"most_common": "vote"})) == 2 * rate_of(plan)
+
+
+@in_all_ways
+def test_the_most_common_of_ten_thousand_family_names(name):
+    """Notes: with noise 1 on every name, 95% of the time no count is off by 12.2. The one named misses less."""
+    names = {"name": "family name", "type": "categorical", "categories": [f"n{i}" for i in range(10_000)]}
+    plan = planned(name, [names], {"most_common": "family name"})
+    assert log(10_000 / 0.05) == pytest.approx(12.2, abs=0.01)
+    assert laplace_max_quantile(scale=Fraction(1), count=10_000, beta=0.05) == 12
+    assert plan.bound.alpha == {"exponential-choice": 12, "noisy-max-choice": 12, "permute-and-flip-choice": 11}[name]
+    assert "at most 12 rows" in plan.bound.says or "at most 11 rows" in plan.bound.says
+
+
+@both
+def test_the_most_popular_food_needs_no_more_noise_however_many_a_student_likes(neighbours):
+    """Notes: m counts of which a student may be in all; a histogram of them has sensitivity m, noisy max does not."""
+    plan = planned("noisy-max-choice", MENU, FAVOURITE, neighbours, epsilon="1/10")
+    assert scores_of(statistic_of(plan), table(plan, STUDENTS)).tolist() == [3, 3, 2, 3, 4]
+    assert 1 / rate_of(plan) == pytest.approx(10 if neighbours == "add_remove" else 20)
+    schema = Schema.from_json({"version": 1, "columns": MENU, "neighbours": neighbours})
+    counts = Workload.from_json(
+        {"version": 1, "queries": [{"count": each} for each in FAVOURITE["largest_count"]]}, schema.universe
+    )
+    assert counts.sensitivity(schema).l1 == len(FOODS)
+    noise_on_counts = laplace_max_quantile(scale=Fraction(10 * len(FOODS)), count=len(FOODS), beta=0.05)
+    assert plan.bound.alpha < 2 * noise_on_counts / (2.5 if neighbours == "add_remove" else 1.25)
+
+
+def test_the_class_with_most_students_is_named_and_no_number_is_changed():
+    """Notes: T-shirts for the largest class. The release has a name in it and nothing that was measured."""
+    columns = [{"name": "class", "type": "categorical", "categories": ["A", "B", "C"]}]
+    plan = planned("permute-and-flip-choice", columns, {"most_common": "class"}, epsilon=1)
+    result = plan.run(table(plan, [(0,)] * 50 + [(1,)] * 31 + [(2,)] * 30), rng=StreamRandomness(b"T-shirts"))
+    assert result.chosen == ("A",)
+    assert result.estimates[0].tolist() == [0]
+    assert result.notes == {}
+    assert plan.bound.says == "at most 2 rows fewer have the value named than the most common one."
+
+
+# Refusals
+
+
+@in_all_ways
+def test_what_cannot_be_chosen_is_refused_in_a_sentence(name):
+    alone = [{"name": "town", "type": "categorical", "categories": ["a"]}]
+    assert "single candidate" in planned(name, alone, {"most_common": "town"}).infeasible
+    huge = [{"name": f"c{i}", "type": "integer", "edges": list(range(101))} for i in range(6)]
+    wide = {"largest_count": [{"c0": {"from": 3}}, {f"c{i}": {"from": 3} for i in range(6)}]}
+    assert "1,000,000,000,000 cells" in planned(name, huge, wide).infeasible
+    assert not planned(name, huge, {"largest_count": [{"c0": {"from": 3}}, {"c5": {"from": 3}}]}).infeasible
+    assert "epsilon is so small" in planned(name, TOWN, {"most_common": "town"}, epsilon="1e-17").infeasible
+    assert planned(name, TOWN, {"most_common": "town"}, epsilon="1e-15").bound.alpha > 1e14
+
+
+def test_the_same_predicate_twice_is_two_candidates():
+    twice = {"largest_count": [{"rice": ["yes"]}, {"rice": ["yes"]}, {"milk": ["yes"], "rice": ["yes"]}]}
+    plan = planned("exponential-choice", MENU, twice)
+    assert scores_of(statistic_of(plan), table(plan, STUDENTS)).tolist() == [3, 3, 3]
+    assert plan.parameters["candidates"] == "3"
+
+
+def test_a_choice_takes_the_same_time_whatever_the_counts_are():
+    """The selections themselves are timed in their own tests; here, that no other sampler is used."""
+    plan = planned("noisy-max-choice", TOWN, {"most_common": "town"})
+    made = record(lambda rng: plan.run(table(plan, [(0,)] * 5), rng=rng), seed=b"one")
+    assert [draw.sampler for draw in made.draws] == [selection.report_noisy_max.__name__]

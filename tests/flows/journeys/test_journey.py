@@ -1,0 +1,369 @@
+"""The whole way through the site in Chromium: from an uploaded file to a public release, as people go it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zlib
+from pathlib import Path
+from time import monotonic
+
+import pyarrow.parquet
+import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+from playwright.sync_api import expect
+
+from tests.flows.browser import DESKTOP, PHONE, RELEASE_PATIENCE
+from tests.flows.conftest import PASSWORD
+
+pytestmark = pytest.mark.browser
+
+SAMPLES = Path(__file__).resolve().parents[3] / "releases/samples"
+
+#: Pages on the way that the tests below look at closely, so that other journeys need not.
+SEEN_ELSEWHERE = (
+    "sign in",
+    "upload",
+    "columns",
+    "columns with a mistake",
+    "protection",
+    "budget",
+    "dataset",
+    "dataset granted",
+    "review queue",
+    "request",
+    "budget board",
+    "budget with its ledger",
+    "confirmation",
+    "progress",
+)
+
+
+def sign_both_in(visitor, window):
+    """Alice and sofia, who look at no page that the tests below look at."""
+    both = visitor(**window), visitor(**window)
+    for person, name in zip(both, ("alice", "sofia"), strict=True):
+        person.seen += SEEN_ELSEWHERE
+        person.sign_in(name, PASSWORD)
+    return both
+
+
+def spelled(tag):
+    """Thirty-two bits that are others for every tag: where they stand in a declared column, the people are others."""
+    return [zlib.crc32(tag.encode()) >> place & 1 for place in range(32)]
+
+
+def people(tag, number=600):
+    """A table of its own for every test, so that no two share a budget: the sex of the first people spells the tag."""
+    told = spelled(tag)
+    rows = "".join(
+        f"{tag}-{i},{18 + (i * 7) % 48},{'female' if (told[i] if i < len(told) else i % 3) else 'male'},"
+        f"{'north' if i % 5 else 'south'}\n"
+        for i in range(number)
+    )
+    return f"person,age,sex,region\n{rows}"
+
+
+def upload(alice, title, path):
+    alice.go("/datasets/new/", "upload")
+    alice.page.get_by_label("What the table is").fill(title)
+    alice.page.get_by_label("Table", exact=True).set_input_files(path)
+    alice.press("Upload and go on")
+    alice.wait_for_columns()
+    alice.look("columns")
+
+
+def declare_by_form(alice):
+    """Types, edges and categories typed in; a mistake is said while typing and again after pressing."""
+    page = alice.page
+    page.get_by_label("Type of age").select_option("whole numbers")
+    page.get_by_label("Categories or edges of age").fill("18, 45, 35")
+    page.get_by_label("Type of sex").select_option("categories")
+    page.get_by_label("Categories or edges of sex").fill("female, male")
+    if alice.javascript:
+        page.get_by_label("Type of region").focus()
+        alice.reads("1 problem to correct")
+    alice.press("Declare and go on")
+    alice.reads("edges: '45, 35' must rise: each edge above the one before it")
+    expect(page.get_by_label("Categories or edges of sex")).to_have_value("female, male")
+    alice.look("columns with a mistake")
+    page.get_by_label("Categories or edges of age").fill("18, 25, 35, 45, 55, 65")
+    alice.press("Check only")
+    alice.reads("has 10 cells")
+    alice.press("Declare and go on")
+    alice.heading("Who is protected?")
+
+
+def protect_and_ask(alice, epsilon="3"):
+    alice.look("protection")
+    alice.press("Declare and go on")
+    alice.heading("How much may be learned in all?")
+    alice.look("budget")
+    alice.page.get_by_label("Epsilon, in all").fill("1,5")
+    alice.press("Ask for the budget")
+    alice.reads("epsilon: '1,5' must be a decimal number with a point, such as 0.5")
+    alice.page.get_by_label("Epsilon, in all").fill(epsilon)
+    alice.page.get_by_label("What it is for").fill("The yearbook.")
+    alice.press("Ask for the budget")
+    alice.reads("The request waits for a reviewer.")
+    alice.look("dataset")
+
+
+def grant(sofia, title):
+    sofia.go("/review/", "review queue")
+    sofia.follow(title)
+    sofia.reads("The yearbook.")
+    sofia.look("request")
+    sofia.press("Grant")
+    sofia.heading("Requests to decide")
+    sofia.go("/review/budgets/", "budget board")
+    sofia.follow(title)
+    sofia.follow("Verify the chain, the sums and the prices")
+    sofia.reads("chain, sums and prices verified")
+    sofia.look("budget with its ledger")
+
+
+def to_a_budget(alice, sofia, title, path, *, declare):
+    """From a file to a granted budget; the dataset's identifier."""
+    upload(alice, title, path)
+    dataset = alice.number()
+    declare(alice)
+    protect_and_ask(alice)
+    grant(sofia, title)
+    return dataset
+
+
+def ask_questions(alice, dataset):
+    alice.go(f"/datasets/{dataset}/", "dataset granted")
+    alice.press("Plan a release")
+    alice.heading("What should the release answer?")
+    alice.look("questions, none yet")
+    expect(alice.page.get_by_role("button", name="Compare mechanisms")).to_be_disabled()
+    alice.page.get_by_label("2 columns").check()
+    alice.press("Add tables")
+    alice.page.locator(".conditions summary", has_text="age").click()
+    alice.page.locator(".conditions").get_by_label("from").first.fill("20")
+    alice.press("Add the count")
+    alice.reads("must be a declared edge (nearest: 18, 25, 35)")
+    alice.page.locator(".conditions").get_by_label("from").first.fill("25")
+    alice.press("Add the count")
+    alice.reads("1 single count")
+    alice.look("questions")
+    alice.press("Compare mechanisms")
+    alice.heading("Compare before you spend")
+
+
+def compare_and_choose(alice, mechanism, rows=""):
+    alice.reads("± ")
+    if alice.javascript:
+        alice.page.wait_for_selector("#curves svg", timeout=60_000)
+    alice.look("comparison")
+    row = alice.page.locator("tbody", has=alice.page.get_by_role("button", name=f"Choose {mechanism}", exact=True))
+    if rows:
+        row.locator("summary").click()
+        row.get_by_label("Rows").fill(rows)
+    alice.page.get_by_label("Every answer should be within this many rows of the truth").fill("40")
+    alice.press("Work it out")
+    alice.reads("Least epsilon")
+    alice.look("comparison, error first")
+    if rows:
+        row.locator("summary").click()
+        row.get_by_label("Rows").fill(rows)
+    alice.press(f"Choose {mechanism}")
+    alice.heading("Confirm the release")
+
+
+def confirm_and_wait(alice, title):
+    alice.reads("This cannot be undone.")
+    alice.look("confirmation")
+    alice.page.get_by_label("Title of the release").fill(title)
+    # Another day: the address is enough to go on.
+    alice.press("Spend and release")
+    alice.heading(title)
+    alice.look("progress")
+    alice.wait_for_result()
+    alice.reads("finished")
+
+
+def check_files(alice, folder, *, synthetic_rows=None):
+    """Everything the result offers, downloaded and read."""
+    answers = list(csv.DictReader(alice.download("answers.csv", folder).open()))
+    table = pyarrow.parquet.read_table(alice.download("answers.parquet", folder))
+    assert len(answers) == table.num_rows > 0
+    assert [float(row["estimate"]) for row in answers] == table.column("estimate").to_pylist()
+    receipt = json.loads(alice.download("receipt.json", folder).read_text())
+    assert receipt["answers"] == len(answers)
+    if receipt["synthetic_rows"]:
+        rows = list(csv.DictReader(alice.download("synthetic.csv", folder).open()))
+        assert pyarrow.parquet.read_table(alice.download("synthetic.parquet", folder)).num_rows == len(rows)
+        assert len(rows) == receipt["synthetic_rows"]
+        assert synthetic_rows in (None, len(rows))
+    alice.reads(receipt["bound"]["sentence"])
+    return receipt
+
+
+def make_public(alice, visitor, **window):
+    release = alice.number()
+    alice.press("Make public")
+    alice.reads("People who have read it keep what they read.")
+    alice.look("make a release public")
+    alice.press("Make it public")
+    alice.reads("Public: everybody can read and download it, signed in or not.")
+    reader = visitor(**window)
+    reader.go("/catalogue/", "catalogue")
+    reader.page.get_by_role("searchbox").fill("journey")
+    reader.press("Search")
+    reader.page.locator(f"a[href='/releases/{release}/']").click()
+    expect(reader.page.get_by_role("heading", name="Downloads")).to_be_visible()
+    if reader.javascript:
+        reader.page.wait_for_selector(".chart svg")
+    reader.look("public release")
+    expect(reader.page.get_by_role("button", name="Make private")).to_have_count(0)
+    reader.follow("Read the receipt")
+    reader.heading("Receipt")
+    reader.look("receipt")
+    return reader
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        pytest.param({"size": DESKTOP}, id="desktop"),
+        pytest.param({"size": PHONE}, id="phone"),
+        pytest.param({"size": DESKTOP, "javascript": False}, id="without JavaScript"),
+    ],
+)
+def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, window):
+    tag = request.node.callspec.id
+    title = f"A journey, {tag}"
+    table = tmp_path / "survey.csv"
+    table.write_text(people(tag))
+
+    alice, sofia = visitor(**window), visitor(**window)
+    alice.sign_in("alice", PASSWORD)
+    alice.look("home")
+    sofia.sign_in("sofia", PASSWORD)
+    dataset = to_a_budget(alice, sofia, title, table, declare=declare_by_form)
+    ask_questions(alice, dataset)
+    compare_and_choose(alice, "Laplace noise on the histogram", rows="500")
+    confirm_and_wait(alice, title)
+
+    if alice.javascript:
+        alice.page.wait_for_selector(".chart svg")
+    alice.look("result")
+    alice.page.get_by_label("Question").select_option("age: 25 to 65")
+    alice.press("Show")
+    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(1)
+    alice.page.get_by_label("Question").select_option("age × sex")
+    alice.press("Show")
+    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(10)
+    if tag == "phone":
+        expect(alice.page.locator("table.numbers .on-phones").first).to_contain_text("synthetic")
+    else:
+        expect(alice.page.get_by_role("columnheader", name="Synthetic", exact=True)).to_be_visible()
+    check_files(alice, tmp_path, synthetic_rows=500)
+    alice.page.reload()
+    make_public(alice, visitor, **window)
+
+
+def join(sofia, title, budget):
+    """Let a table spend from the budget that its rows have: shown as soon as a worker has compared them."""
+    sofia.go("/review/", "review queue")
+    sofia.follow(title)
+    # Tables with the same columns alone have such a button at once.
+    deadline = monotonic() + RELEASE_PATIENCE / 1000
+    while not sofia.page.get_by_text("The very same rows:").is_visible():
+        assert monotonic() < deadline
+        sofia.page.wait_for_timeout(1000)
+        sofia.page.reload()
+    sofia.reads("The very same rows:")
+    sofia.reads("What your decision tells alice.")
+    sofia.look("request for rows that have a budget")
+    sofia.page.get_by_role("button", name=f"Join to the budget of {budget}").click()
+    sofia.heading("Requests to decide")
+
+
+def test_the_real_sample_by_codebook(visitor, tmp_path):
+    """The survey that comes with the software. Brought a second time it has no budget, until a reviewer lets it join
+    that of the first."""
+    titles = {tag: f"The real sample, a journey, {tag}" for tag in ("desktop", "phone")}
+    for tag, size in (("desktop", DESKTOP), ("phone", PHONE)):
+        title = titles[tag]
+        alice = visitor(size=size)
+        alice.sign_in("alice", PASSWORD)
+        upload(alice, title, SAMPLES / "health_insurance.csv")
+        dataset = alice.number()
+        codebook = alice.page.get_by_label("Codebook", exact=True)
+        alice.page.get_by_text("Use a codebook").click()
+        codebook.fill('{"version": 1,\n "columns": [}')
+        alice.press("Declare from the codebook")
+        alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
+        expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
+        codebook.fill((SAMPLES / "health_insurance.json").read_text())
+        alice.press("Declare from the codebook")
+        alice.heading("Who is protected?")
+        alice.reads("11 columns declared, universe of 290,304 cells")
+        protect_and_ask(alice, epsilon="5")
+        sofia = visitor(size=size)
+        sofia.sign_in("sofia", PASSWORD)
+        if tag == "desktop":
+            grant(sofia, title)
+        else:
+            join(sofia, title, titles["desktop"])
+        alice.go(f"/datasets/{dataset}/", "dataset granted")
+        alice.press("Plan a release")
+        alice.page.get_by_label("1 column", exact=False).first.check()
+        alice.press("Add tables")
+        alice.press("Compare mechanisms")
+        alice.press("Choose Laplace noise on each answer")
+        confirm_and_wait(alice, f"{title}, by answer")
+        receipt = check_files(alice, tmp_path)
+        assert receipt["universe_size"] == 290_304
+        assert receipt["answers"] == 41
+
+
+def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_path):
+    alice = visitor()
+    alice.sign_in("alice", PASSWORD)
+    table = tmp_path / "large.csv"
+    table.write_bytes(b"a,b\n" + b"1,2\n" * (3 * 2**20 // 4))
+    alice.go("/datasets/new/", "upload")
+    alice.page.get_by_label("What the table is").fill("Too large")
+    alice.page.get_by_label("Table", exact=True).set_input_files(table)
+    with pytest.raises(PlaywrightTimeoutError), alice.page.expect_request("**", timeout=1000):
+        alice.press("Upload and go on")
+    alice.reads("large.csv: It has more than 2 MB, the most that a table may have here.")
+    expect(alice.page.get_by_label("What the table is")).to_have_value("Too large")
+    alice.look("a file that is too large")
+
+
+def test_a_file_over_the_cap_is_answered_with_a_page_that_says_the_cap(visitor, tmp_path):
+    """By a real server, whether the file is a little too large or so large that its length alone tells."""
+    alice = visitor(javascript=False)
+    alice.sign_in("alice", PASSWORD)
+    for megabytes in (3, 60):
+        table = tmp_path / f"{megabytes}.csv"
+        table.write_bytes(b"a,b\n" + b"1,2\n" * (megabytes * 2**20 // 4))
+        alice.go("/datasets/new/", "upload")
+        alice.page.get_by_label("What the table is").fill("Too large")
+        alice.page.get_by_label("Table", exact=True).set_input_files(table)
+        alice.press("Upload and go on")
+        alice.heading("Too large to send")
+        alice.reads("A table may be at most 2 MB")
+        alice.look("too large")
+
+
+def test_an_account_s_own_pages_and_the_error_pages_can_be_used_by_everybody(visitor):
+    for size in (DESKTOP, PHONE):
+        alice = visitor(size=size)
+        alice.go("/nothing/here/", "404")
+        alice.go("/accounts/password/reset/", "forgotten password")
+        alice.sign_in("alice", PASSWORD)
+        for path, name in (
+            ("/datasets/", "datasets"),
+            ("/releases/", "releases"),
+            ("/accounts/password/change/", "password"),
+            ("/accounts/2fa/", "two-factor authentication"),
+            ("/accounts/email/", "e-mail addresses"),
+        ):
+            alice.go(path, name)

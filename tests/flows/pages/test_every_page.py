@@ -1,0 +1,158 @@
+"""Every page of the site in Chromium, on a desk and on a telephone, in light and in dark: nothing sticks out, and axe
+finds nothing. What is visited follows from the list of addresses that the access tests keep complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from releases.questions.base import offered_statistics
+from tests.flows.browser import DESKTOP, PHONE
+from tests.flows.conftest import PASSWORD
+from tests.web.shared.test_access import GETS
+
+pytestmark = pytest.mark.browser
+
+#: Addresses that show no page of their own; those that give a file to keep say so themselves.
+NO_PAGES = {
+    "answers",  # JSON
+    "download",  # a file by its name
+    "release_status",  # a part of a page
+    "upload_status",  # a part of a page
+    "unsent",  # there is one only after a session has ended; looked at in test_astray.py
+}
+
+WORLD = """
+    from pathlib import Path
+    from releases import services
+    from releases.engine.accounting.filters import Policy
+    from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+    from datetime import timedelta
+    from django.utils import timezone
+    from releases.models import ApiToken, Organisation, Upload
+    from celery import current_app
+    current_app.send_task = lambda *arguments, **options: None
+
+    alice, sofia = (User.objects.get(username=name) for name in ("alice", "sofia"))
+    source = Path({folder!r}) / "people.csv"
+    source.write_text("age,sex,tea,coffee\\n" + "".join(
+        f"{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}},{{'yes' if i % 2 else 'no'}},"
+        f"{{'no' if i % 5 else 'yes'}}\\n" for i in range(300)))
+    dataset = services.ingest_dataset(owner=alice, title="A survey with a long title about tea and coffee",
+                                      source=source)
+    services.declare_universe(dataset=dataset, columns=[
+        {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
+        {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
+        {{"name": "tea", "type": "categorical", "categories": ["yes", "no"]}},
+        {{"name": "coffee", "type": "categorical", "categories": ["yes", "no"]}},
+    ])
+    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+
+    def ask(epsilon):
+        return services.request_budget(dataset=dataset, epsilon=epsilon, delta="0.000001", policy=Policy.ZCDP,
+                                       reason="The yearbook.", by=alice)
+
+    def draft(epsilon, queries=({{"marginals": 2}},), mechanism="laplace-queries"):
+        release = services.draft_release(dataset=dataset, by=alice)
+        services.set_questions(release=release, workload={{"version": 1, "queries": list(queries)}})
+        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+        return release
+
+    def submit(release):
+        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        return release
+
+    services.approve_request(request=ask("20"), by=sofia)
+    request = ask("30")
+    published, public = submit(draft("4")), submit(draft("7"))
+    live = services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
+    submit(live)
+    for each in (published, public, live):
+        assert services.execute_release(release_id=each.pk)
+    services.make_public(release=public)
+    live.refresh_from_db()
+    services.ask_session(session=live.session, query={{"sex": ["female"]}}, by=alice)
+    for each in (published, public):
+        each.refresh_from_db()
+    certified = submit(services.draft_certificate(of=public, by=alice, epsilon="0.05"))
+    assert services.execute_release(release_id=certified.pk)
+
+    def survey(state):
+        made = services.draft_survey(owner=alice, title="Tea or coffee, " + state, question="What do you drink?",
+                                     answers=["tea", "coffee", "both"], epsilon="1")
+        if state != "draft":
+            services.open_survey(survey=made, by=alice)
+            services.accept_report(survey=made, report="1")
+        if state in ("closed", "public"):
+            services.close_survey(survey=made, by=alice)
+        if state == "public":
+            services.make_survey_public(survey=made, by=alice)
+        return str(made.pk)
+
+    Organisation.objects.create(upload_cap_bytes=2**21, review_above="13.8")
+    upload = services.receive_upload(owner=alice, title="Next year's survey", source=source)
+    # Nobody sends its message again while it is looked at.
+    Upload.objects.update(lease_until=timezone.now() + timedelta(days=1))
+    source.write_text("age,sex\\n30,female\\n31\\n")
+    refused = services.receive_upload(owner=alice, title="A survey with a line too short", source=source)
+    services.execute_upload(upload_id=refused.pk)
+    reviewed = submit(draft("2"))
+    asked_back = submit(draft("2.5")).reviews.get()
+    services.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
+    session = submit(services.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
+    workload = services.save_workload(release=draft("1"), name="Yearly tables of tea and coffee", by=alice)
+    answer = {{
+        "workload": str(workload.pk), "upload": str(upload.pk), "upload_refused": str(refused.pk),
+        "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
+        "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),
+        "certificate": str(services.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
+        "certified": str(certified.pk), "survey_draft": survey("draft"), "survey_open": survey("open"),
+        "survey_closed": survey("closed"), "survey_public": survey("public"),
+        "request": str(request.pk), "budget": str(dataset.budget_id), "review": str(reviewed.reviews.get().pk),
+        "asked_back": str(asked_back.pk), "session_review": str(session.pk),
+        "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
+    }}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(installation, tmp_path_factory):
+    """One of everything, all of it alice's."""
+    return installation.run(WORLD.format(folder=str(tmp_path_factory.mktemp("world"))))
+
+
+def addresses(world, person):
+    """What a person's pages are, by name."""
+    from django.urls import reverse
+
+    for (name, thing), seen in GETS.items():
+        if seen[person] == 200 and name not in NO_PAGES:
+            yield f"{name} {thing}".strip(), reverse(name, args=[world[thing]] if thing else [])
+
+
+def is_file(window, path):
+    return "attachment" in window.context.request.get(path).headers.get("content-disposition", "")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("person", ["nobody", "alice", "sofia"])
+def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
+    window = visitor(size=size)
+    if person != "nobody":
+        window.sign_in(person, PASSWORD)
+    pages = dict(addresses(world, person))
+    if person == "sofia":
+        # A reviewer's own pages; the rest are as everybody's.
+        own = ("/review/", "/notices/")
+        pages = {name: path for name, path in pages.items() if path == "/" or path.startswith(own)}
+        pages |= {kind: f"/review/releases/{world[kind]}/" for kind in ("asked_back", "session_review")}
+        assert len(pages) > 10
+    if person == "alice":
+        other, draft = f"/releases/{world['public']}/beside/?other={world['published']}", world["draft"]
+        pages |= {"both releases": other}
+        pages |= {"a workload on a dataset": f"/workloads/{world['workload']}/use/?dataset={world['dataset']}"}
+        pages |= {f"questions, {kind}": f"/releases/{draft}/questions/?kind={kind}" for kind in offered_statistics()}
+        pages |= {"a heat map": f"/releases/{world['published']}/?question=1", "404": "/nothing/"}
+        assert len(pages) > 35
+    for name, path in pages.items():
+        if not is_file(window, path):
+            window.go(path, name)

@@ -1,0 +1,208 @@
+"""Every operation of the API, called by everybody: who may read what, and who may change what."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from releases import services
+from releases.api import api
+from tests.web.conftest import COLUMNS, CSV
+from tests.web.shared.test_access import PEOPLE, seen, snapshot, unseen_login, world
+from tests.web.undoing import undone
+
+__all__ = ["world"]
+
+pytestmark = pytest.mark.django_db
+
+KEY = str(uuid.uuid4())
+#: A program without a token, and one of somebody signed in.
+SIGNED_IN = seen(401, 200, 200, 200, 200)
+#: Those of the dataset; for everybody else it does not exist, staff included.
+OURS = seen(401, 200, 200, 404, 404)
+#: A person's own, and nobody else's.
+HERS = seen(401, 200, 404, 404, 404)
+PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
+
+
+def ours(status):
+    return {person: status if expected == 200 else expected for person, expected in OURS.items()}
+
+
+def everybody(status):
+    return {person: status if expected == 200 else expected for person, expected in SIGNED_IN.items()}
+
+
+UPLOAD = "/uploads/{upload_id}"
+WORKLOAD, DATASET_ID = "/workloads/{workload_id}", "{dataset_id}"
+DATASET, RELEASE, SESSION = "/datasets/{dataset_id}", "/releases/{release_id}", "/sessions/{release_id}"
+
+#: Operation and object, what is sent with it, and what it answers each person. A new operation must be added here.
+CALLS = {
+    ("get", "/catalogue", ""): (None, seen(200, 200, 200, 200, 200)),
+    ("get", "/datasets", ""): (None, SIGNED_IN),
+    ("post", "/datasets", ""): ("a table", seen(401, 202, 202, 403, 403)),
+    ("get", UPLOAD, "upload"): (None, HERS),
+    ("delete", UPLOAD, "upload"): ({}, {**HERS, "alice": 204}),
+    ("get", DATASET, "dataset"): (None, OURS),
+    ("put", f"{DATASET}/title", "dataset"): ({"title": "Mine"}, OURS),
+    ("put", f"{DATASET}/group", "dataset"): ({"group": None}, {**OURS, "bob": 400}),  # its owner's alone to choose
+    ("delete", DATASET, "dataset"): ({}, ours(409)),  # privacy was charged for it
+    ("delete", DATASET, "fresh"): ({}, ours(204)),
+    ("delete", f"{DATASET}/rows", "fresh"): ({}, ours(204)),
+    ("put", f"{DATASET}/schema", "fresh"): (
+        {"version": 1, "unit": {"kind": "row"}, "neighbours": "replace", "columns": COLUMNS},
+        OURS,
+    ),
+    ("post", f"{DATASET}/budget-requests", "fresh"): ({"epsilon": "5", "delta": "0.000001"}, ours(201)),
+    ("get", f"{DATASET}/budget-requests", "dataset"): (None, OURS),
+    ("post", f"{DATASET}/budget-requests/take-back", "dataset"): ({}, OURS),
+    ("put", f"{DATASET}/population", "fresh"): ({"other": "{dataset}"}, OURS),
+    ("get", "/mechanisms", ""): (None, SIGNED_IN),
+    ("post", f"{DATASET}/releases", "dataset"): (PLAN, ours(201)),
+    ("get", "/releases", ""): (None, SIGNED_IN),
+    ("put", RELEASE, "draft"): (PLAN, OURS),
+    ("delete", RELEASE, "draft"): ({}, ours(204)),
+    ("get", RELEASE, "draft"): (None, OURS),
+    ("get", RELEASE, "published"): (None, OURS),
+    ("get", RELEASE, "public"): (None, SIGNED_IN),
+    ("post", f"{RELEASE}/submit", "draft"): ({"key": KEY}, ours(202)),
+    ("post", f"{RELEASE}/submit", "public"): ({"key": KEY}, ours(409)),
+    ("post", f"{RELEASE}/cancel", "queued"): ({}, OURS),
+    ("post", f"{RELEASE}/visibility", "published"): ({"public": True}, OURS),
+    ("post", f"{RELEASE}/visibility", "public"): ({"public": False}, OURS),
+    ("post", f"{RELEASE}/withdraw", "public"): ({}, OURS),
+    ("post", f"{RELEASE}/certificates", "published"): ({"epsilon": "0.05"}, ours(201)),
+    ("post", f"{RELEASE}/certificates", "public"): ({"epsilon": "0.05"}, ours(201)),
+    ("get", f"{RELEASE}/receipt", "published"): (None, OURS),
+    ("get", f"{RELEASE}/receipt", "public"): (None, SIGNED_IN),
+    ("get", f"{RELEASE}/files/{{name}}", "published"): (None, OURS),
+    ("get", f"{RELEASE}/files/{{name}}", "public"): (None, SIGNED_IN),
+    ("get", "/workloads", ""): (None, SIGNED_IN),
+    ("post", "/workloads", ""): ({"release": "{draft}", "name": "Mine"}, ours(201)),
+    ("get", WORKLOAD, "workload"): (None, OURS),
+    ("put", WORKLOAD, "workload"): ({"since": 1, "name": "Mine"}, OURS),
+    ("delete", WORKLOAD, "workload"): ({}, {**ours(204), "bob": 400}),  # its owner's alone to delete
+    ("put", f"{WORKLOAD}/group", "workload"): ({"group": None}, {**OURS, "bob": 400}),
+    ("post", f"{WORKLOAD}/versions", "workload"): ({"release": "{draft}"}, ours(201)),
+    ("get", f"{WORKLOAD}/releases", "workload"): (None, OURS),
+    ("post", f"{WORKLOAD}/releases", "workload"): ({"dataset": "{dataset}", "epsilon": "1"}, ours(201)),
+    ("get", f"{WORKLOAD}/fit/{DATASET_ID}", "workload"): (None, OURS),
+    ("post", f"{DATASET}/sessions", "dataset"): ({"epsilon": "1"}, ours(201)),
+    ("get", SESSION, "session"): (None, OURS),
+    ("post", f"{SESSION}/questions", "session"): ({"query": {"sex": ["male"]}}, OURS),
+    ("put", f"{SESSION}/audience", "session"): ({"audience": "everybody"}, OURS),
+    ("post", f"{SESSION}/close", "session"): ({}, OURS),
+    ("get", f"{SESSION}/transcript", "session"): (None, OURS),
+}
+
+
+def kept():
+    """Everything that a call could have changed, without the time at which a token was used."""
+    return [
+        [{k: v for k, v in row.items() if k != "last_used_at"} for row in rows] for rows in unseen_login(snapshot())
+    ]
+
+
+@pytest.fixture
+def things(world, make_dataset):
+    """One of everything, and a dataset that nothing was charged for."""
+    from releases.models import Dataset
+
+    fresh = make_dataset(epsilon="", content=CSV + b"and another,31,female\n")
+    assert Dataset.objects.get(pk=fresh.pk).group is not None
+    return world | {"fresh": fresh.pk}
+
+
+@pytest.fixture
+def call(things, client):
+    """Call an operation with a person's token, and undo what it did."""
+
+    def send(person, operation, headers):
+        method, path, thing = operation
+        sent, _ = CALLS[operation]
+        ids = dict.fromkeys(("upload_id", "dataset_id", "release_id", "workload_id"), things.get(thing))
+        if thing == "workload":
+            ids["dataset_id"] = things["dataset"]
+        address = "/api" + path.format(**ids, name="answers.csv")
+        before = kept()
+        with undone():
+            if sent == "a table":
+                data = {"title": "Survey", "table": SimpleUploadedFile("new.csv", CSV + b"a new one,22,male\n")}
+                answer = client.post(address, data, headers=headers)
+            elif sent is None:
+                answer = getattr(client, method)(address, headers=headers)
+            else:
+                body = json.dumps(sent)
+                for named in ("dataset", "draft"):
+                    body = body.replace(f"{{{named}}}", str(things[named]))
+                answer = getattr(client, method)(address, body, content_type="application/json", headers=headers)
+            has_changed = kept() != before
+        return answer.status_code, has_changed
+
+    return send
+
+
+def test_every_operation_of_the_api_is_in_this_file(client):
+    listed = client.get("/api/openapi.json").json()["paths"]
+    operations = {(method, path.removeprefix("/api")) for path, methods in listed.items() for method in methods}
+    assert {(method, path) for method, path, _ in CALLS} == operations
+    assert operations, api
+
+
+def test_an_operation_is_named_by_itself_wherever_it_is_written(client):
+    paths = client.get("/api/openapi.json").json()["paths"]
+    named = [operation["operationId"] for methods in paths.values() for operation in methods.values()]
+    assert len(named) == len(set(named))
+    assert {"show_catalogue", "upload_dataset", "submit_release", "ask_session"} <= set(named)
+
+
+def test_the_description_says_what_a_refusal_looks_like(client, alice, dataset):
+    described = client.get("/api/openapi.json").json()
+    assert "`Authorization: Bearer ...`" in described["info"]["description"]
+    for methods in described["paths"].values():
+        for operation in methods.values():
+            content = operation["responses"]["default"]["content"]
+            assert content == {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
+    refused = described["components"]["schemas"]["Refused"]
+    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='all')}"}
+    path, wrong = f"/api/datasets/{dataset.pk}/budget-requests", {"epsilon": "no"}
+    for answer in (
+        client.post(path, wrong, content_type="application/json", headers=headers),
+        client.get("/api/releases?before=never", headers=headers),
+        client.get("/api/datasets"),
+        client.get("/api/nothing"),
+    ):
+        assert answer.status_code >= 400
+        assert set(refused["required"]) <= set(answer.json()) <= set(refused["properties"])
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_everybody_may_what_is_theirs_and_nothing_else_changes(call, things, person):
+    user = things["people"][person]
+    headers = {"authorization": f"Bearer {services.make_token(user=user, name='all')}"} if user else {}
+    found = {operation: call(person, operation, headers) for operation in CALLS}
+    assert {operation: status for operation, (status, _) in found.items()} == {
+        operation: expected[person] for operation, (_, expected) in CALLS.items()
+    }
+    changed = {operation for operation, (_, has_changed) in found.items() if has_changed}
+    assert not {operation for operation in changed if operation[0] == "get" or found[operation][0] >= 400}
+    if person in ("alice", "bob"):
+        # What they may do is done, so a refusal to others is one of something that would have worked.
+        done = {operation for operation in CALLS if operation[0] != "get" and found[operation][0] < 400}
+        begun = {("post", f"{RELEASE}/certificates", "published")}  # by alice, who is given her draft again
+        assert changed | begun == done
+
+
+def test_what_is_listed_is_what_one_may_see(client, things):
+    for person, user in things["people"].items():
+        headers = {"authorization": f"Bearer {services.make_token(user=user, name='all')}"} if user else {}
+        for path in ("/api/datasets", "/api/releases", "/api/workloads"):
+            answer = client.get(path, headers=headers)
+            if user is None:
+                assert answer.status_code == 401
+            else:
+                assert bool(answer.json()) is (person in ("alice", "bob")), (path, person)

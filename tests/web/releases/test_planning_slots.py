@@ -1,0 +1,353 @@
+"""One person has a few plans worked out at once; more are told to come again, and others notice nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from types import MethodType, SimpleNamespace
+
+import pytest
+from django.core.exceptions import RequestDataTooBig
+from django.db import connection
+from django.test import Client
+from django.urls import get_resolver, reverse
+
+from dpweb import settings as as_installed
+from releases import services
+from releases.engine.mechanisms.base import mechanisms
+from releases.engine.metering import before_planning
+from releases.engine.workload.queries import Workload
+from releases.middleware import body_limit
+from releases.middleware.body_limit import BodyLimitMiddleware
+from releases.models import Release
+from releases.planning.slots import NoSlot, PlanningSlot
+from tests.web.account.test_principals import filled, pages
+from tests.web.pages import words
+from tests.web.shared.test_access import FILLED, world
+from tests.web.undoing import undone
+
+__all__ = ["world"]
+
+pytestmark = pytest.mark.django_db
+
+BUSY = 429
+
+
+@pytest.fixture(autouse=True)
+def _promptly(settings):
+    settings.PLANNING_WAIT_SECONDS = 0.2
+
+
+@pytest.fixture
+def all_taken(settings):
+    """Every slot of a person is held, as by other processes."""
+    held = []
+
+    def take(person):
+        for _ in range(settings.PLANNING_SLOTS):
+            slot = PlanningSlot(str(person.pk))
+            slot.take()
+            held.append(slot)
+
+    yield take
+    for slot in held:
+        slot.free()
+
+
+def bearer(user):
+    return {"Authorization": f"Bearer {services.make_token(user=user, name='a script')}"}
+
+
+PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
+#: Numbers that no other test has: what was planned for the same ones is kept.
+SESSION = {"epsilon": "0.7771", "delta": "0", "beta": "0.05", "questions": "9", "population": "200"}
+RANGE = {"column": "age", "lowest": "0", "highest": "150", "inside": "98", "epsilon": "1", "delta": "0"}
+CATEGORIES = {"column": "sex", "other": "other", "epsilon": "1", "delta": "0.000001"}
+CERTIFICATE = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"}
+
+#: What is asked of a page beside its bare address.
+ASKED = {
+    "compare": [{"curves": "1"}],
+    "new_session": [SESSION],
+    "learn_range": [RANGE],
+    "learn_categories": [CATEGORIES],
+    "certify": [CERTIFICATE],
+}
+#: What is sent to an operation that writes; one that is not named here fails below.
+SENT = {
+    "upload_dataset": {},
+    "discard_upload": {},
+    "rename_dataset": {"title": "Mine"},
+    "share_dataset": {"group": None},
+    "discard_dataset": {},
+    "delete_rows": {},
+    "declare_schema": {"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]},
+    "ask_for_budget": {"epsilon": "50"},
+    "take_back_budget_request": {},
+    "join_population": {"other": "{dataset}"},
+    "draft_release": PLAN,
+    "change_draft": PLAN,
+    "discard_draft": {},
+    "submit_release": {"key": "5a0fd3f4-0000-4000-8000-000000000001"},
+    "cancel_release": {},
+    "set_visibility": {"public": True},
+    "withdraw_release": {},
+    "draft_certificate": CERTIFICATE,
+    "draft_session": {"epsilon": "1"},
+    "ask_session": {"query": {"sex": ["male"]}},
+    "set_audience": {"audience": "everybody"},
+    "close_session": {},
+    "save_workload": {"release": "{draft}", "name": "Mine"},
+    "edit_workload": {"since": 1, "workload": {"version": 1, "queries": [{"prefix": "age"}]}},
+    "discard_workload": {},
+    "share_workload": {"group": None},
+    "save_workload_version": {"release": "{draft}"},
+    "use_workload": {"dataset": "{dataset}", "epsilon": "1"},
+}
+#: Of these it is known that they plan; without them the test below would look at nothing.
+PLAN_SURELY = {
+    *("get compare", "post compare", "get confirm", "post confirm", "get questions", "get new_session"),
+    *("post new_session", "get learn_range", "post learn_range", "get learn_categories", "post learn_categories"),
+    *("get certify", "post certify", "post edit_workload", "post use_workload", "post save_workload"),
+    *("post draft_release", "put change_draft", "post submit_release", "post draft_certificate", "post draft_session"),
+    *("put edit_workload", "post save_workload_version", "post use_workload"),
+}
+
+#: They plan again, under a lock, the one plan that was charged or waits for a review, and that nobody can choose any
+#: more.
+PLAN_UNDER_A_LOCK = {
+    *("post session", "post ask_session", "post session_close", "post close_session", "post release_request"),
+}
+
+
+def requests_to(world):
+    """Name, method, address and what is sent, of every page and operation, from the site's own lists of them."""
+    for name, address in pages(world):
+        yield from ((name, "get", address, asked) for asked in ({}, *ASKED.get(name, ())))
+        form = FILLED.get(name, {})
+        yield from ((name, "post", address, sent) for sent in ([form, form | {"check": "1"}] if form else [form]))
+    for path, methods in Client().get("/api/openapi.json").json()["paths"].items():
+        for chosen in filled(world, re.findall(r"{(\w+)}", path)):
+            for method, described in methods.items():
+                name = described["operationId"]
+                sent = {} if method == "get" else SENT[name]
+                things = {key: str(world[value[1:-1]]) for key, value in sent.items() if value in THINGS}
+                yield name, method, path.format(**chosen), sent | things
+
+
+#: What stands in the place of an object of the world in what is sent.
+THINGS = ("{dataset}", "{draft}")
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """What a request did: whether it asked for a slot, within how many transactions, and what it did without one."""
+    done = SimpleNamespace(asked=False, transactions=0, without=set(), planned_within=set(), called="")
+    take, free = PlanningSlot.take, PlanningSlot.free
+
+    def taking(slot):
+        if not done.asked:
+            done.asked, done.transactions = True, len(connection.savepoint_ids)
+        take(slot)
+        done.holds = True
+
+    def freeing(slot):
+        done.holds = False
+        free(slot)
+
+    def watched(owner, name, *, is_plan):
+        made = getattr(owner, name)
+
+        def watching(*given, **named):
+            if before_planning.get() is not None:
+                if not done.holds:
+                    done.without.add(f"{owner.__name__}.{name}")
+                if is_plan and len(connection.savepoint_ids) > done.base:
+                    done.planned_within.add(done.called)
+            return made(*given, **named)
+
+        monkeypatch.setattr(owner, name, staticmethod(watching) if isinstance(made, MethodType) else watching)
+
+    done.holds, done.base = False, 0
+    monkeypatch.setattr(PlanningSlot, "take", taking)
+    monkeypatch.setattr(PlanningSlot, "free", freeing)
+    for kind in {type(each) for each in mechanisms().values()}:
+        watched(kind, "_plan", is_plan=True)
+    watched(Workload, "from_json", is_plan=False)
+    return done
+
+
+def test_whatever_plans_takes_a_slot_before_its_transaction_and_says_when_to_come_again(
+    world, alice, sofia, work, all_taken, settings
+):
+    """Every page and operation, once with a slot and once with none left: a new one that plans unmetered, or swallows
+    the refusal, or asks while it holds the lock of a transaction, fails here by its name."""
+    settings.PLANNING_WAIT_SECONDS = 0
+    wrong, metered = set(), set()
+    all_taken(alice)
+    for person in (alice, sofia):
+        browser, token = Client(), bearer(person)
+        browser.force_login(person)
+        for name, method, address, sent in requests_to(world):
+            is_program = address.startswith("/api/") and name != "programs"
+            client = Client(headers=token) if is_program else browser
+            given = {"content_type": "application/json"} if is_program and method != "get" else {}
+            called = work.called = f"{method} {name}"
+            with undone():
+                work.asked, work.base = False, len(connection.savepoint_ids)
+                before = len(work.without)
+                answer = getattr(client, method)(address, sent, **given)
+                if hasattr(answer, "streaming_content"):
+                    answer.close()
+            wrong |= {f"{called}: works without a slot" for _ in range(len(work.without) - before)}
+            if work.asked:
+                metered.add(called)
+                if work.transactions > work.base:
+                    wrong.add(f"{called}: asks within a transaction")
+                if person == alice and (answer.status_code, answer.get("Retry-After")) != (BUSY, "5"):
+                    wrong.add(f"{called}: answers {answer.status_code} where no slot is left")
+    assert (wrong, work.without) == (set(), set())
+    assert work.planned_within <= PLAN_UNDER_A_LOCK
+    assert PLAN_SURELY - metered == set()
+
+
+@pytest.mark.parametrize("is_program", [False, True])
+def test_whoever_has_no_slot_left_reads_why(is_program, draft, alice, as_, client, all_taken):
+    all_taken(alice)
+    said = "as many as one person may at once"
+    if is_program:
+        answer = client.put(f"/api/releases/{draft.pk}", PLAN, content_type="application/json", headers=bearer(alice))
+        assert said in answer.json()["message"]
+    else:
+        answer = as_(alice).get(reverse("compare", args=[draft.pk]))
+        assert said in words(answer)
+    assert (answer.status_code, answer["Retry-After"]) == (BUSY, "5")
+    assert Release.objects.get(pk=draft.pk).state == "draft"
+
+
+def test_others_and_what_does_not_plan_go_on(dataset, draft, alice, bob, as_, client, all_taken):
+    all_taken(alice)
+    assert as_(alice).get(reverse("dataset_list")).status_code == 200
+    assert as_(alice).get(reverse("catalogue")).status_code == 200
+    assert as_(bob).get(reverse("compare", args=[draft.pk])).status_code == 200
+
+
+def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice, as_, settings, monkeypatch):
+    settings.PLANNING_SLOTS = settings.PLANNING_PLACES = 1
+    client = as_(alice)
+    client.raise_request_exception = False
+    address = reverse("compare", args=[draft.pk])
+    for _ in range(3):
+        assert client.get(address).status_code == 200
+    with monkeypatch.context() as broken:
+        broken.setattr(services, "compare", lambda release: services.plan_of(release=release) and 1 / 0)
+        for _ in range(3):
+            assert client.get(address).status_code == 500
+    assert client.get(address).status_code == 200
+    assert before_planning.get() is None
+
+
+def test_what_was_typed_is_sent_again_with_one_press(draft, alice, as_, all_taken):
+    all_taken(alice)
+    typed = {"epsilon": "0.75", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"}
+    page = as_(alice).post(reverse("compare", args=[draft.pk]), typed)
+    assert page.status_code == BUSY
+    for name, value in typed.items():
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page.content.decode()
+
+
+def test_one_who_waits_gets_the_slot_and_one_too_many_is_refused_at_once(settings):
+    settings.PLANNING_SLOTS = settings.PLANNING_PLACES = 1
+    settings.PLANNING_WAIT_SECONDS = 30
+    first, waiting, third = (PlanningSlot("7") for _ in range(3))
+    first.take()
+    took = threading.Thread(target=waiting.take)
+    took.start()
+    place = Path(settings.DATA_DIR) / "planning" / "7-place-0"
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not is_locked(place):
+        time.sleep(0.01)
+    began = time.monotonic()
+    with pytest.raises(NoSlot):
+        third.take()
+    assert time.monotonic() - began < 10
+    assert took.is_alive()
+    first.free()
+    took.join(20)
+    assert not took.is_alive()
+    waiting.free()
+    third.take()
+    third.free()
+
+
+def is_locked(path):
+    if not path.exists():
+        return False
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def test_slots_count_over_processes_and_a_process_that_dies_leaves_none_taken(settings, tmp_path):
+    settings.PLANNING_SLOTS, settings.PLANNING_PLACES = 1, 0
+    code = """
+        import django, sys, time
+        django.setup()
+        from django.conf import settings
+        from releases.planning.slots import PlanningSlot
+        PlanningSlot("7").take()
+        print("taken", flush=True)
+        time.sleep(600)
+    """
+    environment = {**os.environ, "DATA_DIR": str(settings.DATA_DIR), "DJANGO_SETTINGS_MODULE": "dpweb.settings"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "taken\n"
+        with pytest.raises(NoSlot):
+            PlanningSlot("7").take()
+        other.kill()
+    slot = PlanningSlot("7")
+    slot.take()
+    slot.free()
+
+
+def test_a_body_has_a_megabyte_unless_it_is_a_table_and_is_refused_unread(rf, settings):
+    """Every address of the site and the API, in its table of contents; only two take tables."""
+    assert as_installed.DATA_UPLOAD_MAX_MEMORY_SIZE == 10**6
+    middleware = BodyLimitMiddleware(lambda request: None)
+    taking = set()
+
+    def walk(resolver):
+        for each in resolver.url_patterns:
+            if hasattr(each, "url_patterns"):
+                walk(each)
+                continue
+            request = rf.generic("POST", "/", b"", CONTENT_LENGTH=str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1))
+            request._read_started = False
+            try:
+                middleware.process_view(request, each.callback, (), {})
+                taking.add(str(each.pattern))
+            except RequestDataTooBig:
+                assert not request._read_started
+
+    walk(get_resolver())
+    assert taking == {"new/", "datasets"}, body_limit
+
+
+@pytest.mark.parametrize("address", ["/api/catalogue", "/catalogue/", "/accounts/login/"])
+def test_a_larger_body_is_refused_with_its_limit(client, address):
+    answer = client.post(address, b"x" * (10**6 + 1), content_type="application/json")
+    assert answer.status_code == 400
+    assert "1 MB" in answer.content.decode()

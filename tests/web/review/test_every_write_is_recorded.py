@@ -1,0 +1,614 @@
+"""Every service that writes leaves an event in the audit log, with who did it; or is listed here with the reason."""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import chain, decisions, high_water_marks, ledger
+from releases.models import (
+    ApiToken,
+    Audience,
+    AuditAction,
+    AuditEvent,
+    Budget,
+    BudgetRequest,
+    Organisation,
+    Release,
+    Role,
+)
+from releases.services import reapplying
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD, person
+from tests.web.pages import words
+
+pytestmark = pytest.mark.django_db
+
+#: Services without an event of their own, and why.
+UNRECORDED = {
+    "keep_columns": "what is typed and not declared is nothing yet; declaring it is recorded",
+    "forget_columns": "as what is typed and not declared",
+    "columns_of_codebook": "reads only",
+    "planned_atomically": "a transaction, in which others write",
+    "draft_release": "a draft is nothing yet; what becomes of it is recorded",
+    "draft_session": "as a draft of a release",
+    "change_session": "as a draft of a release",
+    "name_release": "as a draft of a release",
+    "set_questions": "as a draft of a release",
+    "set_choice": "as a draft of a release",
+    "draft_certificate": "as a draft of a release",
+    "draft_survey": "a draft is nothing yet; its opening is recorded",
+    "change_survey": "as a draft of a survey",
+    "accept_report": "who answered a survey must not be known",
+    "ask_session": "the transcript keeps every answer with who asked and when",
+    "receive_upload": "a file is nothing yet; the table that it becomes is recorded",
+    "discard_upload": "as a file that was received: it never was a table of the site",
+    "reconcile_uploads": "what it moves waits again; an upload given up on is no table",
+    "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
+    "use_token": "notes when a token was last used, on the token",
+    "read_notices": "who has read what is nobody's business",
+    "compare": "reads only",
+    "recognised": "reads only",
+    "alike_by_columns": "reads only",
+    "why_not_approve": "reads only",
+    "requests_lately": "reads only",
+    "is_behind": "reads only",
+    "is_compared": "reads only",
+    "enqueue_fingerprints": "tells a worker to look",
+    "is_incomparable": "reads only",
+    "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
+    "take_fingerprints": "a worker's; what it finds is for the reviewer's page alone",
+    "plan_range": "reads only",
+    "plan_categories": "reads only",
+    "plan_certificate": "reads only",
+    "certifiable": "reads only",
+    "ask_workload": "as a draft of a release",
+    "use_workload": "as a draft of a release",
+    "suggested_columns": "reads only",
+    "column_fits": "reads only",
+    "mapped_questions": "reads only",
+    "workload_named": "reads only",
+    "why_not_saved": "reads only",
+    "columns_of_session": "reads only",
+    "bound_sentence": "reads only",
+    "plan_of": "reads only",
+    "plan_of_session": "reads only",
+    "needs_review": "reads only",
+    "why_it_waits": "reads only",
+    "read_beta": "reads only",
+    "standing": "reads only",
+    "missing_of": "reads only",
+    "all_missing": "reads only",
+    "why_not_discarded": "reads only",
+    "why_rows_stay": "reads only",
+    "why_protection_is_fixed": "reads only",
+    "table_faults": "reads only",
+    "unsettled": "reads only",
+    "lost_budgets": "reads only",
+    "same_rows_as_lost": "reads only",
+    "forgotten_decisions": "reads only",
+    "waits_for_a_reviewer": "reads only",
+    "notice_restored": "recorded as nobody's, once after a restored backup (test_restored_decisions.py)",
+    "check_upload": "reads only",
+    "room_of": "reads only",
+}
+
+
+class Scenes:
+    """For each service, what has to be there, and then the call that must leave an event."""
+
+    def __init__(self, alice, sofia, group, upload_file, make_dataset, make_draft, make_queued):
+        self.alice, self.sofia, self.group = alice, sofia, group
+        self.upload_file, self.make_dataset = upload_file, make_dataset
+        self.make_draft, self.make_queued = make_draft, make_queued
+
+    def _bare(self, content=CSV):
+        return services.ingest_dataset(owner=self.alice, title="Bare", source=self.upload_file(content))
+
+    def _asked(self):
+        return services.request_budget(
+            dataset=self.make_dataset(epsilon=""),
+            epsilon="3",
+            delta="0.000001",
+            policy=Policy.ZCDP,
+            reason="",
+            by=self.alice,
+        )
+
+    def _reviewed(self):
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+        release = self.make_draft(self.make_dataset())
+        services.submit_release(release=release, key=uuid.uuid4(), by=self.alice)
+        return release.reviews.get()
+
+    def _published(self):
+        release = self.make_queued(self.make_dataset())
+        assert services.execute_release(release_id=release.pk)
+        return release
+
+    def _session(self):
+        live = services.draft_session(dataset=self.make_dataset(), by=self.alice, title="", epsilon="1")
+        services.submit_release(release=live, key=uuid.uuid4(), by=self.alice, send=False)
+        assert services.execute_release(release_id=live.pk)
+        live.refresh_from_db()
+        return live.session
+
+    def ingest_dataset(self):
+        return self._bare
+
+    def execute_upload(self):
+        upload = services.receive_upload(owner=self.alice, title="Sent", source=self.upload_file())
+        return lambda: services.execute_upload(upload_id=upload.pk)
+
+    def declare_universe(self):
+        dataset = self._bare()
+        return lambda: services.declare_universe(dataset=dataset, columns=COLUMNS, by=self.alice)
+
+    def describe_dataset(self):
+        dataset = self._bare()
+        return lambda: services.describe_dataset(dataset=dataset, notes={"age": {"unit": "years"}}, by=self.alice)
+
+    def _codebook(self):
+        universe = self.make_dataset().universe
+        return services.save_codebook(name="Core", universe=universe, notes={}, by=self.alice)
+
+    def save_codebook(self):
+        return self._codebook
+
+    def discard_codebook(self):
+        codebook = self._codebook()
+        return lambda: services.discard_codebook(codebook=codebook, by=self.alice)
+
+    def _workload(self):
+        return services.save_workload(release=self.make_draft(self.make_dataset()), name="Yearly", by=self.alice)
+
+    def save_workload(self):
+        return self._workload
+
+    def save_version(self):
+        workload = self._workload()
+        draft = Release.objects.get(workload_version__workload=workload)
+        services.set_questions(release=draft, workload={"version": 1, "queries": [{"prefix": "age"}]})
+        return lambda: services.save_version(workload=workload, release=draft, by=self.alice)
+
+    def edit_workload(self):
+        workload = self._workload()
+        return lambda: services.edit_workload(workload=workload, since=1, name="Other", by=self.alice)
+
+    def share_workload(self):
+        workload = self._workload()
+        return lambda: services.share_workload(workload=workload, group=self.group, by=self.alice)
+
+    def discard_workload(self):
+        workload = self._workload()
+        return lambda: services.discard_workload(workload=workload, by=self.alice)
+
+    def declare_protection(self):
+        dataset = self._bare()
+        return lambda: services.declare_protection(
+            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=self.alice
+        )
+
+    def join_population(self):
+        other, dataset = self.make_dataset(), self._bare(CSV + b"one more,30,male\n")
+        return lambda: services.join_population(dataset=dataset, other=other, by=self.alice)
+
+    def share_dataset(self):
+        dataset = self._bare()
+        return lambda: services.share_dataset(dataset=dataset, group=self.group, by=self.alice)
+
+    def discard_dataset(self):
+        dataset = self._bare()
+        return lambda: services.discard_dataset(dataset=dataset, by=self.alice)
+
+    def rename_dataset(self):
+        dataset = self._bare()
+        return lambda: services.rename_dataset(dataset=dataset, title="Better", by=self.alice)
+
+    def delete_rows(self):
+        dataset = self._bare()
+        return lambda: services.delete_rows(dataset=dataset, by=self.alice)
+
+    def request_budget(self):
+        return self._asked
+
+    def approve_request(self):
+        asked = self._asked()
+        return lambda: services.approve_request(request=asked, by=self.sofia)
+
+    def join_request(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.join_request(request=asked, to=other.budget_id, by=self.sofia)
+
+    def ask_consent(self):
+        other, asked = self.make_dataset(), self._asked()
+        return lambda: services.ask_consent(request=asked, about=other.pk, by=self.sofia, note="One of yours?")
+
+    def deny_request(self):
+        asked = self._asked()
+        return lambda: services.deny_request(request=asked, by=self.sofia, note="No.")
+
+    def ask_back_request(self):
+        asked = self._asked()
+        return lambda: services.ask_back_request(request=asked, by=self.sofia, note="Why?")
+
+    def take_back_request(self):
+        asked = self._asked()
+        return lambda: services.take_back_request(request=asked, by=self.alice)
+
+    def freeze_budget(self):
+        budget = self.make_dataset().budget
+        return lambda: services.freeze_budget(budget=budget, by=self.sofia, reason="Look.")
+
+    def unfreeze_budget(self):
+        budget = self.make_dataset().budget
+        services.freeze_budget(budget=budget, by=self.sofia, reason="Look.")
+        return lambda: services.unfreeze_budget(budget=budget, by=self.sofia, reason="Seen.")
+
+    def restore_ledger(self):
+        budget = self.make_dataset().budget
+        mark = high_water_marks.read(budget.pk)
+        high_water_marks.put(budget.pk, replace(mark, sequence=budget.sequence + 1))
+        return lambda: services.restore_ledger(budget=budget, by=self.sofia)
+
+    def acknowledge_marks(self):
+        budget = self.make_dataset().budget
+        high_water_marks.put(uuid.uuid4(), replace(high_water_marks.read(budget.pk), sequence=1))
+        return lambda: services.acknowledge_marks(by=self.sofia)
+
+    def settle_lost_budget(self):
+        budget, lost = self.make_dataset().budget, uuid.uuid4()
+        mark = replace(high_water_marks.read(budget.pk), sequence=1, owner=None)
+        high_water_marks.put(lost, mark)
+        return lambda: services.settle_lost_budget(lost=lost, into=None, by=self.sofia)
+
+    def discard_draft(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.discard_draft(release=release, by=self.alice)
+
+    def load_plan(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.load_plan(
+            release=release,
+            by=self.alice,
+            workload=WORKLOAD,
+            epsilon="",
+            delta="",
+            beta="",
+            mechanism_name="",
+            options={},
+        )
+
+    def submit_release(self):
+        release = self.make_draft(self.make_dataset())
+        return lambda: services.submit_release(release=release, key=uuid.uuid4(), by=self.alice, send=False)
+
+    def cancel_release(self):
+        release = self.make_queued(self.make_dataset())
+        return lambda: services.cancel_release(release=release, by=self.alice)
+
+    def make_public(self):
+        release = self._published()
+        return lambda: services.make_public(release=release, by=self.alice)
+
+    def make_private(self):
+        release = self._published()
+        services.make_public(release=release, by=self.alice)
+        return lambda: services.make_private(release=release, by=self.alice)
+
+    def withdraw_release(self):
+        release = self._published()
+        return lambda: services.withdraw_release(release=release, by=self.alice)
+
+    def approve_release(self):
+        request = self._reviewed()
+        return lambda: services.approve_release(request=request, by=self.sofia, send=False)
+
+    def deny_release(self):
+        request = self._reviewed()
+        return lambda: services.deny_release(request=request, by=self.sofia, note="No.")
+
+    def ask_back_release(self):
+        request = self._reviewed()
+        return lambda: services.ask_back_release(request=request, by=self.sofia, note="Why?")
+
+    def execute_release(self):
+        release = self.make_queued(self.make_dataset())
+        return lambda: services.execute_release(release_id=release.pk)
+
+    def let_ask(self):
+        session = self._session()
+        return lambda: services.let_ask(session=session, audience=Audience.EVERYBODY, by=self.alice)
+
+    def close_session(self):
+        session = self._session()
+        services.ask_session(session=session, query={"sex": ["female"]}, by=self.alice)
+        return lambda: services.close_session(session=session, by=self.alice, send=False)
+
+    def learn_range(self):
+        dataset = self.make_dataset()
+        return lambda: services.learn_range(
+            dataset=dataset,
+            column="age",
+            lowest=Decimal(0),
+            highest=Decimal(120),
+            decimals=0,
+            inside=Fraction(9, 10),
+            epsilon="0.5",
+            by=self.alice,
+        )
+
+    def learn_categories(self):
+        dataset = self.make_dataset()
+        return lambda: services.learn_categories(
+            dataset=dataset, column="sex", other="other", epsilon="0.5", delta="0.0000001", by=self.alice
+        )
+
+    def _survey(self):
+        return services.draft_survey(owner=self.alice, title="Tea", question="Tea?", answers=["yes", "no"], epsilon="1")
+
+    def open_survey(self):
+        survey = self._survey()
+        return lambda: services.open_survey(survey=survey, by=self.alice)
+
+    def close_survey(self):
+        survey = self._survey()
+        services.open_survey(survey=survey, by=self.alice)
+        return lambda: services.close_survey(survey=survey, by=self.alice)
+
+    def _closed_survey(self):
+        survey = self._survey()
+        services.open_survey(survey=survey, by=self.alice)
+        services.close_survey(survey=survey, by=self.alice)
+        return survey
+
+    def make_survey_public(self):
+        survey = self._closed_survey()
+        return lambda: services.make_survey_public(survey=survey, by=self.alice)
+
+    def make_survey_private(self):
+        survey = self._closed_survey()
+        services.make_survey_public(survey=survey, by=self.alice)
+        return lambda: services.make_survey_private(survey=survey, by=self.alice)
+
+    def change_settings(self):
+        return lambda: services.change_settings(
+            by=self.sofia,
+            upload_cap_bytes=2**20,
+            default_epsilon="",
+            review_above="3",
+            most_per_person="",
+            is_two_person=False,
+            reviewers=None,
+            alert_addresses="",
+        )
+
+    def give_role(self):
+        return lambda: services.give_role(person=self.alice, role=Role.REVIEWER, by=self.sofia)
+
+    def take_role(self):
+        return lambda: services.take_role(person=self.alice, role=Role.CURATOR, by=self.sofia)
+
+    def verify_ledgers(self):
+        return lambda: services.verify_ledgers(by=self.sofia)
+
+    def make_token(self):
+        return lambda: services.make_token(user=self.alice, name="a script")
+
+    def revoke_token(self):
+        token = ApiToken.objects.create(user=self.alice, name="a script", digest="of nothing")
+        return lambda: services.revoke_token(token=token)
+
+    def end_tokens(self):
+        ApiToken.objects.create(user=self.alice, name="a script", digest="of nothing")
+        return lambda: services.end_tokens(owner=self.alice, by=self.alice)
+
+    def choose_mail(self):
+        return lambda: services.choose_mail(person=self.alice, wants_mail=False)
+
+
+#: Services that take something from somebody, hide, stop or delete: their events are remembered outside the database.
+PROTECTING = {
+    "ask_back_release",
+    "ask_back_request",
+    "change_settings",
+    "close_session",
+    "close_survey",
+    "delete_rows",
+    "deny_release",
+    "deny_request",
+    "discard_dataset",
+    "end_tokens",
+    "freeze_budget",
+    "make_private",
+    "make_survey_private",
+    "revoke_token",
+    "take_back_request",
+    "take_role",
+    "withdraw_release",
+}
+#: Services that take nothing, or whose line about the release says it already. A new service belongs into one of both.
+NOT_PROTECTING = {
+    "acknowledge_marks",
+    "approve_release",
+    "approve_request",
+    "cancel_release",
+    "choose_mail",
+    "declare_protection",
+    "declare_universe",
+    "describe_dataset",
+    "discard_codebook",
+    "discard_draft",
+    "discard_workload",
+    "edit_workload",
+    "execute_release",
+    "execute_upload",
+    "give_role",
+    "ingest_dataset",
+    "join_population",
+    "learn_categories",
+    "learn_range",
+    "let_ask",
+    "load_plan",
+    "make_public",
+    "make_survey_public",
+    "make_token",
+    "open_survey",
+    "rename_dataset",
+    "request_budget",
+    "restore_ledger",
+    "save_codebook",
+    "save_version",
+    "save_workload",
+    "settle_lost_budget",
+    "share_dataset",
+    "share_workload",
+    "submit_release",
+    "unfreeze_budget",
+    "join_request",
+    "ask_consent",
+    "verify_ledgers",
+}
+RECORDED = sorted(name for name, value in vars(Scenes).items() if callable(value) and not name.startswith("_"))
+
+
+@pytest.fixture
+def scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch):
+    monkeypatch.setattr(ledger, "restore", lambda **_: None)
+    return Scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued)
+
+
+def test_every_service_is_recorded_or_listed_with_the_reason():
+    functions = {name for name in services.__all__ if inspect.isfunction(getattr(services, name))}
+    assert functions == set(RECORDED) | set(UNRECORDED)
+    assert not set(RECORDED) & set(UNRECORDED)
+
+
+@pytest.mark.parametrize("verb", RECORDED)
+def test_a_service_leaves_an_event_with_who_did_it(scenes, verb):
+    act = getattr(scenes, verb)()
+    last = AuditEvent.objects.order_by("pk").values_list("pk", flat=True).last() or 0
+    act()
+    events = AuditEvent.objects.filter(pk__gt=last)
+    assert events, verb
+    for event in events:
+        assert event.actor is not None or event.detail == "by a worker"
+    protects = {each.action for each in events if each.action in decisions.PROTECTS}
+    assert bool(protects) == (verb in PROTECTING), verb
+    remembered = [line.what["decision"]["action"] for line in chain.read().others if "decision" in line.what]
+    assert protects <= set(remembered)
+
+
+def test_every_service_is_named_as_one_that_protects_or_not():
+    assert set(RECORDED) == PROTECTING | NOT_PROTECTING
+    assert not PROTECTING & NOT_PROTECTING
+
+
+def test_every_action_of_the_log_is_in_one_class_and_what_protects_can_be_made_again():
+    """An action that is new fails here by its name, and could not be recorded."""
+    classes = [set(decisions.PROTECTS), set(decisions.UNDOES), set(decisions.NEITHER)]
+    assert set(AuditAction) == set.union(*classes)
+    assert sum(map(len, classes)) == len(AuditAction)
+    assert set(reapplying.WAYS) == decisions.PROTECTS == set(decisions.PROTECTS) | set(decisions.UNDOES.values())
+    with pytest.raises(KeyError):
+        decisions.is_remembered("a new action")
+
+
+def test_what_is_narrowed_is_remembered_and_what_is_taken_back_is_not_made_again(scenes, alice, bob, group):
+    dataset, session = scenes._bare(), scenes._session()
+    services.share_dataset(dataset=dataset, group=group, by=alice)
+    services.let_ask(session=session, audience=Audience.EVERYBODY, by=alice)
+    services.share_dataset(dataset=dataset, group=None, by=alice)
+    services.let_ask(session=session, audience=Audience.GROUP, by=alice)
+    bob.groups.clear()
+    bob.is_active = False
+    bob.save()
+    found = [(each.action, each.name) for each in decisions.after(0)]
+    assert found == [
+        ("unshare", "Bare"),
+        ("unshare", str(session)),
+        ("leave group", "bob"),
+        ("close account", "bob"),
+    ]
+    bob.is_active = True
+    bob.save()
+    bob.groups.add(group)
+    services.share_dataset(dataset=dataset, group=group, by=alice)
+    assert [each.action for each in decisions.after(0)] == ["unshare"]
+
+
+def test_an_opened_session_is_recorded(scenes):
+    session = scenes._session()
+    event = AuditEvent.objects.get(action="open")
+    assert (event.object_id, event.detail) == (str(session.pk), "by a worker")
+
+
+def test_declaring_says_what_was_declared_and_declaring_the_same_again_says_nothing(scenes, alice, as_):
+    dataset = scenes._bare()
+    client = as_(alice)
+    codebook = '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["female", "male"]}]}'
+    for _ in range(2):
+        client.post(reverse("columns", args=[dataset.pk]), {"codebook": codebook})
+        client.post(
+            reverse("protection", args=[dataset.pk]), {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
+        )
+    events = AuditEvent.objects.filter(action="declare").order_by("pk")
+    assert [(str(event.actor), event.detail) for event in events] == [
+        ("alice", "the columns sex"),
+        ("alice", "protects one row, add/remove neighbours"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "said"), [("answers", "answers.json"), ("registry", "deployment.yaml")])
+def test_what_is_made_for_a_reader_is_a_download_too(scenes, alice, as_, name, said):
+    release = scenes._published()
+    assert as_(alice).get(reverse(name, args=[release.pk])).status_code == 200
+    event = AuditEvent.objects.get(action="download")
+    assert (event.actor, event.detail) == (alice, said)
+
+
+# --- discarding a draft -----------------------------------------------------------------------------------------------
+
+
+def test_a_draft_can_be_discarded_from_its_pages(scenes, alice, as_):
+    release = scenes.make_draft(scenes.make_dataset())
+    client = as_(alice)
+    for step in ("questions", "confirm"):
+        assert "Discard this draft Nothing was spent on it." in words(client.get(reverse(step, args=[release.pk])))
+    said = words(client.post(reverse("discard_draft", args=[release.pk]), follow=True))
+    assert "The draft Release 1 was discarded. Nothing was spent on it." in said
+    assert not Release.objects.exists()
+    assert AuditEvent.objects.get(action="discard").name == "Release 1"
+
+
+def test_what_was_submitted_cannot_be_discarded(scenes, alice, as_):
+    release = scenes.make_queued(scenes.make_dataset())
+    said = words(as_(alice).post(reverse("discard_draft", args=[release.pk]), follow=True))
+    assert "The release was submitted, so it can no longer be discarded." in said
+    assert Release.objects.filter(pk=release.pk).exists()
+    assert not AuditEvent.objects.filter(action="discard").exists()
+
+
+def test_a_draft_that_a_reviewer_asked_about_is_kept_as_cancelled(scenes, alice, sofia, as_):
+    request = scenes._reviewed()
+    services.ask_back_release(request=request, by=sofia, note="Why?")
+    said = words(as_(alice).post(reverse("discard_draft", args=[request.release_id]), follow=True))
+    assert "was discarded" in said
+    assert Release.objects.get().state == "cancelled"
+    page = as_(alice).get(reverse("release_detail", args=[request.release_id]))
+    assert "Why?" in words(page)
+    assert Budget.objects.count() == BudgetRequest.objects.count() == 1
+
+
+def test_nobody_else_discards_a_draft(scenes, as_):
+    release = scenes.make_draft(scenes.make_dataset())
+    assert as_(person("eve")).post(reverse("discard_draft", args=[release.pk])).status_code == 404
+    assert Release.objects.exists()

@@ -1,0 +1,527 @@
+"""Nobody approves what they asked for, whatever it is, unless the site is told that one person does everything."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import shutil
+import uuid
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from django.conf import settings as settings_of_django
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from dpweb import settings as as_installed
+from releases import services
+from releases.engine.accounting.filters import Policy, Totals
+from releases.engine.errors import InvalidInput
+from releases.ledger import audit_log, high_water_marks, ledger, record
+from releases.models import (
+    AuditAction,
+    AuditEvent,
+    Budget,
+    BudgetRequest,
+    Dataset,
+    LedgerEntry,
+    Organisation,
+    Release,
+    ReleaseRequest,
+)
+from releases.models.stakes import DECISIONS as DECIDES
+from releases.models.stakes import HasStake, stake_of
+from releases.views import review
+from tests.web.conftest import CSV, give, person
+from tests.web.pages import body, words
+from tests.web.shared.test_access import snapshot
+
+pytestmark = pytest.mark.django_db
+
+OWN = "asked for it; somebody else has to approve it"
+ZCDP = {"delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
+
+
+@pytest.fixture
+def tess(group):
+    """A curator of the group who reviews as well."""
+    user = person("tess", "curator", "reviewer")
+    user.groups.add(group)
+    return user
+
+
+def first_budget(make_dataset, tess, **_):
+    dataset = make_dataset(epsilon="", owner=tess)
+    return services.request_budget(dataset=dataset, epsilon="3", by=tess, **ZCDP)
+
+
+def raised_budget(make_dataset, tess, **_):
+    dataset = make_dataset(epsilon="2")
+    return services.request_budget(dataset=dataset, epsilon="9", by=tess, **ZCDP)
+
+
+def joined_budget(make_dataset, tess, **_):
+    """The very same rows have a budget elsewhere, which the tables may join."""
+    make_dataset(epsilon="2")
+    other = person("dora", "curator")
+    dataset = make_dataset(epsilon="", owner=other)
+    dataset.group = tess.groups.get()
+    dataset.save()
+    return services.request_budget(dataset=dataset, epsilon="3", by=tess, **ZCDP)
+
+
+def release(make_dataset, make_draft, tess, **_):
+    dataset = make_dataset(epsilon="9")
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    draft = make_draft(dataset, epsilon="1")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
+    return ReleaseRequest.objects.get(release=draft)
+
+
+def certificate(make_dataset, make_queued, tess, **_):
+    published = make_queued(make_dataset(epsilon="9"), mechanism="laplace-histogram")
+    assert services.execute_release(release_id=published.pk)
+    published.refresh_from_db()
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0")
+    draft = services.draft_certificate(of=published, by=tess, epsilon="0.05", beta="0.05")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
+    return ReleaseRequest.objects.get(release=draft)
+
+
+def session(make_dataset, tess, **_):
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0")
+    draft = services.draft_session(dataset=make_dataset(epsilon="5"), by=tess, title="", epsilon="1")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
+    return ReleaseRequest.objects.get(release=draft)
+
+
+EVERYTHING = [first_budget, raised_budget, joined_budget, release, certificate, session]
+
+
+def approve(asked, by):
+    if isinstance(asked, BudgetRequest) and asked.budget.datasets.get().owner.username == "dora":
+        return services.join_request(request=asked, to=Dataset.objects.get(owner__username="alice").budget_id, by=by)
+    if isinstance(asked, BudgetRequest):
+        return services.approve_request(request=asked, by=by)
+    return services.approve_release(request=asked, by=by, send=False)
+
+
+@pytest.fixture
+def ask(make_dataset, make_draft, make_queued, tess):
+    things = {"make_dataset": make_dataset, "make_draft": make_draft, "make_queued": make_queued, "tess": tess}
+    return lambda what: what(**things)
+
+
+def test_an_installation_separates_duties_unless_told_otherwise():
+    assert as_installed.SEPARATION_OF_DUTIES is True
+
+
+@pytest.mark.parametrize("what", EVERYTHING)
+def test_nobody_approves_what_they_asked_for(ask, tess, sofia, what):
+    asked = ask(what)
+    before = LedgerEntry.objects.count()
+    with pytest.raises(InvalidInput, match=OWN):
+        approve(asked, tess)
+    asked.refresh_from_db()
+    assert asked.state == "waiting"
+    assert LedgerEntry.objects.count() == before
+    approve(asked, sofia)
+    asked.refresh_from_db()
+    assert asked.state == "approved"
+
+
+@pytest.mark.parametrize("what", EVERYTHING)
+def test_where_one_person_does_everything_they_do(ask, tess, settings, what):
+    settings.SEPARATION_OF_DUTIES = False
+    asked = ask(what)
+    approve(asked, tess)
+    asked.refresh_from_db()
+    assert asked.state == "approved"
+
+
+@pytest.mark.parametrize("what", [first_budget, release])
+def test_the_page_says_why_there_is_no_button(ask, as_, tess, sofia, what):
+    asked = ask(what)
+    url = reverse("budget_request" if what is first_budget else "release_request", args=[asked.pk])
+    page = as_(tess).get(url)
+    assert "You asked for this, so somebody else has to decide it." in words(page)
+    assert 'name="decision"' not in body(page)
+    amounts = {"epsilon": "1", "delta": "0.000001", "note": "", "decision": "approve"}
+    assert OWN in words(as_(tess).post(url, amounts))
+    assert 'name="decision"' in body(as_(sofia).get(url))
+
+
+def test_under_the_two_person_rule_neither_of_the_two_is_who_asked_even_where_duties_are_not_separated(
+    ask, tess, settings
+):
+    settings.SEPARATION_OF_DUTIES = False
+    Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
+    with pytest.raises(InvalidInput, match="two others"):
+        approve(ask(first_budget), tess)
+
+
+def owner(dataset, request, tess):
+    dataset.owner = tess
+    dataset.save()
+
+
+def owner_of_another_table_of_the_population(dataset, request, tess, upload_file):
+    other = services.ingest_dataset(
+        owner=give_and_return(tess), title="Later", source=upload_file(CSV + b"x,30,male\n")
+    )
+    other.budget = dataset.budget
+    other.save()
+
+
+def asker(dataset, request, tess):
+    """In the one budget request there is, whoever wrote the release."""
+    BudgetRequest.objects.filter(budget=dataset.budget).update(requested_by=tess)
+
+
+def editor_of_the_group(dataset, request, tess):
+    services.rename_dataset(dataset=dataset, title="Survey of all", by=tess)
+
+
+def editor_who_left_the_group(dataset, request, tess):
+    services.declare_protection(
+        dataset=dataset, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation, by=tess
+    )
+    services.describe_dataset(dataset=dataset, description="All people asked.", notes={}, by=tess)
+    tess.groups.clear()
+
+
+def author_of_a_release(dataset, request, tess):
+    services.draft_release(dataset=dataset, by=tess)
+    tess.groups.clear()
+
+
+def author_of_this_release(dataset, request, tess):
+    if isinstance(request, ReleaseRequest):
+        Release.objects.filter(pk=request.release_id).update(submitted_by=tess)
+        request.release.refresh_from_db()
+    else:
+        author_of_a_release(dataset, request, tess)
+    tess.groups.clear()
+
+
+def member_who_may_have_changed_the_draft(dataset, request, tess):
+    if not isinstance(request, ReleaseRequest):
+        services.rename_dataset(dataset=dataset, title="Survey of all", by=tess)
+
+
+STAKES = [
+    owner,
+    owner_of_another_table_of_the_population,
+    asker,
+    editor_of_the_group,
+    editor_who_left_the_group,
+    author_of_a_release,
+    author_of_this_release,
+    member_who_may_have_changed_the_draft,
+]
+
+
+def give_and_return(user):
+    give(user, "curator")
+    return user
+
+
+def asked_by_a_friend(make_dataset, bob, **_):
+    return services.request_budget(dataset=make_dataset(epsilon="2"), epsilon="9", by=bob, **ZCDP)
+
+
+def first_asked_by_a_friend(make_dataset, bob, **_):
+    return services.request_budget(dataset=make_dataset(epsilon=""), epsilon="2", by=bob, **ZCDP)
+
+
+def release_by_a_friend(make_dataset, make_draft, bob, **_):
+    dataset = make_dataset(epsilon="9")
+    Organisation.objects.update_or_create(id=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0.5"})
+    draft = make_draft(dataset, epsilon="1")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=bob, send=False)
+    return ReleaseRequest.objects.get(release=draft)
+
+
+def session_by_a_friend(make_dataset, bob, **_):
+    Organisation.objects.update_or_create(id=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0"})
+    draft = services.draft_session(dataset=make_dataset(epsilon="5"), by=bob, title="", epsilon="1")
+    services.submit_release(release=draft, key=uuid.uuid4(), by=bob, send=False)
+    return ReleaseRequest.objects.get(release=draft)
+
+
+def budget_of(request):
+    return Budget.objects.get(
+        pk=request.budget_id if isinstance(request, BudgetRequest) else request.release.dataset.budget_id
+    )
+
+
+def freeze_first(request, sofia):
+    services.freeze_budget(budget=budget_of(request), by=sofia, reason="look")
+
+
+def put_the_mark_ahead(request, sofia):
+    budget = budget_of(request)
+    high_water_marks.put(
+        budget.pk, high_water_marks.Mark(sequence=budget.sequence + 3, hash="0" * 64, totals=budget.totals)
+    )
+
+
+def lose_the_marks(request, sofia):
+    shutil.rmtree(settings_of_django.MARKS_DIR, ignore_errors=True)
+    assert record.look().is_lost
+
+
+def another_with_these_columns(request, sofia):
+    """A table of a stranger's with a budget of its own."""
+    own = request.budget
+    stranger = person("stranger", "curator")
+    budget = Budget.objects.create(
+        name="Other", owner=stranger, unit=own.unit, neighbours=own.neighbours, policy=own.policy
+    )
+    ledger.grant(budget=budget, epsilon="2", delta="0.000001", actor=sofia)
+    columns = own.datasets.first().columns
+    Dataset.objects.create(title="Other", owner=stranger, digest="other", columns=columns, budget=budget)
+
+
+def the_other():
+    return Dataset.objects.get(title="Other")
+
+
+LOST = uuid.uuid4()
+
+
+def lose_a_budget(request, sofia):
+    """As a restored backup loses one that was granted after it."""
+    owner = {"id": 0, "name": "somebody who is gone"}
+    high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=owner))
+
+
+#: Every decision of a reviewer by the name of its service: what it is about, what has to be there, and the call.
+DECISIONS = {
+    "approve_request": (
+        [asked_by_a_friend],
+        None,
+        lambda request, by: services.approve_request(request=request, by=by),
+    ),
+    "deny_request": (
+        [asked_by_a_friend],
+        None,
+        lambda request, by: services.deny_request(request=request, by=by, note="no"),
+    ),
+    "ask_back_request": (
+        [asked_by_a_friend],
+        None,
+        lambda request, by: services.ask_back_request(request=request, by=by, note="why?"),
+    ),
+    "approve_release": (
+        [release_by_a_friend, session_by_a_friend],
+        None,
+        lambda request, by: services.approve_release(request=request, by=by, send=False),
+    ),
+    "deny_release": (
+        [release_by_a_friend],
+        None,
+        lambda request, by: services.deny_release(request=request, by=by, note="no"),
+    ),
+    "ask_back_release": (
+        [release_by_a_friend],
+        None,
+        lambda request, by: services.ask_back_release(request=request, by=by, note="why?"),
+    ),
+    "unfreeze_budget": (
+        [asked_by_a_friend],
+        freeze_first,
+        lambda request, by: services.unfreeze_budget(budget=budget_of(request), by=by, reason="fine"),
+    ),
+    "restore_ledger": (
+        [asked_by_a_friend],
+        put_the_mark_ahead,
+        lambda request, by: services.restore_ledger(budget=budget_of(request), by=by),
+    ),
+    "acknowledge_marks": ([asked_by_a_friend], lose_the_marks, lambda request, by: services.acknowledge_marks(by=by)),
+    "join_request": (
+        [first_asked_by_a_friend],
+        another_with_these_columns,
+        lambda request, by: services.join_request(request=request, to=the_other().budget_id, by=by),
+    ),
+    "ask_consent": (
+        [first_asked_by_a_friend],
+        another_with_these_columns,
+        lambda request, by: services.ask_consent(request=request, about=the_other().pk, by=by, note="One of yours?"),
+    ),
+    "settle_lost_budget": (
+        [asked_by_a_friend],
+        lose_a_budget,
+        lambda request, by: services.settle_lost_budget(lost=LOST, into=budget_of(request), by=by),
+    ),
+}
+#: What the reviewers' pages call beside these, and why it needs nobody without a stake.
+NO_DECISIONS = {
+    "freeze_budget": "protects; whoever reviews may stop a budget",
+    "change_settings": "about the site, by administrators",
+    "verify_ledgers": "reads",
+    "recognised": "reads",
+    "why_it_waits": "reads, for whoever asked",
+    "give_role": "about people, by administrators",
+    "take_role": "about people, by administrators",
+}
+
+
+def test_every_service_that_the_reviewers_pages_call_is_a_decision_of_this_file_or_said_to_be_none():
+    called = set()
+    for path in Path(review.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "services"
+                and any(each.arg == "by" for each in node.keywords)
+            ):
+                called.add(node.func.attr)
+    assert called <= set(DECISIONS) | set(NO_DECISIONS), "say here what these are"
+    assert set(NO_DECISIONS) <= called
+
+
+def test_every_service_that_records_a_decision_is_a_decision_of_this_file():
+    """Also those that no page of the reviewers calls. What a service reaches is found by the names in the code."""
+    names = defaultdict(set)
+    for path in Path(services.__file__).parent.glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            targets = [each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name)]
+            for name in targets or [getattr(node, "name", "")]:
+                names[name] |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                names[name] |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    recording = {each.name for each in DECIDES}
+    while more := {name for name in names if name not in recording and names[name] & recording}:
+        recording |= more
+    deciding = {name for name in recording if "by" in _parameters(getattr(services, name, None))}
+    assert deciding == set(DECISIONS)
+
+
+def _parameters(service):
+    return inspect.signature(service).parameters if inspect.isfunction(service) else {}
+
+
+@pytest.fixture
+def refused(make_dataset, make_draft, tess, bob, sofia, upload_file):
+    """Whether a person with a stake is refused a decision, and that nothing was done, and another one is not."""
+    things = {"make_dataset": make_dataset, "make_draft": make_draft, "tess": tess, "bob": bob}
+
+    def check(decision, what, stake, **rules):
+        _, before, act = DECISIONS[decision]
+        request = what(**things)
+        dataset = Dataset.objects.get(budget=budget_of(request))
+        named = {"upload_file": upload_file} if stake is owner_of_another_table_of_the_population else {}
+        stake(dataset, request, tess, **named)
+        if before is not None:
+            before(request, sofia)
+        if rules:
+            Organisation.objects.create(upload_cap_bytes=2**30, **rules)
+        request = type(request).objects.get(pk=request.pk)
+        state = snapshot(), AuditEvent.objects.count()
+        with pytest.raises(HasStake, match="somebody else has to"):
+            act(request, User.objects.get(pk=tess.pk))
+        assert (snapshot(), AuditEvent.objects.count()) == state
+        act(type(request).objects.get(pk=request.pk), sofia)
+        assert AuditEvent.objects.count() > state[1]
+
+    return check
+
+
+CASES = [(name, what) for name, (whats, _, _) in DECISIONS.items() for what in whats]
+
+
+@pytest.mark.parametrize("stake", STAKES)
+@pytest.mark.parametrize(("decision", "what"), CASES)
+def test_nobody_with_a_stake_decides(refused, decision, what, stake):
+    refused(decision, what, stake)
+
+
+@pytest.mark.parametrize("stake", STAKES)
+def test_under_the_two_person_rule_nobody_with_a_stake_is_the_first(refused, stake):
+    refused("approve_request", asked_by_a_friend, stake, is_two_person=True)
+
+
+def test_a_decision_that_forgets_to_ask_is_not_recorded(make_dataset, bob, tess, alice):
+    """As a service would do that somebody adds: what is recorded is checked, and every write is recorded."""
+    request = asked_by_a_friend(make_dataset, bob)
+    for action in DECIDES:
+        for thing in (request, request.budget, request.budget.datasets.get()):
+            with pytest.raises(HasStake):
+                audit_log.record(action, actor=alice, on=thing)
+        with pytest.raises(TypeError, match="is not known"):
+            audit_log.record(action, actor=alice, on=tess)
+        with pytest.raises(TypeError, match="is about something"):
+            audit_log.record(action, actor=alice)
+    assert audit_log.record(AuditAction.FREEZE, actor=alice, on=request.budget)
+
+
+def test_a_reviewer_who_has_decided_before_or_only_read_has_no_stake(make_dataset, bob, sofia, as_):
+    request = asked_by_a_friend(make_dataset, bob)
+    services.freeze_budget(budget=request.budget, by=sofia, reason="look")
+    services.unfreeze_budget(budget=request.budget, by=sofia, reason="fine")
+    assert stake_of(sofia, request) is None
+    services.approve_request(request=request, by=sofia)
+    assert stake_of(sofia, Budget.objects.get(pk=request.budget_id)) is None
+
+
+def test_who_approves_a_budget_that_is_joined_has_no_stake_in_the_other_one_either(make_dataset, tess, sofia, group):
+    make_dataset(epsilon="2", owner=tess, sofia=sofia)
+    tess.groups.clear()
+    other = make_dataset(epsilon="", owner=person("dora", "curator"))
+    asked = services.request_budget(dataset=other, epsilon="3", by=other.owner, **ZCDP)
+    budget = Budget.objects.get(owner=tess)
+    with pytest.raises(InvalidInput, match="You have a stake"):
+        services.join_request(request=asked, to=budget.pk, by=tess)
+    services.join_request(request=asked, to=budget.pk, by=sofia)
+    other.refresh_from_db()
+    assert other.budget == budget
+    assert stake_of(sofia, other) is None
+
+
+def test_whoever_has_a_stake_may_still_stop_a_budget(make_dataset, bob, tess):
+    budget = asked_by_a_friend(make_dataset, bob).budget
+    editor_of_the_group(budget.datasets.get(), None, tess)
+    assert services.freeze_budget(budget=budget, by=tess, reason="A mistake of mine.")
+
+
+@pytest.mark.parametrize("stake", [owner, editor_of_the_group])
+def test_the_page_says_what_the_stake_is(make_dataset, bob, tess, as_, stake):
+    request = asked_by_a_friend(make_dataset, bob)
+    stake(request.budget.datasets.get(), request, tess)
+    page = as_(tess).get(reverse("budget_request", args=[request.pk]))
+    assert "so somebody else has to decide it." in words(page)
+    assert 'name="decision"' not in body(page)
+    services.freeze_budget(budget=request.budget, reason="look")
+    url = reverse("budget_detail", args=[request.budget_id])
+    assert "so somebody else has to unfreeze it." in words(as_(tess).get(url))
+    said = words(as_(tess).post(url, {"action": "unfreeze", "reason": "fine"}, follow=True))
+    assert "somebody else has to unfreeze it" in said
+    assert Budget.objects.get(pk=request.budget_id).is_frozen
+
+
+def test_nobody_restores_their_own_budget_or_one_that_they_asked_for(make_dataset, as_, alice, tess, sofia):
+    own = make_dataset(owner=tess, sofia=sofia).budget
+    asked_for = make_dataset(content=CSV + b"one more,30,male\n", sofia=sofia)
+    services.request_budget(dataset=asked_for, epsilon="9", by=tess, **ZCDP)
+    for budget in (own, asked_for.budget):
+        budget.refresh_from_db()
+        further = high_water_marks.Mark(sequence=budget.sequence + 3, hash="0" * 64, totals=budget.totals)
+        high_water_marks.put(budget.pk, further)
+        url = reverse("budget_detail", args=[budget.pk])
+        said = words(as_(tess).post(url, {"action": "restore"}, follow=True))
+        assert "somebody else has to" in said
+        assert ledger.went_back(budget)
+        as_(sofia).post(url, {"action": "restore"})
+        budget.refresh_from_db()
+        assert budget.entries.filter(kind="restore", actor=sofia).count() == 1
+
+
+def test_a_lost_budget_that_may_be_anybody_s_is_settled_by_nobody_with_a_budget_of_their_own(make_dataset, tess, sofia):
+    make_dataset(epsilon="", owner=tess)
+    high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=None))
+    with pytest.raises(HasStake):
+        services.settle_lost_budget(lost=LOST, into=None, by=tess)
+    services.settle_lost_budget(lost=LOST, into=None, by=sofia)

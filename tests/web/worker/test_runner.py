@@ -1,0 +1,531 @@
+"""Every table is read in a process of its own that can reach nothing else, and that cannot hold up what others do."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from celery import current_app
+from django.conf import settings as site
+
+from releases import checks, services, tasks
+from releases.engine.tables import connection
+from releases.engine.tables.ingest import UnreadableTable
+from releases.models import Fingerprint, ReleaseState, Upload, UploadState
+from releases.services import fingerprints, reading
+from releases.services.datasets import table_path, upload_limits
+from releases.services.uploads import TOO_MUCH
+from releases.storage import scratch
+from releases.worker import jobs, runner
+from tests.web.conftest import CSV
+
+pytestmark = pytest.mark.confined
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def probe(monkeypatch, code):
+    """Run code as a job: in a reader of its own whose module of jobs has one more. Its value is the answer."""
+    monkeypatch.setattr(runner, "_requests", None)
+    monkeypatch.setattr(runner, "_reader", None)
+    made = runner._make
+
+    def with_probe(requests, compiled):
+        program = (
+            "import sys\nfrom releases.worker import confinement, jobs, reader\nimport socket\n"
+            f"def probe(*, limits, report=None):\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
+            "jobs.JOBS['probe'] = probe\nconfinement.dies_with_parent(int(sys.argv[2]))\n"
+            "reader.serve(socket.socket(fileno=int(sys.argv[1])), warm=False)\n"
+        )
+        popen = subprocess.Popen
+
+        def as_probe(command, **given):
+            return popen([sys.executable, "-c", program, *command[3:]], **given)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(subprocess, "Popen", as_probe)
+            return made(requests, compiled)
+
+    monkeypatch.setattr(runner, "_make", with_probe)
+
+
+def asked(seconds=60, memory=2**31, **given):
+    def probe():
+        raise AssertionError("it is run by name in another process")
+
+    return runner.run(probe, limits=scratch.limits(), memory=memory, seconds=seconds, **given)
+
+
+@pytest.fixture
+def ended():
+    """Readers that a test made end with it."""
+    yield
+    runner._end()
+
+
+# What a process that reads is denied
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return socket.socket(socket.AF_INET, socket.SOCK_STREAM)",
+        "return socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
+        "return socket.socket(socket.AF_UNIX)",
+        "return socket.create_connection(('127.0.0.1', 5432))",
+        "import subprocess\nsubprocess.run([sys.executable, '-c', 'import socket; socket.socket()'], check=True)",
+    ],
+)
+def test_it_makes_no_socket_and_neither_does_what_it_starts(monkeypatch, ended, code):
+    probe(
+        monkeypatch, f"try:\n    {code.replace(chr(10), chr(10) + '    ')}\nexcept Exception as e:\n    return str(e)"
+    )
+    assert any(word in asked() for word in ("Permission denied", "non-zero exit status"))
+
+
+def test_only_a_registered_database_is_reached_over_the_network(monkeypatch, ended):
+    probe(monkeypatch, "socket.socket().close()\nreturn 'made'")
+    assert asked(has_network=True) == "made"
+    with pytest.raises(runner.Failed):
+        asked(has_network=False)
+    assert reading._network("postgresql://user@host/database#table") == {"has_network": True}
+    assert reading._network("/tables/one.parquet") == {"has_network": False}
+
+
+def test_memory_beyond_its_limit_is_refused_and_the_reason_is_the_same_each_time(monkeypatch, ended):
+    probe(monkeypatch, "import numpy\nreturn int(numpy.ones(200_000_000).sum())")
+    said = set()
+    for _ in range(2):
+        with pytest.raises(runner.OverLimit) as error:
+            asked(memory=2**30)
+        said.add(str(error.value))
+    assert said == {"It takes more memory than a table may take."}
+    assert asked(memory=2**33) == 200_000_000
+
+
+def test_a_job_that_takes_too_long_is_ended_wherever_it_is(monkeypatch, ended):
+    probe(monkeypatch, "import numpy\nwhile True: numpy.sort(numpy.ones(10_000_000))")
+    runner.warm()
+    asked_at = time.monotonic()
+    with pytest.raises(runner.OverLimit, match="longer"):
+        asked(seconds=12)
+    assert time.monotonic() - asked_at < 30
+
+
+def test_a_process_that_is_killed_gives_one_reason_and_the_next_job_is_done(monkeypatch, ended):
+    probe(monkeypatch, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    for _ in range(2):
+        with pytest.raises(runner.Ended, match="ended before it was done"):
+            asked()
+
+
+def test_a_reader_that_is_killed_is_made_again(monkeypatch, ended):
+    probe(monkeypatch, "return 7")
+    assert asked() == 7
+    os.kill(runner._reader.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    assert asked() == 7
+
+
+def test_it_knows_no_secret_of_the_site(monkeypatch, ended):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+    monkeypatch.setenv("SECRET_KEY_FILE", "/secret")
+    probe(monkeypatch, "import os\nreturn sorted(os.environ)")
+    assert not {"DATABASE_URL", "SECRET_KEY_FILE"} & set(asked())
+
+
+def test_an_answer_names_no_code_but_the_engine_s_classes(monkeypatch, ended):
+    probe(
+        monkeypatch,
+        "class Bad:\n    def __reduce__(self):\n        import os\n        return os.system, ('true',)\nreturn Bad()",
+    )
+    with pytest.raises(runner.Ended):
+        asked()
+
+
+def test_what_it_raises_is_not_what_is_said_of_it(monkeypatch, ended, caplog):
+    probe(monkeypatch, "print('Mrs Smith', flush=True)\nraise RuntimeError('Mrs Smith, 43')")
+    with pytest.raises(runner.Failed) as error:
+        asked()
+    assert str(error.value) == "The table cannot be read."
+    assert "RuntimeError at " in caplog.text
+    assert "Smith" not in caplog.text
+
+
+def test_its_steps_reach_the_caller_who_can_end_it(monkeypatch, ended):
+    probe(monkeypatch, "report('One', 0.1)\nreport('Two', 0.2)\nimport time\ntime.sleep(50)")
+    told = []
+
+    def listening(step, share):
+        told.append((step, share))
+        if step == "Two":
+            raise KeyboardInterrupt
+
+    asked_at = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        asked(report=listening)
+    assert told == [("One", 0.1), ("Two", 0.2)]
+    assert time.monotonic() - asked_at < 40
+    assert list(scratch.limits().temp_folder.iterdir()) == []
+
+
+def test_neither_reader_nor_job_outlives_the_process_that_asked(tmp_path):
+    """SIGKILL to the one that asked leaves nobody to tell them."""
+    written = tmp_path / "pids"
+    program = f"""
+import os, pathlib, threading, django
+os.environ["DATA_DIR"] = {str(tmp_path / "var")!r}
+django.setup()
+from releases.worker import runner
+from tests.web.worker.test_runner import asked, probe
+import pytest
+probe(pytest.MonkeyPatch(), "import os, time\\nreport(str(os.getpid()), 0.0)\\ntime.sleep(300)")
+def note(step, share):
+    pathlib.Path({str(written)!r}).write_text(f"{{runner._reader.pid}} {{step}}")
+# From a thread, as pages are served.
+asking = threading.Thread(target=lambda: asked(seconds=300, report=note))
+asking.start()
+asking.join()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "dpweb.settings"}
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment)
+    try:
+        wait_until(lambda: written.exists() and len(written.read_text().split()) == 2)
+        pids = [int(each) for each in written.read_text().split()]
+        assert all(is_alive(pid) for pid in pids)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), seconds=10)
+
+
+def is_alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(true, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# Every way to a table
+
+
+def test_a_process_that_nothing_confines_opens_no_table(tmp_path):
+    for opening in (
+        lambda: connection.connect(paths=[]),
+        lambda: connection.connect_ibis(paths=[]),
+        lambda: jobs.open_table(str(tmp_path / "one.parquet")),
+        lambda: jobs.open_table("postgresql://nobody@127.0.0.1/none#table"),
+    ):
+        with pytest.raises(connection.Unconfined):
+            opening()
+
+
+def test_one_module_makes_connections_and_every_other_way_to_one_is_forbidden():
+    """DuckDB's functions of the module use a connection of their own, which nothing confines."""
+    allowed = {"Error", "IOException", "OutOfMemoryException", "DuckDBPyConnection"}
+    found = []
+    for path in [*(ROOT / "releases").rglob("*.py"), *(ROOT / "dpweb").rglob("*.py")]:
+        if path == ROOT / "releases/engine/tables/connection.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "duckdb":
+                found += [f"{path.name}: duckdb.{node.attr}"] if node.attr not in allowed else []
+            if isinstance(node, ast.Attribute) and node.attr == "duckdb":
+                found.append(f"{path.name}: ibis.duckdb")
+            if isinstance(node, ast.ImportFrom) and node.module == "duckdb":
+                found += [f"{path.name}: {each.name}" for each in node.names if each.name not in allowed]
+            if isinstance(node, ast.Import):
+                found += [
+                    f"{path.name}: {each.name} as {each.asname}"
+                    for each in node.names
+                    if each.name == "duckdb" and each.asname
+                ]
+    assert found == []
+
+
+def test_readers_of_tables_are_called_by_jobs_alone():
+    """Of the functions of the engine that open a table, no module but that of the jobs takes one."""
+    openers = {
+        "open_table",
+        "ingest",
+        "check_start",
+        "sketch",
+        "counted_digest",
+        "TableCounts",
+        "connect",
+        "connect_ibis",
+    }
+    found = []
+    for path in (ROOT / "releases").rglob("*.py"):
+        if path.is_relative_to(ROOT / "releases/engine") or path == ROOT / "releases/worker/jobs.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("releases.engine.tables"):
+                found += [f"{path.name}: {each.name}" for each in node.names if each.name in openers]
+    assert found == []
+
+
+#: What each task is given to do, so that it comes to a table.
+DRIVEN = {
+    "releases.execute": lambda made: tasks.execute(release_id=str(made["release"].pk)),
+    "releases.read_upload": lambda made: tasks.read_upload(upload_id=str(made["upload"].pk)),
+    "releases.take_fingerprint": lambda made: tasks.take_fingerprint(dataset_id=str(made["release"].dataset_id)),
+    "releases.take_fingerprints": lambda made: tasks.take_fingerprints(),
+}
+#: Tasks that only send others.
+OPENS_NOTHING = {"releases.take_fingerprints"}
+
+
+def test_every_task_comes_to_its_table_through_the_runner(queued, alice, upload_file, monkeypatch):
+    """A task that is not driven here, or that opens a table in its own process, fails by its name."""
+    names = {name for name in current_app.tasks if name.startswith("releases.")}
+    assert names == set(DRIVEN), "a task of which nothing shows that it reads through the runner"
+    made = {
+        "release": queued,
+        "upload": services.receive_upload(owner=alice, title="Other", source=upload_file(CSV + b"x,20,male\n")),
+    }
+    # Approving the budget has taken the digest.
+    Fingerprint.objects.all().delete()
+    monkeypatch.setattr("releases.worker.leases.hint", lambda *_, **__: None)
+    run, ran = runner.run, []
+    monkeypatch.setattr(runner, "run", lambda job, **given: ran.append(job.__name__) or run(job, **given))
+    expected = {
+        "releases.execute": ["release"],
+        "releases.read_upload": ["upload"],
+        "releases.take_fingerprint": ["digest", "sketch"],
+        "releases.take_fingerprints": [],
+    }
+    for name, drive in DRIVEN.items():
+        ran.clear()
+        drive(made)
+        assert ran == expected[name], name
+    queued.refresh_from_db()
+    assert queued.state == ReleaseState.PUBLISHED
+    assert Upload.objects.get(pk=made["upload"].pk).state == UploadState.STORED
+
+
+def test_a_task_that_opens_a_table_by_itself_fails(queued):
+    def opens():
+        return jobs.open_table(table_path(queued.dataset))
+
+    task = current_app.task(name="tests.opens")(opens)
+    try:
+        with pytest.raises(connection.Unconfined):
+            task()
+    finally:
+        current_app.tasks.pop("tests.opens", None)
+
+
+def test_what_an_uploader_can_choose_waits_in_the_queue_of_uploads_alone():
+    routes = {name: route["queue"] for name, route in site.CELERY_TASK_ROUTES.items()}
+    from_releases = {name for name in DRIVEN if name not in routes}
+    assert from_releases == {"releases.execute"}
+    assert set(routes.values()) == {site.UPLOADS_QUEUE}
+    assert site.UPLOADS_QUEUE != site.CELERY_TASK_DEFAULT_QUEUE
+
+
+# What somebody else chooses
+
+
+def wide(columns, rows=3):
+    lines = [",".join(f"c{i}" for i in range(columns))]
+    lines += [",".join(str(i * row % 7) for i in range(columns)) for row in range(rows)]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def test_ten_thousand_columns_go_through_in_seconds_and_so_does_the_release_behind_them(queued, alice, upload_file):
+    received = services.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_000)))
+    assert services.execute_upload(upload_id=received.pk)
+    begun = time.monotonic()
+    services.take_fingerprint(dataset_id=received.pk)
+    assert Fingerprint.objects.get(dataset=received.pk).sketch
+    assert services.execute_release(release_id=queued.pk)
+    # It took more than fifteen minutes; here it may share two cores with others.
+    assert time.monotonic() - begun < 120
+
+
+def test_one_column_more_than_can_be_read_is_refused_with_the_number(alice, upload_file):
+    with pytest.raises(UnreadableTable, match="names 10,001 columns; at most 10,000 can be read"):
+        services.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_001)))
+
+
+@pytest.fixture
+def seconds_of_sketch(tmp_path, settings):
+    def measured(columns):
+        source, stored = tmp_path / f"{columns}.csv", tmp_path / f"{columns}.parquet"
+        source.write_bytes(wide(columns, rows=50))
+        reading.upload(source, stored, table=upload_limits())
+        taken = []
+        for _ in range(3):
+            begun = time.monotonic()
+            reading.sketch(stored)
+            taken.append(time.monotonic() - begun)
+        return min(taken)
+
+    return measured
+
+
+def test_a_sketch_takes_time_in_proportion_to_the_columns(seconds_of_sketch):
+    """Of eight times the columns it took 18 times and more as long."""
+    few, many = seconds_of_sketch(400), seconds_of_sketch(3_200)
+    assert many < 12 * max(few, 0.3)
+
+
+def bomb(folder, rows, value, columns=1):
+    path = folder / "bomb.parquet"
+    values = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([value]))
+    pyarrow.parquet.write_table(pa.table({f"a{i}": values for i in range(columns)}), path)
+    return path
+
+
+def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(alice, tmp_path):
+    path = bomb(tmp_path, 6_000_000, "x" * 9_999)
+    assert path.stat().st_size < 20_000
+    runner.warm()
+    services.receive_upload(owner=alice, title="First", source=path).delete()
+    received = services.receive_upload(owner=alice, title="Bomb", source=path)
+    begun = time.monotonic()
+    assert not services.execute_upload(upload_id=received.pk)
+    assert time.monotonic() - begun < 2
+    received.refresh_from_db()
+    assert (received.state, received.attempts) == (UploadState.REFUSED, 1)
+    assert received.refusal == "The Parquet file unfolds to more than 200 times its size, or 200 MB if that is more."
+
+
+@pytest.mark.parametrize(
+    ("values", "columns_hold"),
+    [
+        # What is long comes after rows that are not.
+        (pa.array([b"y", b"x" * 9_999]), "unfolds"),
+        (pa.array([["x" * 9] * 900]), "no single values"),
+        (pa.array([{"a": "x" * 9_999}]), "no single values"),
+    ],
+)
+def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hold, tmp_path):
+    """Bytes took minutes; of lists 2 kB took 200 s and all memory."""
+    path, rows = tmp_path / "bomb.parquet", 2_000_000 if len(values) > 1 else 100
+    chosen = np.zeros(rows, dtype=np.int32)
+    chosen[200_000:] = len(values) - 1
+    column = pa.DictionaryArray.from_arrays(chosen, values) if len(values) > 1 else values.take(chosen)
+    pyarrow.parquet.write_table(pa.table({"a": column}), path)
+    assert path.stat().st_size < 20_000
+    runner.warm()
+    begun = time.monotonic()
+    with pytest.raises(UnreadableTable, match=columns_hold):
+        reading.upload(path, tmp_path / "stored.parquet", table=upload_limits())
+    # Beside the time that a first process takes to begin.
+    assert time.monotonic() - begun < 20
+
+
+def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
+    with pytest.raises(UnreadableTable, match="unfolds"):
+        services.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
+    assert not Upload.objects.exists()
+
+
+def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
+    # Enough for the process itself, and not for a table.
+    enough, too_little = settings.READER_MEMORY_BYTES, 2**28
+    settings.READER_MEMORY_BYTES = too_little
+    received = services.receive_upload
+    with pytest.raises(runner.OverLimit):
+        received(owner=alice, title="Survey", source=parquet_of(upload_file))
+    settings.READER_MEMORY_BYTES = enough
+    upload = received(owner=alice, title="Survey", source=upload_file())
+    settings.READER_MEMORY_BYTES = too_little
+    assert not services.execute_upload(upload_id=upload.pk)
+    upload.refresh_from_db()
+    assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
+
+
+def parquet_of(upload_file):
+    path = upload_file().with_suffix(".parquet")
+    pyarrow.parquet.write_table(pa.table({"a": ["1", "2"]}), path)
+    return path
+
+
+def killed(*_, **__):
+    raise runner.Ended("The process that read the table ended before it was done.")
+
+
+def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
+    queued, alice, upload_file, monkeypatch, settings
+):
+    settings.MAX_ATTEMPTS = 3
+    upload = services.receive_upload(owner=alice, title="Kills", source=upload_file(CSV + b"x,20,male\n"))
+    # Approving the budget has taken the digest.
+    Fingerprint.objects.all().delete()
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "run", killed)
+        for _ in range(6):
+            services.execute_upload(upload_id=upload.pk)
+            services.execute_release(release_id=queued.pk)
+            services.take_fingerprint(dataset_id=queued.dataset_id)
+    upload.refresh_from_db()
+    queued.refresh_from_db()
+    print_of = Fingerprint.objects.get(dataset=queued.dataset)
+    assert (upload.state, upload.attempts) == (UploadState.FAILED, 3)
+    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 3)
+    assert (print_of.digest_attempts, print_of.sketch_attempts) == (3, 3)
+    assert "killed" not in queued.meaning
+    assert services.is_incomparable(queued.dataset.budget)
+    # What comes after is done.
+    other = services.receive_upload(owner=alice, title="Next", source=upload_file(CSV + b"y,20,male\n"))
+    assert services.execute_upload(upload_id=other.pk)
+    services.take_fingerprint(dataset_id=other.pk)
+    assert Fingerprint.objects.get(dataset=other.pk).sketch is not None
+
+
+def test_workers_that_are_killed_at_a_fingerprint_do_not_take_it_up_for_ever(dataset, monkeypatch, settings):
+    """Nothing runs after SIGKILL, so the attempt is on record before it begins."""
+    settings.MAX_ATTEMPTS = 3
+    begun = []
+
+    def dies(*_, **__):
+        begun.append(1)
+        raise SystemExit
+
+    monkeypatch.setattr(reading, "sketch", dies)
+    for _ in range(9):
+        with suppress(SystemExit):
+            fingerprints.take_fingerprint(dataset_id=dataset.pk)
+    assert len(begun) == 3
+
+
+def test_a_table_that_takes_too_long_to_recognise_is_taken_up_once(dataset, monkeypatch):
+    begun = []
+
+    def long(*_, **__):
+        begun.append(1)
+        raise runner.OverLimit("It takes longer than a table may take.")
+
+    monkeypatch.setattr(reading, "sketch", long)
+    for _ in range(3):
+        fingerprints.take_fingerprint(dataset_id=dataset.pk)
+    assert len(begun) == 1
+
+
+def test_too_little_memory_for_a_reader_is_found_before_the_site_starts(settings):
+    assert checks.a_reader_has_memory_enough(None) == []
+    settings.READER_MEMORY_BYTES = 255 * 2**20
+    assert [error.msg for error in checks.a_reader_has_memory_enough(None)] == [
+        "READER_MEMORY_MB must be at least 256."
+    ]
