@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
+from itertools import groupby, zip_longest
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.utils import timezone
 
 from releases.display.charts import StepPoint
 from releases.engine.accounting import filters, tight_composition
@@ -294,55 +296,24 @@ def _title(name: str) -> str:
 
 
 def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime | None) -> list[StepPoint]:
-    """How much of each budget was used after each charge and each further grant, in per cent of what was granted then.
+    """How much of each budget was used at the end of each day with a charge, in per cent of what was granted then.
 
-    Each begins with what was used when it was granted, which is nothing, or when the dates begin.
+    Each line begins with what was used when the budget was granted, which is nothing, or when the dates begin. A
+    further grant has a point of its own, and so has what was used before it.
     """
-    entries = _drawn(budgets).order_by("budget", "sequence")
     granted = {budget.pk: budget for budget in budgets if budget.is_granted}
     names = _told_apart(list(granted.values()))
-    sums: dict[UUID, Totals] = {}
+    drawn = [entry for entry in _drawn(budgets).order_by("budget", "sequence") if entry.budget_id in granted]
+    if until is not None:
+        drawn = [entry for entry in drawn if entry.made_at <= until]
     points: list[StepPoint] = []
-    grants = LedgerEntry.objects.filter(budget__in=budgets, kind=EntryKind.GRANT)
-    said = dict(grants.order_by().values_list("pk", "detail"))
-    amounts: dict[UUID, tuple[str, str, bool]] = {}
-
-    def note(budget: Budget, at: datetime, *, is_start: bool = False) -> None:
-        granted_now = budget.epsilon, budget.delta, budget.keeps_rule_of_before
-        epsilon, delta, is_before = amounts.get(budget.pk, granted_now)
-        caps = caps_granted(budget.policy, epsilon, delta, is_before=is_before)
-        used = per_cent(share_of(sums[budget.pk], caps))
-        points.append(StepPoint(budget=names[budget.pk], at=at, used=used, of=epsilon, is_start=is_start))
-
-    begun: set[UUID] = set()
-    for entry in entries:
-        budget = granted.get(entry.budget_id)
-        if budget is None or (until is not None and entry.made_at > until):
-            continue
-        is_before = since is not None and entry.made_at < since
-        if since is not None and not is_before and budget.pk in sums and budget.pk not in begun:
-            begun.add(budget.pk)
-            note(budget, since, is_start=True)
-        is_first = budget.pk not in sums
-        sums[budget.pk] = sums.get(budget.pk, Totals()).plus(entry.amounts)
-        if "epsilon" in (detail := said.get(entry.pk, {})):
-            amounts[budget.pk] = detail["epsilon"], detail["delta"], bool(detail["caps"].get("rho"))
-        if is_before:
-            continue
-        if is_first and entry.kind == EntryKind.GRANT:
-            begun.add(budget.pk)
-        note(budget, entry.made_at, is_start=is_first and entry.kind == EntryKind.GRANT)
+    for pk, of_budget in groupby(drawn, key=lambda entry: entry.budget_id):
+        entries = list(of_budget)
+        later = [entry for entry in entries if since is None or entry.made_at >= since]
+        earlier = Totals.of(entry.amounts for entry in entries[: len(entries) - len(later)])
+        start = since if len(later) < len(entries) else None
+        points += _line(granted[pk], names[pk], later, earlier=earlier, start=start)
     return points
-
-
-def _drawn(budgets: Sequence[Budget]) -> ledger.LedgerEntryQuerySet:
-    # Again by what they are not: charges that were given back, and what gave them back.
-    is_returned = Exists(LedgerEntry.objects.returns())
-    return (
-        LedgerEntry.objects.filter(~Q(kind=EntryKind.CHARGE) | ~is_returned, budget__in=budgets)
-        .exclude(kind__in=[kind for kind in EntryKind if kind not in _DRAWN])
-        .with_amounts()
-    )
 
 
 def latest_steps(budget: Budget, *, most: int) -> list[StepPoint]:
@@ -354,30 +325,59 @@ def latest_steps(budget: Budget, *, most: int) -> list[StepPoint]:
     if not found:
         return []
     latest, has_earlier = found[:most][::-1], len(found) > most
-    first = latest[0]
-    before = _drawn([budget]).filter(sequence__lt=first.sequence)
-    grants = LedgerEntry.objects.filter(budget=budget, kind=EntryKind.GRANT).order_by("sequence")
-    # Few, each by a reviewer's hand.
-    said = [(number, detail) for number, detail in grants.values_list("sequence", "detail") if "epsilon" in detail]
     spent = budget.totals.without(Totals.of(entry.amounts for entry in latest))
     if any(amount >= CLOSED for amount in (*spent.amounts().values(), *spent.spent_orders)):
         # A sum that was stopped says nothing of what it was before.
-        spent = Totals.of(entry.amounts for entry in before)
+        spent = Totals.of(entry.amounts for entry in _drawn([budget]).filter(sequence__lt=latest[0].sequence))
+    return _line(budget, budget.name, latest, earlier=spent, start=latest[0].made_at if has_earlier else None)
 
-    def point(at: datetime, sequence: int, *, is_start: bool = False) -> StepPoint:
+
+def _line(
+    budget: Budget, name: str, entries: Sequence[LedgerEntry], *, earlier: Totals, start: datetime | None
+) -> list[StepPoint]:
+    """The points of one budget. Where entries came before, they add up to `earlier`, drawn at `start`."""
+    # Few, each by a reviewer's hand.
+    grants = LedgerEntry.objects.filter(budget=budget, kind=EntryKind.GRANT).order_by("sequence")
+    said = [(number, detail) for number, detail in grants.values_list("sequence", "detail") if "epsilon" in detail]
+    points: list[StepPoint] = []
+
+    def note(at: datetime, sequence: int, *, is_start: bool) -> None:
         of = [detail for number, detail in said if number <= sequence]
         epsilon, delta, is_before = budget.epsilon, budget.delta, budget.keeps_rule_of_before
         if of:
             epsilon, delta, is_before = of[-1]["epsilon"], of[-1]["delta"], bool(of[-1]["caps"].get("rho"))
-        caps = caps_granted(budget.policy, epsilon, delta, is_before=is_before)
-        return StepPoint(budget=budget.name, at=at, used=per_cent(share_of(spent, caps)), of=epsilon, is_start=is_start)
+        used = per_cent(share_of(total, caps_granted(budget.policy, epsilon, delta, is_before=is_before)))
+        points.append(StepPoint(budget=name, at=at, used=used, of=epsilon, is_start=is_start))
 
-    points = [point(first.made_at, first.sequence - 1, is_start=True)] if has_earlier else []
-    for entry in latest:
-        spent = spent.plus(entry.amounts)
-        is_first = entry is first and not has_earlier
-        points.append(point(entry.made_at, entry.sequence, is_start=is_first and entry.kind == EntryKind.GRANT))
+    total = earlier
+    if start is not None and entries:
+        note(start, entries[0].sequence - 1, is_start=True)
+    pending: list[Totals] = []
+    for entry, following in zip_longest(entries, entries[1:]):
+        pending.append(entry.amounts)
+        is_grant = entry.kind == EntryKind.GRANT
+        if is_grant or _ends_a_day(entry, following):
+            total = Totals.of([total, *pending])
+            pending.clear()
+            note(entry.made_at, entry.sequence, is_start=is_grant and start is None and entry is entries[0])
     return points
+
+
+def _ends_a_day(entry: LedgerEntry, following: LedgerEntry | None) -> bool:
+    """Whether this is the last entry of its day, or the last before a further grant."""
+    if following is None or following.kind == EntryKind.GRANT:
+        return True
+    return timezone.localdate(entry.made_at) != timezone.localdate(following.made_at)
+
+
+def _drawn(budgets: Sequence[Budget]) -> ledger.LedgerEntryQuerySet:
+    # Again by what they are not: charges that were given back, and what gave them back.
+    is_returned = Exists(LedgerEntry.objects.returns())
+    return (
+        LedgerEntry.objects.filter(~Q(kind=EntryKind.CHARGE) | ~is_returned, budget__in=budgets)
+        .exclude(kind__in=[kind for kind in EntryKind if kind not in _DRAWN])
+        .with_amounts()
+    )
 
 
 def _told_apart(budgets: Sequence[Budget]) -> dict[UUID, str]:

@@ -230,7 +230,8 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "matches": services.recognised(budget, by=signed_in(request), only_the_same=True),
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
-        "most_drawn": MAX_DRAWN if len(points) > MAX_DRAWN else None,
+        # A line that begins with something used leaves out what came before.
+        "most_drawn": MAX_DRAWN if points and points[0].is_start and points[0].used else None,
         **_drawn(points, [budget], {}),
     }
     return render(request, "review/budget_detail.html", context, status=400 if form.errors else 200)

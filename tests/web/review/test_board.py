@@ -7,6 +7,7 @@ import io
 import json
 import re
 import uuid
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -263,8 +264,11 @@ def test_nothing_is_composed_where_nothing_was_charged(dataset):
 # --- over time, by person, by mechanism -------------------------------------------------------------------------------
 
 
-def test_each_charge_is_a_step_of_the_chart_and_a_line_of_its_table(dataset, spend, as_, sofia):
-    spend(dataset, "0.5")
+def test_each_day_with_charges_is_a_step_of_the_chart_and_a_line_of_its_table(dataset, spend, as_, sofia, monkeypatch):
+    spend(dataset, "0.25")
+    spend(dataset, "0.25")
+    tomorrow = timezone.now() + timedelta(days=1)
+    monkeypatch.setattr(timezone, "now", lambda: tomorrow)
     spend(dataset, "0.5")
     page = body(as_(sofia).get("/review/budgets/"))
     drawn = json.loads(re.search(r'<script id="spending-data"[^>]*>(.*?)</script>', page)[1])
