@@ -32,7 +32,6 @@ from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from releases.engine.accounting.events import DiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
@@ -189,7 +188,15 @@ def solved(measured_sums: NDArray[np.int64], family: Family, measure: Measure) -
     factors = np.array(measure.factors, dtype=np.float64)
     if not isinstance(family, Prefix):
         return np.asarray(measured_sums / factors[0])
-    return np.cumsum(lfilter([1.0], factors, measured_sums.astype(np.float64)))
+    return _running_sums(factors, measured_sums.astype(np.float64))
+
+
+def _running_sums(factors: NDArray[np.float64], measured_sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The running sums of the counts whose sums, weighted by the factors of one side, these are."""
+    # Imported here: it takes a second, which every start of the site would wait for.
+    from scipy.signal import lfilter
+
+    return np.cumsum(lfilter([1.0], factors, measured_sums))
 
 
 def measured(workload: Workload) -> tuple[Measure, ...]:
@@ -209,7 +216,7 @@ def _cumulative(bins: int, multiplier: int) -> Measure:
     roots = np.cumprod(np.concatenate([[1.0], 1 - 1 / (2 * np.arange(1.0, bins))]))
     scale = multiplier * sqrt(float((roots**2).sum()))
     factors = np.maximum(1, np.round(scale * roots))
-    answers = np.cumsum(lfilter([1.0], factors, np.concatenate([[1.0], np.zeros(bins - 1)])))
+    answers = _running_sums(factors, np.concatenate([[1.0], np.zeros(bins - 1)]))
     return Measure(
         factors=tuple(int(each) for each in factors),
         deviation=sqrt(float((answers**2).sum())),
