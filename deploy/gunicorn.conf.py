@@ -1,4 +1,4 @@
-"""gunicorn as the image starts it: a process a core, eight threads each, behind the proxy alone."""
+"""gunicorn as the image starts it: a process a core, four to eight threads each, behind the proxy alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 bind = "0.0.0.0:8000"
 workers = int(os.environ.get("WEB_CONCURRENCY") or len(os.sched_getaffinity(0)))
 worker_class = "gthread"
-threads = 8
+# Eight requests at once in all, and no process takes many more than its share of them.
+threads = max(4, 8 // workers)
 # A process whose threads are all busy leaves what comes next to the others. The proxy keeps no connection open.
 worker_connections = threads
 keepalive = 0

@@ -84,7 +84,7 @@ def test_the_script_of_the_compose_file_makes_the_two_roles(tmp_path):
                 connection.execute(f"DROP ROLE IF EXISTS {name}_{role}")
 
 
-@pytest.mark.parametrize(("given", "workers"), [("3", 3), ("", None), (None, None)])
+@pytest.mark.parametrize(("given", "workers"), [("1", 1), ("3", 3), ("", None), (None, None)])
 def test_the_image_starts_a_process_a_core_unless_it_is_told_otherwise(monkeypatch, given, workers):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(5)), raising=False)
     monkeypatch.delenv("WEB_CONCURRENCY", raising=False)
@@ -92,7 +92,7 @@ def test_the_image_starts_a_process_a_core_unless_it_is_told_otherwise(monkeypat
         monkeypatch.setenv("WEB_CONCURRENCY", given)
     config = runpy.run_path(str(ROOT / "deploy" / "gunicorn.conf.py"))
     assert config["workers"] == (workers or 5)
-    assert (config["worker_class"], config["threads"]) == ("gthread", 8)
+    assert (config["worker_class"], config["threads"]) == ("gthread", 8 if workers == 1 else 4)
     assert config["forwarded_allow_ips"] == ""
 
 

@@ -132,7 +132,7 @@ def _measured(pages: list[Page], environment: dict[str, str], *, processes: int)
     rows.append(_budget_row(found[BUDGET_PAGE], found[RELEASE_PAGE]))
     are = "process" if processes == 1 else "processes"
     return Table(
-        title=f"{TITLE}: {processes} {are} of 8 threads",
+        title=f"{TITLE}: {processes} {are} of 4 to 8 threads",
         says=f"PostgreSQL, {RELEASES:,} releases, {ENTRIES} entries in the ledger of one budget, "
         f"{os.cpu_count()} cores for site, database and visitors. Target: {VISITORS} visitors "
         f"at once get at least {TARGET} times as many pages a second as one; a budget's page takes no longer than a "
