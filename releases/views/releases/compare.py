@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -18,11 +17,12 @@ from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.forms.releases import CompareForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
-from releases.models import Budget, Release
+from releases.models import Release
 from releases.planning import comparison, error_target
 from releases.planning.curves import bound_curves as drawn_curves
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import GUESSES, guessed_rows
+from releases.presentation.releases.comparison_page import comparison_page
 from releases.views.common.live_validation import checked, is_check
 from releases.views.common.wizard import frame
 from releases.views.public.methods import numbers_in_address
@@ -63,18 +63,22 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
         if request.headers.get("HX-Request"):
             return render(request, "releases/_curves.html", curves)
+    wanted, problem, most = _wanted_error(request)
+    needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
+    others = comparison.other_mechanisms(plans)
     context = {
+        "page": comparison_page(rows, chosen=release.mechanism, others=others, needed=needed),
         "form": form,
         "shown": _numbers_shown(release),
-        "others": comparison.other_mechanisms(plans),
+        "wanted": wanted,
+        "wanted_problem": problem,
+        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
         "ways": numbers_in_address(plans[0]),
         "says": _still_shown(release) if form.errors or problems else "",
         "fits": reports.room_of(release.dataset.budget),
-        **_facts_of(rows),
         **curves,
         **beliefs(epsilon),
         **frame("compare", release.dataset, release),
-        **_error_first(request, rows, release.dataset.budget),
     }
     return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
 
@@ -84,24 +88,6 @@ def _suggest(release: Release) -> None:
     if not release.epsilon:
         budget = release.dataset.budget
         release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
-
-
-def _facts_of(rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
-    """What the page says of the plans beside one another."""
-    best = comparison.best_choices(rows)
-    can_run = [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows if not row.plan.infeasible]
-    cannot_run = [row for row in rows if row.plan.infeasible]
-    return {
-        "can_run": can_run,
-        "cannot_run": cannot_run,
-        "opens_cannot_run": not can_run or any(option.problem for row in cannot_run for option in row.options),
-        "closes_each": comparison.closes_each(rows),
-        "best": best,
-        "says_little_at_all": comparison.says_little_at_all(rows),
-        "units": list(dict.fromkeys(row.unit for row in rows)),
-        "is_weighted": any(row.margins for row in rows),
-        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
-    }
 
 
 def _checked_choice(
@@ -196,17 +182,16 @@ def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
     return problems
 
 
-def _error_first(request: HttpRequest, rows: list[comparison.ComparedPlan], budget: Budget | None) -> dict[str, Any]:
-    """How much epsilon an error of at most so much would take, for every mechanism, or why that cannot be said."""
+def _wanted_error(request: HttpRequest) -> tuple[str, str, float | None]:
+    """The largest error that somebody would take: as typed, what is wrong with that, and as a number if nothing is."""
     wanted = request.GET.get("error", "").strip()
     if not wanted:
-        return {"wanted": ""}
+        return "", "", None
     try:
         error = exact(wanted, field="error")
     except InvalidInput as problem:
         rule = "must be a number, such as 50"
-        said = f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}"
-        return {"wanted": wanted, "wanted_problem": said}
+        return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
     if not 0 < error < 10**15:
-        return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
-    return {"wanted": wanted, "needed": error_target.needed_for(rows, budget, error=float(error))}
+        return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
+    return wanted, "", float(error)
