@@ -63,16 +63,30 @@ def upload(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "cap_bytes": min(cap, room.left),
-        "is_room_short": room.left < cap,
+        "too_large": _too_large(cap, room),
         "room": room.in_words,
         "frees_room": services.FREES_ROOM,
         "why_not": why_not,
-        "cap": f"{cap / 2**20:,.0f} MB",
+        "cap": _megabytes(cap),
         "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
         **frame("data"),
     }
     return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _too_large(cap: int, room: services.Room) -> str:
+    """What is shown of a file that is larger than what is taken, before it is sent."""
+    if room.left < cap:
+        return f"It does not fit. {room.in_words} {services.FREES_ROOM}"
+    return (
+        f"It has more than {_megabytes(cap)}, the most that a table may have here. Write it as Parquet, which is far"
+        " smaller than CSV, or leave out the columns that you will not ask about."
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
 
 
 def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
