@@ -12,16 +12,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
-from releases.display.durations import duration, time_left
+from releases.display.durations import duration
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
 from releases.forms.datasets import UploadForm
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
-from releases.models import Organisation, Upload, UploadState
+from releases.models import Organisation, Upload
 from releases.models.role_rules import NotAllowed
 from releases.permissions import get_upload_for, signed_in
+from releases.presentation.releases.release_status import upload_progress
+from releases.services.uploads import Room
 from releases.views.common.wizard import frame
 
 _HUNDRED_MEGABYTES = 100 * 10**6
@@ -75,7 +77,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
 
 
-def _too_large(cap: int, room: services.Room) -> str:
+def _too_large(cap: int, room: Room) -> str:
     """What is shown of a file that is larger than what is taken, before it is sent."""
     if room.left < cap:
         return f"It does not fit. {room.in_words} {services.FREES_ROOM}"
@@ -121,9 +123,8 @@ def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
 
 
 def _status(upload: Upload) -> dict[str, object]:
-    is_reading = upload.status is UploadState.READING
     return {
         "upload": upload,
-        "time_left": time_left(upload.started_at, upload.share_done) if is_reading else "",
+        "progress": upload_progress(upload),
         "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
     }

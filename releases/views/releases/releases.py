@@ -28,6 +28,7 @@ from releases.permissions import (
     workload_of_release,
 )
 from releases.planning import comparison
+from releases.presentation.releases.release_status import release_status
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
 from releases.schema.descriptions import notes_of, table_of
@@ -189,9 +190,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     taken_from = workload_of_release(request, release)
     context: dict[str, Any] = {
         "is_own": is_own,
-        "is_moving": _is_moving(release),
+        "status": release_status(release, is_own=is_own),
         "can_be_saved": is_own and not services.why_not_saved(release),
-        **(_how_far(release) if is_own else {}),
         **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
     }
     if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
@@ -202,18 +202,6 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(request, "results/release_detail.html", context)
 
 
-def _is_moving(release: Release) -> bool:
-    """Whether its page looks again by itself: a worker has it, or will take it."""
-    return not release.status.is_final and release.status is not ReleaseState.REVIEW
-
-
-def _how_far(release: Release) -> dict[str, Any]:
-    """Whether it waits for a reviewer: for the people who may watch it."""
-    return {
-        "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
-    }
-
-
 @login_not_required
 def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The fragment that a running release's page asks for until it is done."""
@@ -221,8 +209,8 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
     context = {
         "release": release,
+        "status": release_status(release, is_own=is_own, is_part=True),
         "is_own": is_own,
-        **(_how_far(release) if is_own else {}),
         "is_part": True,
     }
     response = render(request, "releases/_status.html", context)

@@ -47,7 +47,6 @@ def workload_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": rows,
         "dataset": dataset,
-        "filters": f"dataset={dataset.pk}" if dataset is not None else "",
         "before": "← Before",
         "after": "After →",
     }
@@ -85,7 +84,6 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
         "page": shown,
         "releases": [_listed(each) for each in shown],
         "datasets": _datasets(request),
-        "filters": f"version={version.number}" if request.GET.get("version") else "",
     }
     return render(request, "workloads/workload_detail.html", context)
 
