@@ -85,21 +85,25 @@ def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
     if not taken:
         messages.error(request, f"“{title}” declares no column that this table has.")
         return declared
-    number = len(taken)
-    said = [
-        f"{number:,} column{' is' if number == 1 else 's are'} filled in as “{title}” declares "
-        f"{'it' if number == 1 else 'them'}. Nothing is stored until you declare."
-    ]
-    if missing := [each.name for each in attributes if each.name not in taken]:
-        said.append(f"It declares {_listed(missing)} too, which this table does not have.")
-    if rest := [name for name in dataset.columns if name not in taken]:
-        said.append(f"It says nothing of {_listed(rest)}.")
-    messages.info(request, " ".join(said))
-    kept = [each for each in (dataset.universe.attributes if dataset.universe else ()) if each.name not in taken]
+    missing = [each.name for each in attributes if each.name not in taken]
+    messages.info(request, _filled_in_text(title, len(taken), missing, [n for n in dataset.columns if n not in taken]))
+    own = {each.name: each for each in dataset.universe.attributes} if dataset.universe else {}
     place = {name: position for position, name in enumerate(dataset.columns)}
-    ordered = sorted([*kept, *taken.values()], key=lambda each: place.get(each.name, 0))
+    ordered = sorted((own | taken).values(), key=lambda each: place.get(each.name, 0))
     told = {name: each for name, each in notes.items() if name in taken}
     return FilledIn(universe=Universe(attributes=tuple(ordered)), notes=declared.notes | told, names=frozenset(taken))
+
+
+def _filled_in_text(title: str, number: int, missing: Sequence[str], rest: Sequence[str]) -> str:
+    """How many columns a codebook has filled in, which it has that the table does not, and the other way round."""
+    one = number == 1
+    text = (
+        f"{number:,} column{' is' if one else 's are'} filled in as “{title}” declares {'it' if one else 'them'}. "
+        "Nothing is stored until you declare."
+    )
+    if missing:
+        text += f" It declares {_listed(missing)} too, which this table does not have."
+    return f"{text} It says nothing of {_listed(rest)}." if rest else text
 
 
 def _named(request: HttpRequest) -> tuple[str, Universe | None, Notes]:

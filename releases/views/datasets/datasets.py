@@ -152,10 +152,8 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("budget", dataset_id=dataset.pk)
     typed = request.POST if request.method == "POST" and not joins else None
     form = ProtectionForm(typed, columns=dataset.columns, initial=_promised(dataset.budget))
-    if typed is not None and form.is_valid():
-        _promise(request, dataset, form)
-        if not form.errors and not is_check(request):
-            return redirect("budget", dataset_id=dataset.pk)
+    if typed is not None and form.is_valid() and _promise(request, dataset, form):
+        return redirect("budget", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
     context = {
@@ -182,8 +180,8 @@ def _promised(budget: Budget | None) -> dict[str, Any]:
     }
 
 
-def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> None:
-    """Store what was declared, or only try it where it is checked; what is wrong with it stands in the form."""
+def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> bool:
+    """Store what was declared. False where it was only checked, or something is wrong, which the form then says."""
     try:
         with undone_if_check(request):
             services.declare_protection(
@@ -194,6 +192,7 @@ def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> No
             )
     except InvalidInput as error:
         form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
+    return not form.errors and not is_check(request)
 
 
 def _fixed(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import uuid
 from pathlib import Path
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -45,22 +46,12 @@ def upload(request: HttpRequest) -> HttpResponse:
     if refused is not None:
         form.errors.pop("table", None)
         form.add_error("table", in_words(refused))
-    elif request.method == "POST" and form.is_valid():
-        source = Path(form.cleaned_data["table"].temporary_file_path())
-        try:
-            received = services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
-        except services.NoRoom as error:
-            form.add_error("table", in_words(error))
-        except UnreadableTable as error:
-            form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
-        except InvalidInput as error:
-            form.add_error("title", in_words(error))
-        else:
-            page = reverse("upload_detail", args=[received.pk])
-            if request.headers.get("X-Requested-With") == "XMLHttpRequest":
-                # A redirect would be followed by the script, and what the page says once would be said to nobody.
-                return HttpResponse(status=201, headers={"Location": page})
-            return redirect(page)
+    elif request.method == "POST" and form.is_valid() and (received := _received(person, form)) is not None:
+        page = reverse("upload_detail", args=[received.pk])
+        if request.headers.get("X-Requested-With") == "XMLHttpRequest":
+            # A redirect would be followed by the script, and what the page says once would be said to nobody.
+            return HttpResponse(status=201, headers={"Location": page})
+        return redirect(page)
     cap = Organisation.current().upload_cap_bytes
     context = {
         "form": form,
@@ -75,6 +66,20 @@ def upload(request: HttpRequest) -> HttpResponse:
         **frame("data"),
     }
     return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _received(person: User, form: UploadForm) -> Upload | None:
+    """The upload that now waits for a worker; None where it was refused, which the form then says."""
+    source = Path(form.cleaned_data["table"].temporary_file_path())
+    try:
+        return services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
+    except services.NoRoom as error:
+        form.add_error("table", in_words(error))
+    except UnreadableTable as error:
+        form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
+    except InvalidInput as error:
+        form.add_error("title", in_words(error))
+    return None
 
 
 def _too_large(cap: int, room: Room) -> str:

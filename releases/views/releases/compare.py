@@ -13,7 +13,7 @@ from releases import services
 from releases.display.error_messages import in_words, separators
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.forms.releases import CompareForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
@@ -40,15 +40,10 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     guess = guessed_rows(release.options or {})
     initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
     form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
-    typed: dict[str, dict[str, str]] = {}
-    problems: dict[str, str] = {}
-    if request.method == "POST":
-        typed = _typed_options(request)
-        problems = _option_problems(typed)
-        if is_check(request):
-            return _checked_choice(request, release, form, problems)
-        if form.is_valid() and not problems and (chosen := _choose(request, release, form, typed)) is not None:
-            return chosen
+    typed = _typed_options(request) if request.method == "POST" else {}
+    problems = _option_problems(typed)
+    if request.method == "POST" and (answer := _answer(request, release, form, typed, problems)) is not None:
+        return answer
     try:
         plans = services.compare(release=release)
     except (InvalidInput, services.Refusal) as error:
@@ -56,31 +51,59 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("questions", release_id=release.pk)
     guess = guessed_rows(release.options or {})
     rows = comparison.compared(plans, release.dataset.budget, typed=typed, problems=problems, guess=guess)
-    epsilon = exact(release.epsilon, field="epsilon")
-    curves: dict[str, Any] = {}
-    if "curves" in request.GET:
-        # Many more plans than the comparison itself, so the page comes first and the curves after it.
-        curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
-        if request.headers.get("HX-Request"):
-            return render(request, "releases/_curves.html", curves)
+    curves = _curves(request, release, rows)
+    if curves and request.headers.get("HX-Request"):
+        return render(request, "releases/_curves.html", curves)
+    is_wrong = bool(form.errors or problems)
+    context = {
+        "form": form,
+        "shown": _numbers_shown(release),
+        "ways": numbers_in_address(plans[0]),
+        "says": _still_shown(release) if is_wrong else "",
+        "fits": reports.room_of(release.dataset.budget),
+        **_compared(request, release, plans, rows),
+        **curves,
+        **beliefs(exact(release.epsilon, field="epsilon")),
+        **frame("compare", release.dataset, release),
+    }
+    return render(request, "releases/compare.html", context, status=400 if is_wrong else 200)
+
+
+def _curves(request: HttpRequest, release: Release, rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
+    """Bounds at other epsilons, once they are asked for: they take many more plans than the comparison itself, so the
+    page comes first and the curves after it."""
+    if "curves" not in request.GET:
+        return {}
+    chosen = exact(release.epsilon, field="epsilon")
+    return {"curves": drawn_curves(rows, chosen=chosen), "worked_out": True}
+
+
+def _compared(
+    request: HttpRequest, release: Release, plans: list[Plan], rows: list[comparison.ComparedPlan]
+) -> dict[str, Any]:
+    """The mechanisms, and what an error that somebody wants would take."""
     wanted, problem, most = _wanted_error(request)
     needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
     others = comparison.other_mechanisms(plans)
-    context = {
+    return {
         "page": comparison_page(rows, chosen=release.mechanism, others=others, needed=needed),
-        "form": form,
-        "shown": _numbers_shown(release),
         "wanted": wanted,
         "wanted_problem": problem,
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
-        "ways": numbers_in_address(plans[0]),
-        "says": _still_shown(release) if form.errors or problems else "",
-        "fits": reports.room_of(release.dataset.budget),
-        **curves,
-        **beliefs(epsilon),
-        **frame("compare", release.dataset, release),
     }
-    return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+
+
+def _answer(
+    request: HttpRequest,
+    release: Release,
+    form: CompareForm,
+    typed: dict[str, dict[str, str]],
+    problems: dict[str, str],
+) -> HttpResponse | None:
+    """To what was sent; None where the page is shown again."""
+    if is_check(request):
+        return _checked_choice(request, release, form, problems)
+    return _choose(request, release, form, typed) if form.is_valid() and not problems else None
 
 
 def _suggest(release: Release) -> None:

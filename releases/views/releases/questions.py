@@ -254,6 +254,14 @@ def _offered_titles() -> list[tuple[str, str]]:
     return [(name, kinds()[name].title) for name in (Workload.kind, *offered_statistics())]
 
 
+def _group_of(family: Family) -> tuple[int, str]:
+    """The place and the title of the group that lists it."""
+    order = len(family.attributes)
+    if family.kind == "marginal":
+        return order, f"over {order} column{'' if order == 1 else 's'}"
+    return (10**6, "running totals") if family.kind == "prefix" else (10**6 + 1, "single counts")
+
+
 def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
     """The questions by kind, each list cut at what a page can hold."""
     universe = workload.universe
@@ -273,14 +281,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
         ]
     found: dict[tuple[int, str], list[tuple[int, Family]]] = {}
     for position, family in enumerate(workload.families):
-        order = len(family.attributes)
-        if family.kind == "marginal":
-            kind = (order, f"over {order} column{'' if order == 1 else 's'}")
-        elif family.kind == "prefix":
-            kind = (10**6, "running totals")
-        else:
-            kind = (10**6 + 1, "single counts")
-        found.setdefault(kind, []).append((position, family))
+        found.setdefault(_group_of(family), []).append((position, family))
     groups = []
     for (_, title), families in sorted(found.items()):
         fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MAX_LISTED]]

@@ -111,12 +111,8 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     problem = asked.problem
     if request.method == "POST" and not problem:
         try:
-            with undone_if_check(request):
-                step = _ask(request, release, form, asked)
-            if is_check(request):
-                return checked(request, form, says=_would_ask(release) if not form.errors else "")
-            if step:
-                return redirect(step, release_id=release.pk)
+            if (answer := _answer(request, release, form, asked)) is not None:
+                return answer
         except (InvalidInput, services.Refusal) as error:
             if form.is_bound:
                 form.add_error("workload", in_words(error))
@@ -124,6 +120,21 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
                 problem = in_words(error)
     if is_check(request):
         return checked(request, form, problem=problem)
+    return _questions_page(request, release, form, asked, problem=problem)
+
+
+def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> HttpResponse | None:
+    """To what was sent; None where the page has something to say first."""
+    with undone_if_check(request):
+        step = _ask(request, release, form, asked)
+    if is_check(request):
+        return checked(request, form, says=_would_ask(release) if not form.errors else "")
+    return redirect(step, release_id=release.pk) if step else None
+
+
+def _questions_page(
+    request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked, *, problem: str
+) -> HttpResponse:
     context = {
         "form": form,
         "problem": problem,
@@ -136,6 +147,25 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(
         request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
     )
+
+
+def _take_over(request: HttpRequest, release: Release) -> str:
+    """Ask what another draft or release asks."""
+    earlier = _earlier_release(request, request.POST.get("like", ""))
+    if earlier is not None:
+        services.set_questions(
+            release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
+        )
+    return "questions"
+
+
+def _go_on(request: HttpRequest, release: Release) -> str:
+    """Keep what was typed beside the questions, and compare."""
+    if not release.workload:
+        raise services.Refusal("Add at least one question before you compare mechanisms.")
+    if is_typed(request.POST):
+        services.set_questions(release=release, workload=changed_workload(release, request.POST))
+    return "compare"
 
 
 def _would_ask(release: Release) -> str:
@@ -154,18 +184,9 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
         services.name_release(release=release, title=request.POST.get("title", "").strip()[:200])
         return "questions"
     elif asked.action == "take":
-        earlier = _earlier_release(request, request.POST.get("like", ""))
-        if earlier is not None:
-            services.set_questions(
-                release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
-            )
-        return "questions"
+        return _take_over(request, release)
     elif asked.action == "next":
-        if not release.workload:
-            raise services.Refusal("Add at least one question before you compare mechanisms.")
-        if is_typed(request.POST):
-            services.set_questions(release=release, workload=changed_workload(release, request.POST))
-        return "compare"
+        return _go_on(request, release)
     elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
         workload = changed_workload(release, request.POST)
     elif asked.action == "ask" and asked.statistic.is_valid():

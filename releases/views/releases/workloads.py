@@ -133,17 +133,8 @@ def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         workloads=own,
         initial={"workload": current.workload_id if current else None},
     )
-    try:
-        if following.is_bound and following.is_valid():
-            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
-            messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
-            return redirect("workload", workload_id=version.workload_id)
-        if form.is_bound and form.is_valid():
-            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
-            messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
-            return redirect("workload", workload_id=workload.pk)
-    except (InvalidInput, services.Refusal) as error:
-        _add_error(form, error)
+    if (saved := _saved(request, release, form, following)) is not None:
+        return redirect("workload", workload_id=saved)
     context = {
         "release": release,
         "form": form,
@@ -153,6 +144,23 @@ def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(
         request, "workloads/save_workload.html", context, status=400 if form.errors or following.errors else 200
     )
+
+
+def _saved(request: HttpRequest, release: Release, form: SaveForm, following: NextVersionForm) -> uuid.UUID | None:
+    """The workload in which the questions were saved; None where nothing was sent, or something is wrong with it."""
+    person = signed_in(request)
+    try:
+        if following.is_bound and following.is_valid():
+            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
+            messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
+            return version.workload_id
+        if form.is_bound and form.is_valid():
+            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
+            messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
+            return workload.pk
+    except (InvalidInput, services.Refusal) as error:
+        _add_error(form, error)
+    return None
 
 
 def _question(release: Release) -> Question | None:
