@@ -44,6 +44,13 @@ def protection_text(budget: Budget) -> str:
     return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
 
 
+def budget_facts(budget: Budget | None) -> dict[str, str]:
+    """Both lines of a budget; empty before there is one."""
+    if budget is None:
+        return {"protection": "", "budget": ""}
+    return {"protection": protection_text(budget), "budget": budget_text(budget)}
+
+
 def budget_text(budget: Budget) -> str:
     """What was granted, what is spent and reserved of it, and what is left."""
     if not budget.is_granted:

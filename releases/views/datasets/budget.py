@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -35,8 +36,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     suggested = held.epsilon or organisation.default_epsilon or "3"
     form = BudgetForm(request.POST or None, initial={"policy": Policy(held.policy), "epsilon": suggested})
     if request.method == "POST" and form.is_valid() and _is_asked(request, dataset, form):
-        until = f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
-        messages.success(request, f"The request waits for a reviewer. {until}")
+        messages.success(request, f"The request waits for a reviewer. {_until_then(held)}")
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
@@ -62,6 +62,10 @@ def _facts(held: Budget, shown: QuerySet[BudgetRequest]) -> dict[str, Any]:
         "waiting": shown.filter(state=RequestState.WAITING).first(),
         "said_back": _said_back(shown),
     }
+
+
+def _until_then(held: Budget) -> str:
+    return f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
 
 
 def _is_asked(request: HttpRequest, dataset: Dataset, form: BudgetForm) -> bool:

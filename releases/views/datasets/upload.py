@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -41,31 +42,38 @@ def upload(request: HttpRequest) -> HttpResponse:
     except services.NoRoom as refusal:
         room, why_not = services.room_of(person), in_words(refusal)
     initial = {"title": request.GET.get("title", "")}
-    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm(initial=initial)
-    refused = refused_table(request) if request.method == "POST" else None
-    if refused is not None:
-        form.errors.pop("table", None)
-        form.add_error("table", in_words(refused))
-    elif request.method == "POST" and form.is_valid() and (received := _received(person, form)) is not None:
+    form = _sent(request) if request.method == "POST" else UploadForm(initial=initial)
+    if form.is_bound and form.is_valid() and (received := _received(person, form)) is not None:
         page = reverse("upload_detail", args=[received.pk])
         if request.headers.get("X-Requested-With") == "XMLHttpRequest":
             # A redirect would be followed by the script, and what the page says once would be said to nobody.
             return HttpResponse(status=201, headers={"Location": page})
         return redirect(page)
+    context = {"form": form, "why_not": why_not, **_limits(room), **frame("data")}
+    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _limits(room: Room) -> dict[str, Any]:
+    """How large a table may be, and how long reading one takes."""
     cap = Organisation.current().upload_cap_bytes
-    context = {
-        "form": form,
+    return {
+        "cap": _megabytes(cap),
         "cap_bytes": min(cap, room.left),
         "too_large": _too_large(cap, room),
         "room": room.in_words,
         "frees_room": services.FREES_ROOM,
-        "why_not": why_not,
-        "cap": _megabytes(cap),
         "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
-        **frame("data"),
     }
-    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _sent(request: HttpRequest) -> UploadForm:
+    """What was sent, with the reason where its table was refused before it was read to its end."""
+    form = UploadForm(request.POST, request.FILES)
+    if (refused := refused_table(request)) is not None:
+        form.errors.pop("table", None)
+        form.add_error("table", in_words(refused))
+    return form
 
 
 def _received(person: User, form: UploadForm) -> Upload | None:

@@ -37,9 +37,7 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if (back := back_to_questions(request, release)) is not None:
         return back
     _suggest(release)
-    guess = guessed_rows(release.options or {})
-    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
-    form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
+    form = _form(request, release)
     typed = _typed_options(request) if request.method == "POST" else {}
     problems = _option_problems(typed)
     if request.method == "POST" and (answer := _answer(request, release, form, typed, problems)) is not None:
@@ -51,10 +49,31 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("questions", release_id=release.pk)
     guess = guessed_rows(release.options or {})
     rows = comparison.compared(plans, release.dataset.budget, typed=typed, problems=problems, guess=guess)
+    return _page(request, release, form, plans, rows, is_wrong=bool(form.errors or problems))
+
+
+def _form(request: HttpRequest, release: Release) -> CompareForm:
+    initial = {
+        "epsilon": release.epsilon,
+        "delta": release.delta or "0",
+        "beta": release.beta,
+        "population": guessed_rows(release.options or {}),
+    }
+    return CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
+
+
+def _page(
+    request: HttpRequest,
+    release: Release,
+    form: CompareForm,
+    plans: list[Plan],
+    rows: list[comparison.ComparedPlan],
+    *,
+    is_wrong: bool,
+) -> HttpResponse:
     curves = _curves(request, release, rows)
     if curves and request.headers.get("HX-Request"):
         return render(request, "releases/_curves.html", curves)
-    is_wrong = bool(form.errors or problems)
     context = {
         "form": form,
         "shown": _numbers_shown(release),

@@ -108,28 +108,29 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if asked.is_check and request.headers.get("HX-Request"):
         return render(request, "releases/_statistic_check.html", asked.said)
     form = WorkloadForm(request.POST if "workload" in request.POST else None)
-    problem = asked.problem
-    if request.method == "POST" and not problem:
-        try:
-            if (answer := _answer(request, release, form, asked)) is not None:
-                return answer
-        except (InvalidInput, services.Refusal) as error:
-            if form.is_bound:
-                form.add_error("workload", in_words(error))
-            else:
-                problem = in_words(error)
+    answer: HttpResponse | str = asked.problem
+    if request.method == "POST" and not answer:
+        answer = _answer(request, release, form, asked)
+    if isinstance(answer, HttpResponse):
+        return answer
     if is_check(request):
-        return checked(request, form, problem=problem)
-    return _questions_page(request, release, form, asked, problem=problem)
+        return checked(request, form, problem=answer)
+    return _questions_page(request, release, form, asked, problem=answer)
 
 
-def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> HttpResponse | None:
-    """To what was sent; None where the page has something to say first."""
-    with undone_if_check(request):
-        step = _ask(request, release, form, asked)
+def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> HttpResponse | str:
+    """To what was sent; or what is wrong with it, empty where a form says so or the page has something to say first."""
+    try:
+        with undone_if_check(request):
+            step = _ask(request, release, form, asked)
+    except (InvalidInput, services.Refusal) as error:
+        if not form.is_bound:
+            return in_words(error)
+        form.add_error("workload", in_words(error))
+        return ""
     if is_check(request):
         return checked(request, form, says=_would_ask(release) if not form.errors else "")
-    return redirect(step, release_id=release.pk) if step else None
+    return redirect(step, release_id=release.pk) if step else ""
 
 
 def _questions_page(
