@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -85,6 +86,7 @@ def budget_board(request: HttpRequest) -> HttpResponse:
         "alerts": _alerts(_budgets(wanted, charges)),
         "people": people[:MAX_USES],
         "mechanisms": mechanisms[:MAX_USES],
+        "filters": filters_of(request) if form.is_valid() else "",
         **_chart([row.budget for row in busiest if row.used], wanted),
     }
     return render(request, "review/budget_board.html", context, status=400 if form.errors else 200)
@@ -180,6 +182,13 @@ def _drawn(points: list[StepPoint], budgets: list[Budget], wanted: dict[str, Any
     until = timezone.localtime(wanted.get("until") or timezone.now())
     chart = charts.spending_steps(points, until=until, places=reports.places(budgets))
     return {"points": charged, "chart": chart}
+
+
+def filters_of(request: HttpRequest) -> str:
+    """The filters as they stand, for links to other pages and to the export."""
+    return urlencode(
+        [(name, value) for name, value in request.GET.items() if value and name not in ("page", "tighter")]
+    )
 
 
 @reviewers_only

@@ -18,7 +18,7 @@ from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.permissions import reviewers_only, signed_in
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
-from releases.views.review.budgets import decimal_amounts, entry_row, granted_by
+from releases.views.review.budgets import decimal_amounts, entry_row, filters_of, granted_by
 
 PAGE_LENGTH = 50
 
@@ -78,7 +78,7 @@ def audit_log(request: HttpRequest) -> HttpResponse:
     form = LogFilterForm(request.GET)
     events = _events(form.cleaned_data) if form.is_valid() else AuditEvent.objects.none()
     page = Paginator(events, PAGE_LENGTH).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page}
+    context = {"form": form, "page": page, "filters": filters_of(request)}
     return render(request, "review/audit_log.html", context, status=400 if form.errors else 200)
 
 
