@@ -67,15 +67,15 @@ def _scramble(universe: Universe) -> exp.Expr:
         _remainder(_remainder(column(value_of(axis))) * whole(_multiplier(each.name)))
         for axis, each in enumerate(universe.attributes)
     ]
-    return _remainder(total(terms))
+    return _remainder(_total(terms))
 
 
-def total(terms: Sequence[exp.Expr]) -> exp.Expr:
+def _total(terms: Sequence[exp.Expr]) -> exp.Expr:
     """A sum whose depth grows with the logarithm of its length: databases refuse deep expressions."""
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
-    return exp.Paren(this=exp.Add(this=total(terms[:half]), expression=total(terms[half:])))
+    return exp.Paren(this=exp.Add(this=_total(terms[:half]), expression=_total(terms[half:])))
 
 
 def _remainder(value: exp.Expr) -> exp.Expr:

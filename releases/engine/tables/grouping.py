@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from sqlglot import exp
 
-from releases.engine.domain.universe import Universe
-from releases.engine.tables.bounding import total
 from releases.engine.tables.code import code_of
 from releases.engine.tables.dialects import Dialect, column, step, whole
 
@@ -16,19 +13,19 @@ from releases.engine.tables.dialects import Dialect, column, step, whole
 MOST_SETS = 256
 
 
-def by_cells(rows: exp.Select, universe: Universe, sets: Sequence[tuple[str, ...]], dialect: Dialect) -> exp.Select:
-    """The rows in each cell of each marginal, in one reading: the marginal's position, the cell's number, the count."""
-    numbered = [exp.alias_(_cell(universe, names), _cell_of(place), quoted=True) for place, names in enumerate(sets)]
-    cells = [column(_cell_of(place)) for place in range(len(sets))]
-    which = exp.case()
-    for place, cell in enumerate(cells):
-        # Of all cells' numbers one is there in each group.
-        which = which.when(exp.Not(this=exp.Is(this=cell.copy(), expression=exp.null())), whole(place), copy=False)
-    found = exp.func("COALESCE", *cells, whole(0))
-    counted = [which.else_(whole(0), copy=False), found, _rows()]
-    grouped = step(step(rows, numbered, dialect, keep=False), counted, dialect, keep=False)
-    by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[cell.copy()]) for cell in cells])
-    return grouped.group_by(by, copy=False)
+def by_codes(rows: exp.Select, sets: Sequence[tuple[int, ...]], dialect: Dialect) -> exp.Select:
+    """The rows in each cell of several marginals, each given by its axes, in one reading.
+
+    Of each axis that some marginal has the code, or -1 where the group's marginal has not, in ascending order; and the
+    count. By which codes are there one sees whose cell it is, so no two sets may be alike.
+    """
+    used = [column(code_of(axis)) for axis in sorted({axis for each in sets for axis in each})]
+    named = step(rows, [each.copy() for each in used], dialect, keep=False)
+    counted = [exp.func("COALESCE", each, whole(-1)) for each in used]
+    by = exp.GroupingSets(
+        expressions=[exp.Tuple(expressions=[column(code_of(axis)) for axis in each]) for each in sets]
+    )
+    return step(named, [*counted, _rows()], dialect, keep=False).group_by(by, copy=False)
 
 
 def by_values(rows: exp.Select, values: Sequence[exp.Expr], dialect: Dialect) -> exp.Select:
@@ -42,14 +39,3 @@ def by_values(rows: exp.Select, values: Sequence[exp.Expr], dialect: Dialect) ->
 
 def _rows() -> exp.Expr:
     return exp.Count(this=exp.Star(), big_int=True)
-
-
-def _cell_of(place: int) -> str:
-    return f"cell_{place}"
-
-
-def _cell(universe: Universe, names: tuple[str, ...]) -> exp.Expr:
-    """The last attribute fastest."""
-    shape = universe.project(names).shape
-    terms = [column(code_of(universe.axis(name))) * whole(prod(shape[place + 1 :])) for place, name in enumerate(names)]
-    return total(terms)

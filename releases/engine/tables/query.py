@@ -30,7 +30,7 @@ from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.connection import Limits, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
 from releases.engine.tables.dialects import column, filtered, is_there, step
-from releases.engine.tables.grouping import MOST_SETS, by_cells, by_values
+from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
 from releases.engine.tables.number import numbers
 from releases.engine.tables.sources import FileTable, ServerTable, Source
 from releases.engine.tables.text import text_of, texts
@@ -126,16 +126,28 @@ class TableCounts:
         return CodedRows(self.universe.shape, (np.stack(batch) for batch in asked), folder=self.folder)
 
     def _grouped(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
-        """The database groups the rows."""
-        tables = empty_tables(self.universe, sets)
-        for first in range(0, len(sets), MOST_SETS):
-            rows, parameters = self._bounded_rows()
-            statement = by_cells(rows, self.universe, sets[first : first + MOST_SETS], self.table.dialect)
-            for which, cells, counts in self.table.batches(statement, parameters):
-                for place in np.unique(which):
-                    here = which == place
-                    tables[first + place].reshape(-1)[cells[here]] = counts[here]
-        return tables
+        """The database groups the rows, of each set of attributes once in whatever order it is asked for."""
+        empty_tables(self.universe, sets)
+        asked = [self.universe.axes(names) for names in sets]
+        distinct = sorted({tuple(sorted(axes)) for axes in asked})
+        found = {axes: np.zeros([self.universe.shape[axis] for axis in axes], dtype=np.int64) for axes in distinct}
+        for first in range(0, len(distinct), MOST_SETS):
+            self._group_into({axes: found[axes] for axes in distinct[first : first + MOST_SETS]})
+        return [
+            np.ascontiguousarray(found[tuple(sorted(axes))].transpose(np.argsort(np.argsort(axes)))) for axes in asked
+        ]
+
+    def _group_into(self, tables: dict[tuple[int, ...], NDArray[np.int64]]) -> None:
+        used = np.array(sorted({axis for axes in tables for axis in axes}))
+        rows, parameters = self._bounded_rows()
+        statement = by_codes(rows, list(tables), self.table.dialect)
+        for *columns, counts in self.table.batches(statement, parameters):
+            cells = np.stack(columns)
+            kinds, kind_of = np.unique(cells >= 0, axis=1, return_inverse=True)
+            for kind, there in enumerate(kinds.T):
+                here = kind_of == kind
+                table = tables[tuple(used[there].tolist())]
+                table[tuple(cells[there][:, here])] = counts[here]
 
     def _bounded_rows(self) -> tuple[exp.Select, list[list[str]]]:
         """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""

@@ -105,6 +105,8 @@ class ServerTable:
             # A cursor is otherwise planned for its first rows.
             "cursor_tuple_fraction": "1",
             "standard_conforming_strings": "on",
+            # To compile these statements takes longer than it saves.
+            "jit": "off",
         }
         for setting, value in settings.items():
             self._connection.execute("SELECT set_config(%s, %s, false)", [setting, value])
