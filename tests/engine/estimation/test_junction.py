@@ -134,7 +134,8 @@ def test_the_fit_on_cliques_is_the_fit_to_the_whole_universe(shape, sets):
     cliques = junction_tree(shape, sets, 10**6)
     dense = fit_marginals(shape, measured, total=3000).weights
     for clique, table in zip(cliques, fit_cliques(shape, cliques, measured, total=3000), strict=True):
-        np.testing.assert_allclose(table, summed(dense, clique.axes), atol=0.01)
+        # Both stop when what is left to gain is small: a fortieth of the noise's deviation.
+        np.testing.assert_allclose(table, summed(dense, clique.axes), atol=0.1)
 
 
 def test_cliques_that_are_too_large_are_none():
