@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import hypothesis
@@ -17,9 +19,8 @@ import pytest
 
 from releases.engine.errors import Cancelled
 from releases.engine.tables import connection
-from releases.engine.tables.ingest import UnreadableTable
-from releases.worker import jobs, runner
-from tests.stack import MIGRATED, Stack
+from releases.worker import runner
+from tests.stack import MIGRATED, ROOT, Stack
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("dpweb", deadline=None)
@@ -30,6 +31,20 @@ REQUIRED = os.environ.get("REQUIRE_SERVICES") == "1"
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+#: What takes longest starts first, so that no process is without work at the end: files, and folders of them.
+SLOWEST = (
+    "tests/flows/installations/test_on_postgresql.py",
+    "tests/flows/pages/test_screenshots.py",
+    "tests/web/results/test_neighbours.py",
+    "tests/flows/pages/test_every_page.py",
+    "tests/web/shared/test_who_learns_what.py",
+    "tests/flows/journeys",
+    "tests/flows",
+    "tests/privacy",
+    "tests/web/shared/test_access.py",
+)
 
 
 def _answers(port: int) -> bool:
@@ -67,8 +82,19 @@ _CHECKS = {
 }
 
 
+def _place(item: pytest.Item) -> int:
+    """Where a test comes among all: that of the first of SLOWEST that it is in, or after them."""
+    path = Path(item.path).relative_to(ROOT)
+    found = (place for place, each in enumerate(SLOWEST) if path.is_relative_to(each))
+    # What commits empties the database, so it stays after what does not.
+    commits = any(mark.kwargs.get("transaction") for mark in item.iter_markers("django_db"))
+    return len(SLOWEST) if commits or "transactional_db" in item.fixturenames else next(found, len(SLOWEST))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a service that is not there; in CI let it run and fail."""
+    """Put the slowest first. Skip what needs a service that is not there; in CI let it run and fail."""
+    items.sort(key=_place)
     if REQUIRED:
         return
     missing = {
@@ -87,6 +113,46 @@ def _no_wait_for_discs():
     """No test cuts the power, so none needs what it wrote to have reached the disc."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+def _kept_database() -> Path:
+    """Where a migrated embedded database is kept between test runs, until what makes it changes."""
+    import allauth
+    import django
+
+    made = sha256(f"{django.VERSION} {allauth.VERSION}".encode())
+    for folder in ("migrations", "models"):
+        for path in sorted((ROOT / "releases" / folder).rglob("*.py")):
+            made.update(path.read_bytes())
+    return Path(tempfile.gettempdir()) / f"dpweb-tests-{os.getuid()}" / f"{made.hexdigest()}.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_modify_db_settings, django_db_blocker, request):
+    """The database of the tests; an embedded one starts as a copy of what an earlier run has migrated."""
+    from django.db import connection
+
+    name = connection.vendor == "sqlite" and connection.creation._get_test_db_name()
+    if not name or not connection.creation.is_in_memory_db(name):
+        request.getfixturevalue("django_db_setup")
+        yield
+        return
+    kept = _kept_database()
+    # What is in memory lasts as long as a connection to it.
+    with closing(sqlite3.connect(name, uri=True)) as memory:
+        if kept.exists():
+            with closing(sqlite3.connect(kept)) as source:
+                source.backup(memory)
+            connection.close()
+            connection.settings_dict["NAME"] = name
+        else:
+            request.getfixturevalue("django_db_setup")
+            kept.parent.mkdir(mode=0o700, exist_ok=True)
+            partial = kept.with_suffix(f".{uuid.uuid4().hex}")
+            with closing(sqlite3.connect(partial)) as target:
+                memory.backup(target)
+            partial.replace(kept)
         yield
 
 
@@ -158,6 +224,9 @@ def migrated_for_django(_migrated):
 
 def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):
     """A job of the runner in this process: without its limits, and without the time a process takes."""
+    from releases.engine.tables.ingest import UnreadableTable
+    from releases.worker import jobs
+
     told = given if report is None else {**given, "report": report}
     folder = Path(tempfile.mkdtemp(dir=limits.temp_folder))
     with pytest.MonkeyPatch.context() as patch:
