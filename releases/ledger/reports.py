@@ -13,6 +13,7 @@ from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from itertools import groupby, zip_longest
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
@@ -306,13 +307,14 @@ def steps(budgets: Sequence[Budget], *, since: datetime | None, until: datetime 
     drawn = [entry for entry in _drawn(budgets).order_by("budget", "sequence") if entry.budget_id in granted]
     if until is not None:
         drawn = [entry for entry in drawn if entry.made_at <= until]
+    grants = _grants(list(granted.values()))
     points: list[StepPoint] = []
     for pk, of_budget in groupby(drawn, key=lambda entry: entry.budget_id):
         entries = list(of_budget)
         later = [entry for entry in entries if since is None or entry.made_at >= since]
         earlier = Totals.of(entry.amounts for entry in entries[: len(entries) - len(later)])
         start = since if len(later) < len(entries) else None
-        points += _line(granted[pk], names[pk], later, earlier=earlier, start=start)
+        points += _line(granted[pk], names[pk], later, grants.get(pk, []), earlier=earlier, start=start)
     return points
 
 
@@ -329,16 +331,34 @@ def latest_steps(budget: Budget, *, most: int) -> list[StepPoint]:
     if any(amount >= CLOSED for amount in (*spent.amounts().values(), *spent.spent_orders)):
         # A sum that was stopped says nothing of what it was before.
         spent = Totals.of(entry.amounts for entry in _drawn([budget]).filter(sequence__lt=latest[0].sequence))
-    return _line(budget, budget.name, latest, earlier=spent, start=latest[0].made_at if has_earlier else None)
+    start = latest[0].made_at if has_earlier else None
+    return _line(budget, budget.name, latest, _grants([budget]).get(budget.pk, []), earlier=spent, start=start)
+
+
+def _grants(budgets: Sequence[Budget]) -> dict[UUID, list[tuple[int, dict[str, Any]]]]:
+    """What each grant of these budgets says, by its number in the ledger. They are few, each by a reviewer's hand."""
+    entries = LedgerEntry.objects.filter(budget__in=budgets, kind=EntryKind.GRANT).order_by("sequence")
+    found: dict[UUID, list[tuple[int, dict[str, Any]]]] = {}
+    for pk, number, detail in entries.values_list("budget", "sequence", "detail"):
+        if "epsilon" in detail:
+            found.setdefault(pk, []).append((number, detail))
+    return found
 
 
 def _line(
-    budget: Budget, name: str, entries: Sequence[LedgerEntry], *, earlier: Totals, start: datetime | None
+    budget: Budget,
+    name: str,
+    entries: Sequence[LedgerEntry],
+    said: Sequence[tuple[int, dict[str, Any]]],
+    *,
+    earlier: Totals,
+    start: datetime | None,
 ) -> list[StepPoint]:
-    """The points of one budget. Where entries came before, they add up to `earlier`, drawn at `start`."""
-    # Few, each by a reviewer's hand.
-    grants = LedgerEntry.objects.filter(budget=budget, kind=EntryKind.GRANT).order_by("sequence")
-    said = [(number, detail) for number, detail in grants.values_list("sequence", "detail") if "epsilon" in detail]
+    """The points of one budget. Where entries came before, they add up to `earlier`, drawn at `start`.
+
+    Args:
+        said: what the budget's grants say, as `_grants` finds it.
+    """
     points: list[StepPoint] = []
 
     def note(at: datetime, sequence: int, *, is_start: bool) -> None:
