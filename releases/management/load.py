@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import re
 import subprocess
@@ -32,9 +33,11 @@ from releases.management.processes import Child, free_address, wait_until_answer
 
 TITLE = "Pages under load"
 RELEASES, ENTRIES, DATASETS = 4000, 800, 40
-#: Visitors at once, requests in one measurement, and measurements of each kind by turns; the median counts.
+#: Visitors at once, the fewest requests in one measurement, and measurements of each kind by turns; the median counts.
 VISITORS, REQUESTS, TURNS = 8, 64, 3
-#: How many times as many requests a second eight visitors at once shall get as one after the other.
+#: Seconds that one visitor's requests take at least: 64 of a page of 3 ms were over before both processes had any.
+SECONDS = 1.0
+#: How many times as many requests a second eight visitors at once shall get as one, where there is a process a core.
 TARGET = 1.5
 BUDGET_PAGE, RELEASE_PAGE = "review/budgets/ID/", "releases/ID/ (alice)"
 
@@ -128,24 +131,25 @@ def _measured(pages: list[Page], environment: dict[str, str], *, processes: int)
         found = {page.name: _rates(address, page) for page in pages}
     finally:
         site.stop()
-    rows = [_row(name, rates) for name, rates in found.items()]
+    is_enough = processes >= (os.cpu_count() or 1)
+    rows = [_row(name, rates, has_target=is_enough) for name, rates in found.items()]
     rows.append(_budget_row(found[BUDGET_PAGE], found[RELEASE_PAGE]))
     are = "process" if processes == 1 else "processes"
     return Table(
-        title=f"{TITLE}: {processes} {are} of 4 to 8 threads",
+        title=f"{TITLE}: {processes} {are}",
         says=f"PostgreSQL, {RELEASES:,} releases, {ENTRIES} entries in the ledger of one budget, "
-        f"{os.cpu_count()} cores for site, database and visitors. Target: {VISITORS} visitors "
-        f"at once get at least {TARGET} times as many pages a second as one; a budget's page takes no longer than a "
-        "release's.",
+        f"{os.cpu_count()} cores for site, database and visitors. Target for a process a core: {VISITORS} visitors "
+        f"at once get at least {TARGET} times as many pages a second as one; for all: a budget's page takes no longer "
+        "than a release's.",
         heads=("page", "ms", "one at a time /s", f"{VISITORS} at once /s", "ratio"),
         rows=rows,
     )
 
 
-def _row(name: str, rates: Rates) -> Row:
+def _row(name: str, rates: Rates, *, has_target: bool) -> Row:
     ratio = rates.together / rates.alone
     cells = (name, f"{1000 / rates.alone:.0f}", f"{rates.alone:.1f}", f"{rates.together:.1f}", f"{ratio:.2f}")
-    return Row(cells=cells, is_met=ratio >= TARGET)
+    return Row(cells=cells, is_met=ratio >= TARGET if has_target else None)
 
 
 def _budget_row(budget: Rates, release: Rates) -> Row:
@@ -158,19 +162,21 @@ def _budget_row(budget: Rates, release: Rates) -> Row:
 def _rates(address: str, page: Page) -> Rates:
     """By turns, so that what else the machine does meets both alike."""
     _ask(address, page, VISITORS)
+    rate = _per_second(address, page, visitors=1, requests=VISITORS)
+    requests = max(REQUESTS, VISITORS * math.ceil(SECONDS * rate / VISITORS))
     alone, together = [], []
     for _ in range(TURNS):
-        alone.append(_per_second(address, page, visitors=1))
-        together.append(_per_second(address, page, visitors=VISITORS))
+        alone.append(_per_second(address, page, visitors=1, requests=requests))
+        together.append(_per_second(address, page, visitors=VISITORS, requests=requests))
     return Rates(alone=median(alone), together=median(together))
 
 
-def _per_second(address: str, page: Page, *, visitors: int) -> float:
+def _per_second(address: str, page: Page, *, visitors: int, requests: int) -> float:
     mistakes: list[Exception] = []
 
     def visit() -> None:
         try:
-            _ask(address, page, REQUESTS // visitors)
+            _ask(address, page, requests // visitors)
         except Exception as error:  # noqa: BLE001  told by whoever waits for the visitors
             mistakes.append(error)
 
@@ -182,7 +188,7 @@ def _per_second(address: str, page: Page, *, visitors: int) -> float:
         each.join()
     if mistakes:
         raise mistakes[0]
-    return REQUESTS // visitors * visitors / (perf_counter() - started)
+    return requests // visitors * visitors / (perf_counter() - started)
 
 
 def _ask(address: str, page: Page, times: int) -> None:
