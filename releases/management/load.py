@@ -35,9 +35,9 @@ TITLE = "Pages under load"
 RELEASES, ENTRIES, DATASETS = 4000, 800, 40
 #: Visitors at once, the fewest requests in one measurement, and measurements of each kind by turns; the median counts.
 VISITORS, REQUESTS, TURNS = 8, 64, 3
-#: Seconds that one visitor's requests take at least: 64 of a page of 3 ms were over before both processes had any.
+#: Seconds that the requests of one visitor take at least: those of a page of 4 ms are over too soon to judge by.
 SECONDS = 1.0
-#: How many times as many requests a second eight visitors at once shall get as one, where there is a process a core.
+#: How many times as many requests a second eight visitors at once shall get as one after the other.
 TARGET = 1.5
 BUDGET_PAGE, RELEASE_PAGE = "review/budgets/ID/", "releases/ID/ (alice)"
 
@@ -131,25 +131,24 @@ def _measured(pages: list[Page], environment: dict[str, str], *, processes: int)
         found = {page.name: _rates(address, page) for page in pages}
     finally:
         site.stop()
-    is_enough = processes >= (os.cpu_count() or 1)
-    rows = [_row(name, rates, has_target=is_enough) for name, rates in found.items()]
+    rows = [_row(name, rates) for name, rates in found.items()]
     rows.append(_budget_row(found[BUDGET_PAGE], found[RELEASE_PAGE]))
     are = "process" if processes == 1 else "processes"
     return Table(
         title=f"{TITLE}: {processes} {are}",
         says=f"PostgreSQL, {RELEASES:,} releases, {ENTRIES} entries in the ledger of one budget, "
-        f"{os.cpu_count()} cores for site, database and visitors. Target for a process a core: {VISITORS} visitors "
-        f"at once get at least {TARGET} times as many pages a second as one; for all: a budget's page takes no longer "
-        "than a release's.",
+        f"{os.cpu_count()} cores for site, database and visitors. Target: {VISITORS} visitors "
+        f"at once get at least {TARGET} times as many pages a second as one; a budget's page takes no longer than a "
+        "release's.",
         heads=("page", "ms", "one at a time /s", f"{VISITORS} at once /s", "ratio"),
         rows=rows,
     )
 
 
-def _row(name: str, rates: Rates, *, has_target: bool) -> Row:
+def _row(name: str, rates: Rates) -> Row:
     ratio = rates.together / rates.alone
     cells = (name, f"{1000 / rates.alone:.0f}", f"{rates.alone:.1f}", f"{rates.together:.1f}", f"{ratio:.2f}")
-    return Row(cells=cells, is_met=ratio >= TARGET if has_target else None)
+    return Row(cells=cells, is_met=ratio >= TARGET)
 
 
 def _budget_row(budget: Rates, release: Rates) -> Row:
