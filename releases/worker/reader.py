@@ -9,6 +9,7 @@ digests, where a job needs it.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pickle
@@ -93,9 +94,20 @@ def _outcome(request: dict[str, Any], stream: Any) -> tuple[Any, ...]:
     except UnreadableTable as error:
         return "unreadable", error.rule, str(error.value)
     except BaseException as error:  # noqa: BLE001  whatever a library raises; its text can hold rows
-        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        if _is_short_of_memory(error):
             return ("out of memory",)
         return "failed", type(error).__name__, _places(error)
+
+
+def _is_short_of_memory(error: BaseException) -> bool:
+    """Whether the limit of memory is behind it: Python, DuckDB and the system each have their own error for that, and
+    Python has a fourth where there is no room for the stack of a thread."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryException"
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and str(error) == "can't start new thread")
+    )
 
 
 class _Report:

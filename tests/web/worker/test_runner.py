@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,23 @@ def test_memory_beyond_its_limit_is_refused_and_the_reason_is_the_same_each_time
         said.add(str(error.value))
     assert said == {"It takes more memory than a table may take."}
     assert asked(memory=2**33) == 200_000_000
+
+
+@pytest.mark.parametrize(
+    "asks_for_more",
+    [
+        "bytearray(2**26)",
+        "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "import mmap\nmmap.mmap(-1, 2**26, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)",
+        "import duckdb\nduckdb.execute('SELECT list(i) FROM range(10_000_000) AS t(i)')",
+    ],
+    ids=["an object", "a thread", "a map", "DuckDB"],
+)
+def test_whatever_finds_no_memory_the_reason_is_the_same(monkeypatch, ended, asks_for_more):
+    filled = "held = []\ntry:\n    while True: held.append(bytearray(2**20))\nexcept MemoryError: pass\n"
+    probe(monkeypatch, filled + asks_for_more)
+    with pytest.raises(runner.OverLimit, match="more memory"):
+        asked(memory=2**30)
 
 
 def test_a_job_that_takes_too_long_is_ended_wherever_it_is(monkeypatch, ended):
@@ -442,18 +460,21 @@ def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(
 
 
 def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
-    # Enough for the process itself, and not for a table.
-    enough, too_little = settings.READER_MEMORY_BYTES, 2**28
-    settings.READER_MEMORY_BYTES = too_little
     received = services.receive_upload
+    upload = received(owner=alice, title="Survey", source=upload_file())
+    # Enough to say that it is too little, and not for a table: reading two rows takes four times as much more.
+    settings.READER_MEMORY_BYTES = memory_of_reader() + 2**24
     with pytest.raises(runner.OverLimit):
         received(owner=alice, title="Survey", source=parquet_of(upload_file))
-    settings.READER_MEMORY_BYTES = enough
-    upload = received(owner=alice, title="Survey", source=upload_file())
-    settings.READER_MEMORY_BYTES = too_little
     assert not services.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
+
+
+def memory_of_reader():
+    """Bytes that a job has from the start: its process is a copy of the reader."""
+    status = Path(f"/proc/{runner._reader.pid}/status").read_text()
+    return int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024
 
 
 def parquet_of(upload_file):
