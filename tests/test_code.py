@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 VENDOR = ROOT / "releases/static/releases/vendor"
 
 
@@ -50,6 +51,18 @@ def test_ruff_finds_nothing():
 def test_the_code_is_formatted():
     done = run("-m", "ruff", "format", "--check", "--no-cache", ".")
     assert done.returncode == 0, done.stdout
+
+
+def test_the_templates_are_formatted():
+    djade = Path(sys.executable).with_name("djade")
+    done = subprocess.run([djade, "--check", "--target-version", "5.2", *TEMPLATES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_reviewer_can_read_each_line_of_a_template_in_a_diff():
+    lines = [(path, line) for path in TEMPLATES for line in path.read_text().splitlines()]
+    assert len(lines) > 1000
+    assert [each for each in lines if len(each[1]) > 120] == []
 
 
 @pytest.mark.slow

@@ -170,18 +170,18 @@ def begin_again() -> None:
         write(folder() / _INSTALLATION, {**standing, "number": 0})
 
 
-def read(*, anew: bool = False) -> Chain:
+def read(*, whole: bool = False) -> Chain:
     """The record, empty where there is none.
 
     Args:
-        anew: read all of it, whatever this process has read of it before.
+        whole: read all of it, whatever this process has read of it before.
 
     Raises:
         Unreadable: a whole line is not the next of the chain. A last line without its end was never finished, so what
             it would have said was never shown.
     """
     path = folder() / _RECORD
-    if anew:
+    if whole:
         with _lock:
             _readings.pop(path, None)
     return _read(path)

@@ -94,7 +94,7 @@ def look() -> Found:
 
 def know_all(own: Installation) -> None:
     """Let a locked installation go on from the record as it is, as a reviewer decided. Inside a transaction."""
-    found = chain.read(anew=True)
+    found = chain.read(whole=True)
     own.number, own.head, own.restored_at, own.has_ended_sign_ins = found.number, found.head, None, False
     own.save(update_fields=["number", "head", "restored_at", "has_ended_sign_ins"])
     number = found.number

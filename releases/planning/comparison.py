@@ -102,8 +102,6 @@ class ComparedPlan:
     price: accountant.Price | None
     refusal: str
     options: tuple[OptionField, ...] = ()
-    #: Why to look at it first; empty for most.
-    advice: str = ""
     #: How many rows somebody guessed for all of the comparison.
     guess: int | None = None
     #: What the budget would still hold after it; None where it does not fit.

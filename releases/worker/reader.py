@@ -37,8 +37,8 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     me = os.getpid()
     while True:
-        told, descriptors, *_ = socket.recv_fds(requests, 1, 1)
-        if not told:
+        received, descriptors, *_ = socket.recv_fds(requests, 1, 1)
+        if not received:
             return
         if os.fork() == 0:
             requests.close()

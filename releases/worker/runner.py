@@ -134,18 +134,18 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
     from releases.engine.tables.ingest import UnreadableTable
 
     while True:
-        kind, *told = _Answers(stream_of(until - monotonic())).load()
+        kind, *received = _Answers(stream_of(until - monotonic())).load()
         if kind == "step":
             if report is not None:
-                report(*told)
+                report(*received)
         elif kind == "done":
-            return told[0]
+            return received[0]
         elif kind == "unreadable":
-            raise UnreadableTable(told[0], value=told[1])
+            raise UnreadableTable(received[0], value=received[1])
         elif kind == "out of memory":
             raise OverLimit("It takes more memory than a table may take.")
         else:
-            logger.error("reading a table failed: %s at %s", *told)
+            logger.error("reading a table failed: %s at %s", *received)
             raise Failed("The table cannot be read.")
 
 
@@ -164,7 +164,7 @@ class _Answers(pickle.Unpickler):
 
 @contextmanager
 def _process() -> Iterator[Any]:
-    """A process that waits for its job: gives its stream, once it is told how long an answer may take."""
+    """A process that waits for its job: gives its stream, which then takes as its limit how long an answer may take."""
     ours, theirs = socket.socketpair()
     handle, stream = -1, None
     with ours:
@@ -175,8 +175,8 @@ def _process() -> Iterator[Any]:
             nonlocal handle, stream
             ours.settimeout(max(seconds, 0.001))
             if stream is None:
-                told, descriptors, *_ = socket.recv_fds(ours, 1, 1)
-                if not told:
+                received, descriptors, *_ = socket.recv_fds(ours, 1, 1)
+                if not received:
                     raise EOFError
                 (handle,) = descriptors
                 stream = ours.makefile("rwb")

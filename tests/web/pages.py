@@ -8,8 +8,24 @@ from html.parser import HTMLParser
 
 
 def body(response) -> str:
+    """What was sent; of a page, whatever lines its templates are laid out in."""
     content = b"".join(response.streaming_content) if response.streaming else response.content
-    return content.decode()
+    text = content.decode()
+    return _on_one_line(text) if response.get("Content-Type", "").startswith("text/html") else text
+
+
+def _on_one_line(page: str) -> str:
+    """A page without the line breaks that a browser does not show."""
+    parts = re.split(r"(<(?:textarea|pre|script|style)\b.*?</(?:textarea|pre|script|style)>)", page, flags=re.DOTALL)
+    parts[::2] = [_BESIDE_TAGS.sub("", re.sub(r"\s*\n\s*", "\n", part)).replace("\n", " ") for part in parts[::2]]
+    return "".join(parts)
+
+
+#: Breaks between tags, at the edges of an element, and before the end of a tag.
+_BESIDE_TAGS = re.compile(
+    r"(?<=>)\n(?=<)|\n(?=>|</(?:p|li|t[dh]|d[dt]|h\d|div|summary|option|label)>)"
+    r"|(?:(?<=<p>)|(?<=<td>)|(?<=<li>)|(?<=<dd>)|(?<=<div>)|(?<=<summary>))\n"
+)
 
 
 def words(response) -> str:

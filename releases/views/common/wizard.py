@@ -44,6 +44,13 @@ def protection_text(budget: Budget) -> str:
     return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
 
 
+def budget_facts(budget: Budget | None) -> dict[str, str]:
+    """Both lines of a budget; empty before there is one."""
+    if budget is None:
+        return {"protection": "", "budget": ""}
+    return {"protection": protection_text(budget), "budget": budget_text(budget)}
+
+
 def budget_text(budget: Budget) -> str:
     """What was granted, what is spent and reserved of it, and what is left."""
     if not budget.is_granted:
@@ -67,22 +74,7 @@ def workload_of(release: Release) -> Question | None:
 
 
 def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[Step]:
-    is_draft = release is not None and release.status is ReleaseState.DRAFT
-    submitted = release is not None and not is_draft
-    asked = is_draft and bool(release and release.workload)
-    chosen = asked and bool(release and release.mechanism)
-    declared = dataset is not None and dataset.declared is not None
-    protected = declared and dataset is not None and dataset.budget is not None
-    granted = protected and dataset is not None and dataset.budget is not None and dataset.budget.is_granted
-    reached = {
-        "data": (dataset is not None, declared),
-        "protection": (declared, protected),
-        "budget": (protected, granted),
-        "questions": (is_draft, asked or submitted),
-        "compare": (asked, chosen or submitted),
-        "confirm": (chosen, submitted),
-        "result": (submitted, False),
-    }
+    reached = _reached_of_dataset(dataset) | _reached_of_release(release)
     steps = []
     for name in STEPS:
         can_be_reached, is_done = reached[name]
@@ -94,18 +86,45 @@ def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[
     return steps
 
 
+def _columns_text(dataset: Dataset, *, has_size: bool) -> str:
+    universe = dataset.universe
+    if universe is None:
+        return ""
+    declared = len(universe.names)
+    size = f", universe of {comparison.cells_text(universe.size)} cells" if has_size else ""
+    return f": {declared:,} column{'' if declared == 1 else 's'} declared{size}"
+
+
+def _reached_of_dataset(dataset: Dataset | None) -> dict[str, tuple[bool, bool]]:
+    """Of each step before a release: whether it can be gone to, and whether it is done."""
+    if dataset is None:
+        return dict.fromkeys(STEPS[:3], (False, False))
+    declared = dataset.declared is not None
+    budget = dataset.budget if declared else None
+    protected, granted = budget is not None, budget is not None and budget.is_granted
+    return {"data": (True, declared), "protection": (declared, protected), "budget": (protected, granted)}
+
+
+def _reached_of_release(release: Release | None) -> dict[str, tuple[bool, bool]]:
+    if release is None:
+        return dict.fromkeys(STEPS[3:], (False, False))
+    if release.status is not ReleaseState.DRAFT:
+        return dict.fromkeys(STEPS[3:6], (False, True)) | {"result": (True, False)}
+    asked = bool(release.workload)
+    chosen = asked and bool(release.mechanism)
+    return {
+        "questions": (True, asked),
+        "compare": (asked, chosen),
+        "confirm": (chosen, False),
+        "result": (False, False),
+    }
+
+
 def _summary(step: str, dataset: Dataset, release: Release | None) -> list[tuple[str, str]]:
     """The choices made before this step."""
-    lines = []
     position = STEPS.index(step)
-    universe = dataset.universe
-    columns = ""
-    if universe is not None:
-        declared = len(universe.names)
-        columns = f": {declared:,} column{'' if declared == 1 else 's'} declared"
-        # A release has the universe of the columns it asks about.
-        columns += "" if position > 3 else f", universe of {comparison.cells_text(universe.size)} cells"
-    lines.append(("Data", f"{dataset.title}{columns}"))
+    # A release has the universe of the columns it asks about.
+    lines = [("Data", f"{dataset.title}{_columns_text(dataset, has_size=position <= 3)}")]
     if dataset.budget is not None and position > 1:
         lines.append(("Protection", protection_text(dataset.budget)))
     if dataset.budget is not None and position > 2:

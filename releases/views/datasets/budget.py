@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -18,7 +19,7 @@ from releases.engine.errors import InvalidInput, Unpriceable
 from releases.forms.datasets import BudgetForm
 from releases.forms.fields import POLICY_TITLES
 from releases.ledger import ledger, reports
-from releases.models import POLICY_MEANING, Budget, BudgetRequest, Organisation, RequestState
+from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, RequestState
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.epsilon_meaning import epsilon_scale
 from releases.views.common.live_validation import checked, is_check, undone_if_check
@@ -31,47 +32,59 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Say first whom to protect.")
         return redirect("protection", dataset_id=dataset.pk)
     held = dataset.budget
-    policy = Policy(held.policy)
     organisation = Organisation.current()
     suggested = held.epsilon or organisation.default_epsilon or "3"
-    form = BudgetForm(request.POST or None, initial={"policy": policy, "epsilon": suggested})
-    if request.method == "POST" and form.is_valid():
-        given = form.cleaned_data
-        try:
-            with undone_if_check(request):
-                services.request_budget(
-                    dataset=dataset,
-                    epsilon=given["epsilon"],
-                    delta=given["delta"] or "0",
-                    policy=Policy(given["policy"]),
-                    reason=given["reason"],
-                    by=signed_in(request),
-                )
-        except (InvalidInput, Unpriceable) as error:
-            field = getattr(error, "field", None)
-            form.add_error(field if field in form.fields else None, in_words(error))
-        if not form.errors and not is_check(request):
-            until = (
-                f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
-            )
-            messages.success(request, f"The request waits for a reviewer. {until}")
-            return redirect("dataset_detail", dataset_id=dataset.pk)
+    form = BudgetForm(request.POST or None, initial={"policy": Policy(held.policy), "epsilon": suggested})
+    if request.method == "POST" and form.is_valid() and _is_asked(request, dataset, form):
+        messages.success(request, f"The request waits for a reviewer. {_until_then(held)}")
+        return redirect("dataset_detail", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
     context = {
-        "budget": held,
-        "row": reports.standings([held])[0] if held.is_granted else None,
-        "limit": _limit(held, organisation, signed_in(request)),
         "form": form,
-        "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
-        # Amounts that were asked for under one rule do not add up with those of another.
-        "policy_is_fixed": held.is_settled,
-        "waiting": _shown(request, held).filter(state=RequestState.WAITING).first(),
-        "said_back": _said_back(_shown(request, held)),
+        "limit": _limit(held, organisation, signed_in(request)),
         "scale": epsilon_scale(),
+        **_facts(held, _shown(request, held)),
         **frame("budget", dataset),
     }
     return render(request, "datasets/budget.html", context, status=400 if form.errors else 200)
+
+
+def _facts(held: Budget, shown: QuerySet[BudgetRequest]) -> dict[str, Any]:
+    """What was granted, by which rule, and what was asked for."""
+    policy = Policy(held.policy)
+    return {
+        "budget": held,
+        "row": reports.standings([held])[0] if held.is_granted else None,
+        "policy": {"value": policy.value, "title": POLICY_TITLES[policy], "meaning": POLICY_MEANING[policy]},
+        # Amounts that were asked for under one rule do not add up with those of another.
+        "policy_is_fixed": held.is_settled,
+        "waiting": shown.filter(state=RequestState.WAITING).first(),
+        "said_back": _said_back(shown),
+    }
+
+
+def _until_then(held: Budget) -> str:
+    return f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
+
+
+def _is_asked(request: HttpRequest, dataset: Dataset, form: BudgetForm) -> bool:
+    """Ask a reviewer for it. False where it was only checked, or something is wrong, which the form then says."""
+    given = form.cleaned_data
+    try:
+        with undone_if_check(request):
+            services.request_budget(
+                dataset=dataset,
+                epsilon=given["epsilon"],
+                delta=given["delta"] or "0",
+                policy=Policy(given["policy"]),
+                reason=given["reason"],
+                by=signed_in(request),
+            )
+    except (InvalidInput, Unpriceable) as error:
+        field = getattr(error, "field", None)
+        form.add_error(field if field in form.fields else None, in_words(error))
+    return not form.errors and not is_check(request)
 
 
 @require_POST

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Universe
+from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import codebook_of
 from releases.models import Codebook, Dataset
@@ -65,10 +65,14 @@ def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
         for each in saved
     ]
     return {
-        "saved_codebooks": [each for each in codebooks if each["columns"]][:MAX_OFFERED],
-        "declaring_datasets": [each for each in datasets if each["columns"]][:MAX_OFFERED],
+        "saved_codebooks": _with_columns(codebooks),
+        "declaring_datasets": _with_columns(datasets),
         "own_codebooks": [each for each in saved if each.owner_id == person.pk],
     }
+
+
+def _with_columns(offered: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in offered if each["columns"]][:MAX_OFFERED]
 
 
 def _offered(pk: uuid.UUID, title: str, by: str, columns: Sequence[Any], names: set[str]) -> dict[str, Any]:
@@ -85,21 +89,36 @@ def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
     if not taken:
         messages.error(request, f"“{title}” declares no column that this table has.")
         return declared
-    number = len(taken)
-    said = [
-        f"{number:,} column{' is' if number == 1 else 's are'} filled in as “{title}” declares "
-        f"{'it' if number == 1 else 'them'}. Nothing is stored until you declare."
-    ]
-    if missing := [each.name for each in attributes if each.name not in taken]:
-        said.append(f"It declares {_listed(missing)} too, which this table does not have.")
-    if rest := [name for name in dataset.columns if name not in taken]:
-        said.append(f"It says nothing of {_listed(rest)}.")
-    messages.info(request, " ".join(said))
-    kept = [each for each in (dataset.universe.attributes if dataset.universe else ()) if each.name not in taken]
+    missing = _besides([each.name for each in attributes], taken)
+    messages.info(request, _filled_in_text(title, len(taken), missing, _besides(dataset.columns, taken)))
+    return FilledIn(
+        universe=_merged(dataset, taken),
+        notes=declared.notes | {name: each for name, each in notes.items() if name in taken},
+        names=frozenset(taken),
+    )
+
+
+def _besides(names: Sequence[str], taken: dict[str, Attribute]) -> list[str]:
+    return [name for name in names if name not in taken]
+
+
+def _merged(dataset: Dataset, taken: dict[str, Attribute]) -> Universe:
+    """The declared columns with those taken over, in the order of the table."""
+    own = {each.name: each for each in dataset.universe.attributes} if dataset.universe else {}
     place = {name: position for position, name in enumerate(dataset.columns)}
-    ordered = sorted([*kept, *taken.values()], key=lambda each: place.get(each.name, 0))
-    told = {name: each for name, each in notes.items() if name in taken}
-    return FilledIn(universe=Universe(attributes=tuple(ordered)), notes=declared.notes | told, names=frozenset(taken))
+    return Universe(attributes=tuple(sorted((own | taken).values(), key=lambda each: place.get(each.name, 0))))
+
+
+def _filled_in_text(title: str, number: int, missing: Sequence[str], rest: Sequence[str]) -> str:
+    """How many columns a codebook has filled in, which it has that the table does not, and the other way round."""
+    one = number == 1
+    text = (
+        f"{number:,} column{' is' if one else 's are'} filled in as “{title}” declares {'it' if one else 'them'}. "
+        "Nothing is stored until you declare."
+    )
+    if missing:
+        text += f" It declares {_listed(missing)} too, which this table does not have."
+    return f"{text} It says nothing of {_listed(rest)}." if rest else text
 
 
 def _named(request: HttpRequest) -> tuple[str, Universe | None, Notes]:

@@ -15,7 +15,7 @@ from django.utils.timezone import localtime
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import (
     CodebookForm,
@@ -244,15 +244,15 @@ def _rows(formset: Any, dataset: Dataset) -> list[dict[str, Any]]:
     rows = []
     for form in formset:
         name = form["name"].value()
-        what = "range" if name in declared and declared[name].is_numeric else "categories"
-        rows.append(
-            {
-                "form": form,
-                "learnable": what if universe is not None and name != id_column else "",
-                "origins": [each for each in found if each.column == name],
-            }
-        )
+        what = _learnable(declared.get(name)) if universe is not None and name != id_column else ""
+        origins = [each for each in found if each.column == name]
+        rows.append({"form": form, "learnable": what, "origins": origins})
     return rows
+
+
+def _learnable(attribute: Attribute | None) -> str:
+    """What can be learned of a column that tells nobody apart."""
+    return "range" if attribute is not None and attribute.is_numeric else "categories"
 
 
 def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest) -> bool:

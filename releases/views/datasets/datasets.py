@@ -38,19 +38,20 @@ def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
     """Each dataset with what is granted, spent and left of its budget, and which of the others spend from the same;
     one query for all of them."""
     datasets = list(datasets)
-    titles: dict[uuid.UUID | None, list[tuple[uuid.UUID, str]]] = {}
-    for each in datasets:
-        titles.setdefault(each.budget_id, []).append((each.pk, each.title))
+    sharing: dict[uuid.UUID, list[Dataset]] = {}
     budgets = {each.budget.pk: each.budget for each in datasets if each.budget is not None}
+    for each in datasets:
+        if each.budget_id is not None:
+            sharing.setdefault(each.budget_id, []).append(each)
     standing = {row.budget.pk: row for row in reports.standings(budgets.values())} if budgets else {}
-    return [
-        {
-            "dataset": each,
-            "standing": standing.get(each.budget_id) if each.budget_id else None,
-            "sharing": [title for pk, title in titles[each.budget_id] if pk != each.pk and each.budget_id],
-        }
-        for each in datasets
-    ]
+
+    def row_of(dataset: Dataset) -> dict[str, Any]:
+        if dataset.budget_id is None:
+            return {"dataset": dataset, "standing": None, "sharing": []}
+        others = [each.title for each in sharing[dataset.budget_id] if each.pk != dataset.pk]
+        return {"dataset": dataset, "standing": standing.get(dataset.budget_id), "sharing": others}
+
+    return [row_of(each) for each in datasets]
 
 
 def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -145,17 +146,13 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if dataset.universe is None:
         messages.info(request, "Declare the columns first.")
         return redirect("columns", dataset_id=dataset.pk)
-    joins = request.method == "POST" and "other" in request.POST
+    joins = "other" in request.POST
     others = _other_populations(request, dataset)
     population = PopulationForm(request.POST if joins else None, others=others)
-    if joins and population.is_valid() and _join(dataset, population, request):
-        return redirect("budget", dataset_id=dataset.pk)
     typed = request.POST if request.method == "POST" and not joins else None
     form = ProtectionForm(typed, columns=dataset.columns, initial=_promised(dataset.budget))
-    if typed is not None and form.is_valid():
-        _promise(request, dataset, form)
-        if not form.errors and not is_check(request):
-            return redirect("budget", dataset_id=dataset.pk)
+    if _is_protected(request, dataset, population, form):
+        return redirect("budget", dataset_id=dataset.pk)
     if is_check(request):
         return checked(request, form)
     context = {
@@ -167,6 +164,13 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     }
     is_wrong = bool(form.errors or population.errors)
     return render(request, "datasets/protection.html", context, status=400 if is_wrong else 200)
+
+
+def _is_protected(request: HttpRequest, dataset: Dataset, population: PopulationForm, form: ProtectionForm) -> bool:
+    """Store what one of the two forms declares. False where none was sent, or something is wrong."""
+    if population.is_bound and population.is_valid() and _join(dataset, population, request):
+        return True
+    return form.is_bound and form.is_valid() and _promise(request, dataset, form)
 
 
 def _promised(budget: Budget | None) -> dict[str, Any]:
@@ -182,8 +186,8 @@ def _promised(budget: Budget | None) -> dict[str, Any]:
     }
 
 
-def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> None:
-    """Store what was declared, or only try it where it is checked; what is wrong with it stands in the form."""
+def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> bool:
+    """Store what was declared. False where it was only checked, or something is wrong, which the form then says."""
     try:
         with undone_if_check(request):
             services.declare_protection(
@@ -194,6 +198,7 @@ def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> No
             )
     except InvalidInput as error:
         form.add_error("id_column" if error.field == "unit.id" else None, in_words(error))
+    return not form.errors and not is_check(request)
 
 
 def _fixed(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from releases import services
@@ -78,17 +78,13 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
 
     A POST keeps the plan as a draft and goes on to the confirmation. The table is not opened here.
     """
-    if dataset.rows_deleted_at is not None:
-        messages.info(request, services.NO_ROWS)
-        return redirect("dataset_detail", dataset_id=dataset.pk)
-    if dataset.universe is None or dataset.budget is None:
-        messages.info(request, f"Declare the columns and the protection first; then {kind.what} can be learned.")
-        return redirect("columns" if dataset.universe is None else "protection", dataset_id=dataset.pk)
+    if (first_step := _first_step(request, dataset, kind)) is not None:
+        return first_step
+    assert dataset.universe is not None
+    assert dataset.budget is not None
     given = request.POST if request.method == "POST" else request.GET
     declared = {each.name: each for each in dataset.universe.attributes}
-    # An id has no bins, and of an id nothing is to be learned.
-    columns = [name for name in dataset.columns if name != dataset.budget.privacy_unit.id_column]
-    offered = [name for name in columns if kind.may(declared.get(name))]
+    offered = _offered(dataset, dataset.budget, declared, kind)
     named = given.get("column", "")
     context: dict[str, Any] = {
         "dataset": dataset,
@@ -99,7 +95,15 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
     if named not in offered:
         context["problem"] = f"column: {named!r} {kind.rule}" if named else ""
         return render(request, kind.page, context, status=400 if named else 200)
-    attribute = declared.get(named)
+    return _planned(request, dataset, kind, given, context | {"column": named, "attribute": declared.get(named)})
+
+
+def _planned(
+    request: HttpRequest, dataset: Dataset, kind: _Kind, given: QueryDict, context: dict[str, Any]
+) -> HttpResponse:
+    """The plan for the column that was chosen; or, once it is kept as a draft, the way to the confirmation."""
+    assert dataset.budget is not None
+    named, attribute = context["column"], context["attribute"]
     # A tenth of what is left: the questions themselves come after it.
     epsilon = first_epsilon(dataset.budget, usual="0.1", share=Fraction(1, 10))
     first = {"column": named, "epsilon": epsilon, **kind.first(attribute, dataset.budget)}
@@ -113,10 +117,27 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
                 return redirect("confirm", release_id=release.pk)
         except InvalidInput as error:
             form.refuse(error)
-    context |= {"column": named, "form": form, "attribute": attribute}
+    context["form"] = form
     if plan is not None:
         context |= _price_facts(plan, dataset) | kind.facts(plan, dataset, named)
     return render(request, kind.page, context, status=status_of(request, is_wrong=bool(form.errors)))
+
+
+def _first_step(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse | None:
+    """The page that has to come first; None where a column can be learned."""
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, services.NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    if dataset.universe is None or dataset.budget is None:
+        messages.info(request, f"Declare the columns and the protection first; then {kind.what} can be learned.")
+        return redirect("columns" if dataset.universe is None else "protection", dataset_id=dataset.pk)
+    return None
+
+
+def _offered(dataset: Dataset, budget: Budget, declared: dict[str, Attribute], kind: _Kind) -> list[str]:
+    """The columns that can be learned: an id has no bins, and nothing is to be learned of an id."""
+    columns = [name for name in dataset.columns if name != budget.privacy_unit.id_column]
+    return [name for name in columns if kind.may(declared.get(name))]
 
 
 def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
-from releases.display.durations import duration, time_left
+from releases.display.durations import duration
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
 from releases.forms.datasets import UploadForm
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
-from releases.models import Organisation, Upload, UploadState
+from releases.models import Organisation, Upload
 from releases.models.role_rules import NotAllowed
 from releases.permissions import get_upload_for, signed_in
+from releases.presentation.releases.release_status import upload_progress
+from releases.services.uploads import Room
 from releases.views.common.wizard import frame
 
 _HUNDRED_MEGABYTES = 100 * 10**6
@@ -38,41 +42,66 @@ def upload(request: HttpRequest) -> HttpResponse:
     except services.NoRoom as refusal:
         room, why_not = services.room_of(person), in_words(refusal)
     initial = {"title": request.GET.get("title", "")}
-    form = UploadForm(request.POST, request.FILES) if request.method == "POST" else UploadForm(initial=initial)
-    refused = refused_table(request) if request.method == "POST" else None
-    if refused is not None:
-        form.errors.pop("table", None)
-        form.add_error("table", in_words(refused))
-    elif request.method == "POST" and form.is_valid():
-        source = Path(form.cleaned_data["table"].temporary_file_path())
-        try:
-            received = services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
-        except services.NoRoom as error:
-            form.add_error("table", in_words(error))
-        except UnreadableTable as error:
-            form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
-        except InvalidInput as error:
-            form.add_error("title", in_words(error))
-        else:
-            page = reverse("upload_detail", args=[received.pk])
-            if request.headers.get("X-Requested-With") == "XMLHttpRequest":
-                # A redirect would be followed by the script, and what the page says once would be said to nobody.
-                return HttpResponse(status=201, headers={"Location": page})
-            return redirect(page)
+    form = _sent(request) if request.method == "POST" else UploadForm(initial=initial)
+    if form.is_bound and form.is_valid() and (received := _received(person, form)) is not None:
+        page = reverse("upload_detail", args=[received.pk])
+        if request.headers.get("X-Requested-With") == "XMLHttpRequest":
+            # A redirect would be followed by the script, and what the page says once would be said to nobody.
+            return HttpResponse(status=201, headers={"Location": page})
+        return redirect(page)
+    context = {"form": form, "why_not": why_not, **_limits(room), **frame("data")}
+    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _limits(room: Room) -> dict[str, Any]:
+    """How large a table may be, and how long reading one takes."""
     cap = Organisation.current().upload_cap_bytes
-    context = {
-        "form": form,
+    return {
+        "cap": _megabytes(cap),
         "cap_bytes": min(cap, room.left),
-        "is_room_short": room.left < cap,
+        "too_large": _too_large(cap, room),
         "room": room.in_words,
         "frees_room": services.FREES_ROOM,
-        "why_not": why_not,
-        "cap": f"{cap / 2**20:,.0f} MB",
         "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
-        **frame("data"),
     }
-    return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
+
+
+def _sent(request: HttpRequest) -> UploadForm:
+    """What was sent, with the reason where its table was refused before it was read to its end."""
+    form = UploadForm(request.POST, request.FILES)
+    if (refused := refused_table(request)) is not None:
+        form.errors.pop("table", None)
+        form.add_error("table", in_words(refused))
+    return form
+
+
+def _received(person: User, form: UploadForm) -> Upload | None:
+    """The upload that now waits for a worker; None where it was refused, which the form then says."""
+    source = Path(form.cleaned_data["table"].temporary_file_path())
+    try:
+        return services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
+    except services.NoRoom as error:
+        form.add_error("table", in_words(error))
+    except UnreadableTable as error:
+        form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
+    except InvalidInput as error:
+        form.add_error("title", in_words(error))
+    return None
+
+
+def _too_large(cap: int, room: Room) -> str:
+    """What is shown of a file that is larger than what is taken, before it is sent."""
+    if room.left < cap:
+        return f"It does not fit. {room.in_words} {services.FREES_ROOM}"
+    return (
+        f"It has more than {_megabytes(cap)}, the most that a table may have here. Write it as Parquet, which is far"
+        " smaller than CSV, or leave out the columns that you will not ask about."
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
 
 
 def upload_detail(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
@@ -107,9 +136,8 @@ def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
 
 
 def _status(upload: Upload) -> dict[str, object]:
-    is_reading = upload.status is UploadState.READING
     return {
         "upload": upload,
-        "time_left": time_left(upload.started_at, upload.share_done) if is_reading else "",
+        "progress": upload_progress(upload),
         "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
     }

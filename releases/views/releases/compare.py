@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -14,15 +13,16 @@ from releases import services
 from releases.display.error_messages import in_words, separators
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.forms.releases import CompareForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
-from releases.models import Budget, Release
+from releases.models import Release
 from releases.planning import comparison, error_target
 from releases.planning.curves import bound_curves as drawn_curves
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import GUESSES, guessed_rows
+from releases.presentation.releases.comparison_page import comparison_page
 from releases.views.common.live_validation import checked, is_check
 from releases.views.common.wizard import frame
 from releases.views.public.methods import numbers_in_address
@@ -37,18 +37,11 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if (back := back_to_questions(request, release)) is not None:
         return back
     _suggest(release)
-    guess = guessed_rows(release.options or {})
-    initial = {"epsilon": release.epsilon, "delta": release.delta or "0", "beta": release.beta, "population": guess}
-    form = CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
-    typed: dict[str, dict[str, str]] = {}
-    problems: dict[str, str] = {}
-    if request.method == "POST":
-        typed = _typed_options(request)
-        problems = _option_problems(typed)
-        if is_check(request):
-            return _checked_choice(request, release, form, problems)
-        if form.is_valid() and not problems and (chosen := _choose(request, release, form, typed)) is not None:
-            return chosen
+    form = _form(request, release)
+    typed = _typed_options(request) if request.method == "POST" else {}
+    problems = _option_problems(typed)
+    if request.method == "POST" and (answer := _answer(request, release, form, typed, problems)) is not None:
+        return answer
     try:
         plans = services.compare(release=release)
     except (InvalidInput, services.Refusal) as error:
@@ -56,27 +49,80 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("questions", release_id=release.pk)
     guess = guessed_rows(release.options or {})
     rows = comparison.compared(plans, release.dataset.budget, typed=typed, problems=problems, guess=guess)
-    epsilon = exact(release.epsilon, field="epsilon")
-    curves: dict[str, Any] = {}
-    if "curves" in request.GET:
-        # Many more plans than the comparison itself, so the page comes first and the curves after it.
-        curves = {"curves": drawn_curves(rows, chosen=epsilon), "worked_out": True}
-        if request.headers.get("HX-Request"):
-            return render(request, "releases/_curves.html", curves)
+    return _page(request, release, form, plans, rows, is_wrong=bool(form.errors or problems))
+
+
+def _form(request: HttpRequest, release: Release) -> CompareForm:
+    initial = {
+        "epsilon": release.epsilon,
+        "delta": release.delta or "0",
+        "beta": release.beta,
+        "population": guessed_rows(release.options or {}),
+    }
+    return CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
+
+
+def _page(
+    request: HttpRequest,
+    release: Release,
+    form: CompareForm,
+    plans: list[Plan],
+    rows: list[comparison.ComparedPlan],
+    *,
+    is_wrong: bool,
+) -> HttpResponse:
+    curves = _curves(request, release, rows)
+    if curves and request.headers.get("HX-Request"):
+        return render(request, "releases/_curves.html", curves)
     context = {
         "form": form,
         "shown": _numbers_shown(release),
-        "others": comparison.other_mechanisms(plans),
         "ways": numbers_in_address(plans[0]),
-        "says": _still_shown(release) if form.errors or problems else "",
+        "says": _still_shown(release) if is_wrong else "",
         "fits": reports.room_of(release.dataset.budget),
-        **_facts_of(rows),
+        **_compared(request, release, plans, rows),
         **curves,
-        **beliefs(epsilon),
+        **beliefs(exact(release.epsilon, field="epsilon")),
         **frame("compare", release.dataset, release),
-        **_error_first(request, rows, release.dataset.budget),
     }
-    return render(request, "releases/compare.html", context, status=400 if form.errors or problems else 200)
+    return render(request, "releases/compare.html", context, status=400 if is_wrong else 200)
+
+
+def _curves(request: HttpRequest, release: Release, rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
+    """Bounds at other epsilons, once they are asked for: they take many more plans than the comparison itself, so the
+    page comes first and the curves after it."""
+    if "curves" not in request.GET:
+        return {}
+    chosen = exact(release.epsilon, field="epsilon")
+    return {"curves": drawn_curves(rows, chosen=chosen), "worked_out": True}
+
+
+def _compared(
+    request: HttpRequest, release: Release, plans: list[Plan], rows: list[comparison.ComparedPlan]
+) -> dict[str, Any]:
+    """The mechanisms, and what an error that somebody wants would take."""
+    wanted, problem, most = _wanted_error(request)
+    needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
+    others = comparison.other_mechanisms(plans)
+    return {
+        "page": comparison_page(rows, chosen=release.mechanism, others=others, needed=needed),
+        "wanted": wanted,
+        "wanted_problem": problem,
+        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
+    }
+
+
+def _answer(
+    request: HttpRequest,
+    release: Release,
+    form: CompareForm,
+    typed: dict[str, dict[str, str]],
+    problems: dict[str, str],
+) -> HttpResponse | None:
+    """To what was sent; None where the page is shown again."""
+    if is_check(request):
+        return _checked_choice(request, release, form, problems)
+    return _choose(request, release, form, typed) if form.is_valid() and not problems else None
 
 
 def _suggest(release: Release) -> None:
@@ -84,24 +130,6 @@ def _suggest(release: Release) -> None:
     if not release.epsilon:
         budget = release.dataset.budget
         release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
-
-
-def _facts_of(rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
-    """What the page says of the plans beside one another."""
-    best = comparison.best_choices(rows)
-    can_run = [replace(row, advice=best.get(row.mechanism.name, "")) for row in rows if not row.plan.infeasible]
-    cannot_run = [row for row in rows if row.plan.infeasible]
-    return {
-        "can_run": can_run,
-        "cannot_run": cannot_run,
-        "opens_cannot_run": not can_run or any(option.problem for row in cannot_run for option in row.options),
-        "closes_each": comparison.closes_each(rows),
-        "best": best,
-        "says_little_at_all": comparison.says_little_at_all(rows),
-        "units": list(dict.fromkeys(row.unit for row in rows)),
-        "is_weighted": any(row.margins for row in rows),
-        "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
-    }
 
 
 def _checked_choice(
@@ -196,17 +224,16 @@ def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
     return problems
 
 
-def _error_first(request: HttpRequest, rows: list[comparison.ComparedPlan], budget: Budget | None) -> dict[str, Any]:
-    """How much epsilon an error of at most so much would take, for every mechanism, or why that cannot be said."""
+def _wanted_error(request: HttpRequest) -> tuple[str, str, float | None]:
+    """The largest error that somebody would take: as typed, what is wrong with that, and as a number if nothing is."""
     wanted = request.GET.get("error", "").strip()
     if not wanted:
-        return {"wanted": ""}
+        return "", "", None
     try:
         error = exact(wanted, field="error")
     except InvalidInput as problem:
         rule = "must be a number, such as 50"
-        said = f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}"
-        return {"wanted": wanted, "wanted_problem": said}
+        return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
     if not 0 < error < 10**15:
-        return {"wanted": wanted, "wanted_problem": f"error: {wanted!r} must be a number of rows above 0, such as 50"}
-    return {"wanted": wanted, "needed": error_target.needed_for(rows, budget, error=float(error))}
+        return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
+    return wanted, "", float(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -17,12 +16,12 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.forms.releases import TitleForm
 from releases.ledger import ledger
-from releases.ledger.capacity import Fits
 from releases.models import Release, ReleaseState
 from releases.permissions import signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import guessed_rows
+from releases.presentation.releases.confirm_page import confirm_page
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import frame
 from releases.views.releases.drafts import back_to_questions, draft_or_result
@@ -52,25 +51,42 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         problem = refusal
         # What was left when the page was shown may have been spent since.
         row = _row(release, plan) or row
+    return _shown(request, release, plan, row, form=form, problem=problem)
+
+
+def _shown(
+    request: HttpRequest,
+    release: Release,
+    plan: Plan,
+    row: comparison.ComparedPlan,
+    *,
+    form: TitleForm,
+    problem: str,
+) -> HttpResponse:
     barred = row.why_not or _over_the_limit(release, row, signed_in(request))
+    waits = None if barred else services.why_it_waits(release=release, plan=plan, by=signed_in(request))
     pages = pages_of(release)
     form.fields["title"].label = pages.title_label
+    page = confirm_page(
+        release,
+        plan,
+        row,
+        barred=barred,
+        problem=problem,
+        why_it_waits=waits.in_words("you") if waits is not None else "",
+        button=pages.button,
+    )
     context = {
+        "page": page,
         "form": form,
-        "plan": plan,
-        "fingerprint": plan_digest(plan),
         "row": row,
-        "problem": problem or barred,
-        "can_be_confirmed": not barred,
-        "key": uuid.uuid4(),
-        "fits": _room_after(release, row),
+        "reason": _reason(request),
         "address_of_plan": pages.address_of_plan(release),
         **beliefs(exact(release.epsilon, field="epsilon")),
-        **_review_facts(request, release, plan, is_barred=bool(barred)),
         **frame("confirm", release.dataset, release),
         **pages.facts(request, release, plan),
     }
-    refused = 409 if request.method == "POST" and context["problem"] else 200
+    refused = 409 if request.method == "POST" and page.problem else 200
     return render(request, pages.confirmation, context, status=400 if form.errors else refused)
 
 
@@ -112,25 +128,10 @@ def _reason(request: HttpRequest) -> str:
     return request.POST.get("reason", "").replace("\0", "")
 
 
-def _review_facts(request: HttpRequest, release: Release, plan: Plan, *, is_barred: bool) -> dict[str, Any]:
-    """Whether a reviewer has to see it first, and why."""
-    waits = None if is_barred else services.why_it_waits(release=release, plan=plan, by=signed_in(request))
-    return {
-        "needs_review": waits is not None,
-        "why_it_waits": waits.in_words("you") if waits is not None else "",
-        "reason": _reason(request),
-    }
-
-
 def _row(release: Release, plan: Plan) -> comparison.ComparedPlan | None:
     """The plan as the comparison shows it; None where it answers another kind of question."""
     rows = comparison.compared([plan], release.dataset.budget, guess=guessed_rows(release.options or {}))
     return rows[0] if rows else None
-
-
-def _room_after(release: Release, row: comparison.ComparedPlan) -> tuple[Fits, ...]:
-    budget = release.dataset.budget
-    return () if budget is None or row.price is None else comparison.room_after(budget, row.price)
 
 
 def _over_the_limit(release: Release, row: comparison.ComparedPlan, person: User) -> str:

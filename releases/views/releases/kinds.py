@@ -25,13 +25,14 @@ class KindPages:
 
     Attributes:
         confirmation: the template.
-        title_label: of the field for the title.
+        title_label: of the field for the title; `button`: what the button says that spends.
         address_of_plan: where a draft is planned, filled with what it holds.
         facts: what the confirmation says of this kind alone.
     """
 
     confirmation: str
     title_label: str
+    button: str
     address_of_plan: Callable[[Release], str]
     facts: Callable[[HttpRequest, Release, Plan], dict[str, Any]]
 
@@ -66,18 +67,21 @@ _PAGES: dict[ReleaseKind, KindPages] = {
     PLAIN: KindPages(
         confirmation="releases/confirm.html",
         title_label="Title of the release",
+        button="Spend and release",
         address_of_plan=lambda release: reverse("compare", args=[release.pk]),
         facts=_facts_of_counts,
     ),
     SESSION: KindPages(
         confirmation="sessions/session_confirm.html",
         title_label="Title of the session",
+        button="Spend and open",
         address_of_plan=address_of_session,
         facts=lambda request, release, plan: session_facts(plan, release.dataset),
     ),
     CERTIFICATE: KindPages(
         confirmation="results/certificate_confirm.html",
         title_label="Title of the certificate",
+        button="Spend and measure",
         address_of_plan=address_of_certificate,
         facts=_facts_of_certificate,
     ),

@@ -59,16 +59,21 @@ def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | No
         queries = [query for position, query in enumerate(queries) if str(position) != removed]
         if not queries:
             return None
-    elif action == "marginals":
-        queries.append(with_importance(_marginals(posted), posted))
-    elif action == "prefix":
-        queries.append(with_importance({"prefix": _prefix(release.dataset.universe, posted)}, posted))
-    elif action == "count":
-        assert release.dataset.universe is not None
-        queries.append(with_importance({"count": predicate(release.dataset.universe, posted)}, posted))
     elif action not in ("importance", "next"):
-        raise InvalidInput("action", action, "is not known; use the buttons of the page")
+        queries.append(with_importance(_added(release, action, posted), posted))
     return {"version": WORKLOAD_VERSION, "queries": queries}
+
+
+def _added(release: Release, action: str, posted: QueryDict) -> dict[str, Any]:
+    """The question that one of the page's buttons adds."""
+    if action == "marginals":
+        return _marginals(posted)
+    if action == "prefix":
+        return {"prefix": _prefix(release.dataset.universe, posted)}
+    if action != "count":
+        raise InvalidInput("action", action, "is not known; use the buttons of the page")
+    assert release.dataset.universe is not None
+    return {"count": predicate(release.dataset.universe, posted)}
 
 
 def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]]:
@@ -239,8 +244,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "typed_columns": posted.get("typed_columns", ""),
         "chosen_prefix": posted.get("prefix", ""),
         "is_in_order": bool(posted.get("in_order")),
-        "has_numbers": any(each.is_numeric for each in universe.attributes),
-        "has_categories": any(not each.is_numeric for each in universe.attributes),
+        **_types(universe),
         "is_ticked": ticked,
         "kinds": _offered_titles(),
         "is_statistic": workload is not None and not workload.is_counts,
@@ -249,9 +253,23 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     }
 
 
+def _types(universe: Universe) -> dict[str, bool]:
+    """Which types of columns there are to ask about."""
+    types = {each.is_numeric for each in universe.attributes}
+    return {"has_numbers": True in types, "has_categories": False in types}
+
+
 def _offered_titles() -> list[tuple[str, str]]:
     """Counts, and every kind of statistic that people may ask for, with its title."""
     return [(name, kinds()[name].title) for name in (Workload.kind, *offered_statistics())]
+
+
+def _group_of(family: Family) -> tuple[int, str]:
+    """The place and the title of the group that lists it."""
+    order = len(family.attributes)
+    if family.kind == "marginal":
+        return order, f"over {order} column{'' if order == 1 else 's'}"
+    return (10**6, "running totals") if family.kind == "prefix" else (10**6 + 1, "single counts")
 
 
 def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
@@ -273,14 +291,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
         ]
     found: dict[tuple[int, str], list[tuple[int, Family]]] = {}
     for position, family in enumerate(workload.families):
-        order = len(family.attributes)
-        if family.kind == "marginal":
-            kind = (order, f"over {order} column{'' if order == 1 else 's'}")
-        elif family.kind == "prefix":
-            kind = (10**6, "running totals")
-        else:
-            kind = (10**6 + 1, "single counts")
-        found.setdefault(kind, []).append((position, family))
+        found.setdefault(_group_of(family), []).append((position, family))
     groups = []
     for (_, title), families in sorted(found.items()):
         fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MAX_LISTED]]

@@ -28,6 +28,7 @@ from releases.permissions import (
     workload_of_release,
 )
 from releases.planning import comparison
+from releases.presentation.releases.release_status import release_status
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
 from releases.schema.descriptions import notes_of, table_of
@@ -107,22 +108,34 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if asked.is_check and request.headers.get("HX-Request"):
         return render(request, "releases/_statistic_check.html", asked.said)
     form = WorkloadForm(request.POST if "workload" in request.POST else None)
-    problem = asked.problem
-    if request.method == "POST" and not problem:
-        try:
-            with undone_if_check(request):
-                step = _ask(request, release, form, asked)
-            if is_check(request):
-                return checked(request, form, says=_would_ask(release) if not form.errors else "")
-            if step:
-                return redirect(step, release_id=release.pk)
-        except (InvalidInput, services.Refusal) as error:
-            if form.is_bound:
-                form.add_error("workload", in_words(error))
-            else:
-                problem = in_words(error)
+    answer: HttpResponse | str = asked.problem
+    if request.method == "POST" and not answer:
+        answer = _answer(request, release, form, asked)
+    if isinstance(answer, HttpResponse):
+        return answer
     if is_check(request):
-        return checked(request, form, problem=problem)
+        return checked(request, form, problem=answer)
+    return _questions_page(request, release, form, asked, problem=answer)
+
+
+def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> HttpResponse | str:
+    """To what was sent; or what is wrong with it, empty where a form says so or the page has something to say first."""
+    try:
+        with undone_if_check(request):
+            step = _ask(request, release, form, asked)
+    except (InvalidInput, services.Refusal) as error:
+        if not form.is_bound:
+            return in_words(error)
+        form.add_error("workload", in_words(error))
+        return ""
+    if is_check(request):
+        return checked(request, form, says=_would_ask(release) if not form.errors else "")
+    return redirect(step, release_id=release.pk) if step else ""
+
+
+def _questions_page(
+    request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked, *, problem: str
+) -> HttpResponse:
     context = {
         "form": form,
         "problem": problem,
@@ -135,6 +148,25 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(
         request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
     )
+
+
+def _take_over(request: HttpRequest, release: Release) -> str:
+    """Ask what another draft or release asks."""
+    earlier = _earlier_release(request, request.POST.get("like", ""))
+    if earlier is not None:
+        services.set_questions(
+            release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
+        )
+    return "questions"
+
+
+def _go_on(request: HttpRequest, release: Release) -> str:
+    """Keep what was typed beside the questions, and compare."""
+    if not release.workload:
+        raise services.Refusal("Add at least one question before you compare mechanisms.")
+    if is_typed(request.POST):
+        services.set_questions(release=release, workload=changed_workload(release, request.POST))
+    return "compare"
 
 
 def _would_ask(release: Release) -> str:
@@ -153,18 +185,9 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
         services.name_release(release=release, title=request.POST.get("title", "").strip()[:200])
         return "questions"
     elif asked.action == "take":
-        earlier = _earlier_release(request, request.POST.get("like", ""))
-        if earlier is not None:
-            services.set_questions(
-                release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
-            )
-        return "questions"
+        return _take_over(request, release)
     elif asked.action == "next":
-        if not release.workload:
-            raise services.Refusal("Add at least one question before you compare mechanisms.")
-        if is_typed(request.POST):
-            services.set_questions(release=release, workload=changed_workload(release, request.POST))
-        return "compare"
+        return _go_on(request, release)
     elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
         workload = changed_workload(release, request.POST)
     elif asked.action == "ask" and asked.statistic.is_valid():
@@ -189,9 +212,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     taken_from = workload_of_release(request, release)
     context: dict[str, Any] = {
         "is_own": is_own,
-        "is_moving": _is_moving(release),
+        "status": release_status(release, is_own=is_own),
         "can_be_saved": is_own and not services.why_not_saved(release),
-        **(_how_far(release) if is_own else {}),
         **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
     }
     if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
@@ -202,18 +224,6 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(request, "results/release_detail.html", context)
 
 
-def _is_moving(release: Release) -> bool:
-    """Whether its page looks again by itself: a worker has it, or will take it."""
-    return not release.status.is_final and release.status is not ReleaseState.REVIEW
-
-
-def _how_far(release: Release) -> dict[str, Any]:
-    """Whether it waits for a reviewer: for the people who may watch it."""
-    return {
-        "is_behind": release.status is ReleaseState.QUEUED and services.is_behind(release.pk),
-    }
-
-
 @login_not_required
 def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The fragment that a running release's page asks for until it is done."""
@@ -221,8 +231,8 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     is_own = Release.objects.editable_by(request.user).filter(pk=release.pk).exists()
     context = {
         "release": release,
+        "status": release_status(release, is_own=is_own, is_part=True),
         "is_own": is_own,
-        **(_how_far(release) if is_own else {}),
         "is_part": True,
     }
     response = render(request, "releases/_status.html", context)

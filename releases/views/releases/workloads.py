@@ -18,7 +18,6 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.questions import Question
 from releases.forms.datasets import SharingForm
 from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
@@ -47,7 +46,6 @@ def workload_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": rows,
         "dataset": dataset,
-        "filters": f"dataset={dataset.pk}" if dataset is not None else "",
         "before": "← Before",
         "after": "After →",
     }
@@ -85,7 +83,6 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
         "page": shown,
         "releases": [_listed(each) for each in shown],
         "datasets": _datasets(request),
-        "filters": f"version={version.number}" if request.GET.get("version") else "",
     }
     return render(request, "workloads/workload_detail.html", context)
 
@@ -129,39 +126,44 @@ def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     is_next = "workload" in request.POST
     groups, own = groups_to_choose(person, None), Workload.objects.for_list(person)
     form = SaveForm(request.POST if request.method == "POST" and not is_next else None, groups=groups)
-    current = release.workload_version
-    following = NextVersionForm(
-        request.POST if is_next else None,
-        workloads=own,
-        initial={"workload": current.workload_id if current else None},
-    )
-    try:
-        if following.is_bound and following.is_valid():
-            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
-            messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
-            return redirect("workload", workload_id=version.workload_id)
-        if form.is_bound and form.is_valid():
-            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
-            messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
-            return redirect("workload", workload_id=workload.pk)
-    except (InvalidInput, services.Refusal) as error:
-        _add_error(form, error)
+    initial = {"workload": release.workload_version.workload_id} if release.workload_version else {}
+    following = NextVersionForm(request.POST if is_next else None, workloads=own, initial=initial)
+    if (saved := _saved(request, release, form, following)) is not None:
+        return redirect("workload", workload_id=saved)
     context = {
         "release": release,
         "form": form,
         "following": following if own.exists() else None,
-        "asked": comparison.questions_text(question) if (question := _question(release)) is not None else "",
+        "asked": _asked_text(release),
     }
     return render(
         request, "workloads/save_workload.html", context, status=400 if form.errors or following.errors else 200
     )
 
 
-def _question(release: Release) -> Question | None:
+def _saved(request: HttpRequest, release: Release, form: SaveForm, following: NextVersionForm) -> uuid.UUID | None:
+    """The workload in which the questions were saved; None where nothing was sent, or something is wrong with it."""
+    person = signed_in(request)
     try:
-        return workload_of(release)
+        if following.is_bound and following.is_valid():
+            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
+            messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
+            return version.workload_id
+        if form.is_bound and form.is_valid():
+            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
+            messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
+            return workload.pk
+    except (InvalidInput, services.Refusal) as error:
+        _add_error(form, error)
+    return None
+
+
+def _asked_text(release: Release) -> str:
+    try:
+        question = workload_of(release)
     except InvalidInput:
-        return None
+        return ""
+    return comparison.questions_text(question) if question is not None else ""
 
 
 def _add_error(form: Form, error: Exception) -> None:
@@ -248,14 +250,10 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     version, problem = _version(workload, request.POST.get("version", "")), ""
     columns = _chosen_columns(request, version, dataset.universe)
     if request.POST.get("action") == "use":
-        try:
-            release = services.use_workload(version=version, dataset=dataset, by=signed_in(request), columns=columns)
-        except InvalidInput as error:
-            problem = in_words(error, place=error.field.replace("columns.", "Column ", 1))
-        except services.Refusal as error:
-            problem = in_words(error)
-        else:
-            return redirect("questions", release_id=release.pk)
+        drafted = _drafted(request, version, dataset, columns)
+        if isinstance(drafted, Release):
+            return redirect("questions", release_id=drafted.pk)
+        problem = drafted
     fits = services.column_fits(version, dataset.universe, columns)
     context = {
         "workload": workload,
@@ -268,6 +266,18 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
         "problem": problem,
     }
     return render(request, "workloads/use_workload.html", context, status=400 if problem else 200)
+
+
+def _drafted(
+    request: HttpRequest, version: WorkloadVersion, dataset: Dataset, columns: dict[str, str]
+) -> Release | str:
+    """The draft that asks the workload; or why there is none."""
+    try:
+        return services.use_workload(version=version, dataset=dataset, by=signed_in(request), columns=columns)
+    except InvalidInput as error:
+        return in_words(error, place=error.field.replace("columns.", "Column ", 1))
+    except services.Refusal as error:
+        return in_words(error)
 
 
 def _dataset(request: HttpRequest) -> Dataset | None:

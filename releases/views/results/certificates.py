@@ -35,7 +35,7 @@ from releases.publication.receipt import percent, rows_text
 from releases.questions.kinds.largest_error import certified_parts
 from releases.services.release_inputs import FILES
 from releases.views.common.live_validation import status_of
-from releases.views.common.wizard import budget_text, protection_text
+from releases.views.common.wizard import budget_facts
 
 #: Part of a release's epsilon that is proposed for its certificate: one number needs little.
 DEFAULT_SHARE = Fraction(1, 20)
@@ -93,8 +93,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "problem": problem,
         "receipt": of.result["receipt"],
-        "protection": protection_text(of.dataset.budget) if of.dataset.budget else "",
-        "budget": budget_text(of.dataset.budget) if of.dataset.budget else "",
+        **budget_facts(of.dataset.budget),
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.defaultfilters import floatformat
@@ -216,12 +217,8 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
     chosen = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else 0
     asked = common[chosen if chosen < len(common) else 0]
     family = _part(asked)
-    cells = family.cells(universe)
-    pages = -(-cells // PAGE_LENGTH)
-    text = page or ""
-    shown = min(max(int(text), 1), pages) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
-    start = (shown - 1) * PAGE_LENGTH
-    stop = min(start + PAGE_LENGTH, cells)
+    shown = Paginator(range(family.cells(universe)), PAGE_LENGTH).get_page(page)
+    start, stop = shown.start_index() - 1, shown.end_index()
     betas = [Fraction(_receipt(each)["bound"]["beta"]) for each in (first, second)]
     return {
         "is_of_other_rows": not _count_the_same_rows(_schema(first), _schema(second)),
@@ -248,11 +245,7 @@ def _pairs_context(first: Release, second: Release, *, question: str, page: str 
                 strict=True,
             )
         ],
-        "cells": cells,
-        "first_shown": start + 1,
-        "last_shown": stop,
-        "previous_page": str(shown - 1) if shown > 1 else "",
-        "next_page": str(shown + 1) if shown < pages else "",
+        "page": shown,
     }
 
 

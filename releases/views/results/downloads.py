@@ -66,15 +66,16 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return render(request, "results/receipt.html", context)
 
 
-def _asked(receipt: dict[str, Any]) -> dict[str, Any]:
+def _asked(receipt: dict[str, Any]) -> dict[str, str]:
     """The questions of a receipt: how many of what kind, and the first of their titles."""
     universe = Schema.from_json(receipt["schema"]).universe
     question = read_answered(receipt["workload"], universe)
     titles = [each.title(universe) for each in question.families[:_MAX_TITLES]]
+    if more := len(question.families) - len(titles):
+        titles.append(f"and {more:,} more, in the file")
     return {
         "summary": comparison.questions_text(question) if question.is_counts else "",
-        "titles": titles,
-        "more": len(question.families) - len(titles),
+        "titles": "; ".join(titles),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -35,16 +36,21 @@ def backups(request: HttpRequest) -> HttpResponse:
         "final": [each for each in forgotten if services.waits_for_a_reviewer(each)],
         "made": [each for each in forgotten if not services.waits_for_a_reviewer(each)],
         "unsettled": services.unsettled() if found.fault and not found.is_another else [],
-        "lost": [
-            (each, services.same_rows_as_lost(each, viewer=signed_in(request)) if may_decide(request) else [])
-            for each in services.lost_budgets()
-        ],
+        "lost": _lost(request),
         "all_budgets": Budget.objects.exclude(epsilon="").select_related("owner").order_by("name"),
         "budgets": services.all_missing(),
         "inside": checks.marks_inside_the_data(),
         "may_decide": may_decide(request),
     }
     return render(request, "review/backups.html", context)
+
+
+def _lost(request: HttpRequest) -> list[tuple[Any, Any]]:
+    """Budgets that the database does not know, each with the tables of the same rows for whoever decides."""
+    if not may_decide(request):
+        return [(each, []) for each in services.lost_budgets()]
+    viewer = signed_in(request)
+    return [(each, services.same_rows_as_lost(each, viewer=viewer)) for each in services.lost_budgets()]
 
 
 def _act(request: HttpRequest) -> None:

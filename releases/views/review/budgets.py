@@ -207,20 +207,17 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     people, mechanisms = reports.uses_of(budget)
     entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(request.GET.get("page"))
-    is_verified = "verify" in request.GET
-    points = reports.latest_steps(budget, most=MAX_DRAWN)
     missing = services.missing_of(budget)
     context = {
         **figures,
+        **_verified(request, budget),
+        **_history(budget),
         "form": form,
         "row": reports.standings([budget])[0],
         "protection": protection_text(budget),
         "policy": POLICY_TITLES[Policy(budget.policy)],
         "page": page,
         "entries": [{**entry_row(entry), "is_whole": ledger.is_whole(entry)} for entry in page],
-        # Every entry is read and priced anew for that, so it is done when somebody asks.
-        "is_verified": is_verified,
-        "faults": list(ledger.verify(budget)) if is_verified else [],
         "missing": missing,
         "people": people,
         "mechanisms": mechanisms,
@@ -230,11 +227,22 @@ def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
         "matches": services.recognised(budget, by=signed_in(request), only_the_same=True),
         "tables": budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at"),
         "released": _released(budget),
-        # A line that begins with something used leaves out what came before.
-        "most_drawn": MAX_DRAWN if points and points[0].is_start and points[0].used else None,
-        **_drawn(points, [budget], {}),
     }
     return render(request, "review/budget_detail.html", context, status=400 if form.errors else 200)
+
+
+def _verified(request: HttpRequest, budget: Budget) -> dict[str, Any]:
+    """What is wrong with its ledger. Every entry is read and priced for that, so it is done when somebody asks."""
+    is_verified = "verify" in request.GET
+    return {"is_verified": is_verified, "faults": list(ledger.verify(budget)) if is_verified else []}
+
+
+def _history(budget: Budget) -> dict[str, Any]:
+    """The chart of its latest charges."""
+    points = reports.latest_steps(budget, most=MAX_DRAWN)
+    # A line that begins with something used leaves out what came before.
+    leaves_out = bool(points) and points[0].is_start and bool(points[0].used)
+    return {"most_drawn": MAX_DRAWN if leaves_out else None, **_drawn(points, [budget], {})}
 
 
 def _released(budget: Budget) -> list[dict[str, Any]]:

@@ -114,11 +114,18 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             return redirect("review_queue")
     context = {
         **_request_context(request, asked, form, asked.budget),
-        "standing": reports.standings([asked.budget])[0] if asked.budget.is_granted else None,
-        "datasets": asked.budget.datasets.select_related("owner"),
+        **_budget_of(asked),
         **_recognition(asked, signed_in(request)),
     }
     return render(request, "review/budget_request.html", context, status=400 if form.errors else 200)
+
+
+def _budget_of(asked: BudgetRequest) -> dict[str, Any]:
+    budget = asked.budget
+    return {
+        "standing": reports.standings([budget])[0] if budget.is_granted else None,
+        "datasets": budget.datasets.select_related("owner"),
+    }
 
 
 def _recognition(asked: BudgetRequest, person: User) -> dict[str, Any]:
@@ -285,12 +292,15 @@ def _is_pressed_twice(asked: BudgetRequest | ReleaseRequest, pressed: str, perso
     """Whether what stands is what this person pressed: the second click of two is told what the first one did."""
     if asked.decided_by_id != person.pk or asked.state != _LEADS_TO.get(pressed):
         return False
-    if pressed == "join":
-        return given["note"].strip() in ("", asked.note)
     if given["note"].strip() not in ("", asked.note):
         return False
-    if asked.state != RequestState.APPROVED or not asked.granted_epsilon:
+    if pressed == "join" or asked.state != RequestState.APPROVED or not asked.granted_epsilon:
         return True
+    return _is_granted(asked, given)
+
+
+def _is_granted(asked: BudgetRequest | ReleaseRequest, given: dict[str, Any]) -> bool:
+    """Whether the amounts typed are those that were granted."""
     typed = given["epsilon"] or asked.epsilon, given.get("delta") or asked.granted_delta or "0"
     granted = asked.granted_epsilon, asked.granted_delta or "0"
     return all(

@@ -36,7 +36,17 @@ from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.releases import AskForm, SessionForm
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import first_epsilon
-from releases.models import SESSION, Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.models import (
+    SESSION,
+    Audience,
+    AuditAction,
+    Budget,
+    Dataset,
+    Release,
+    ReleaseState,
+    Session,
+    SessionAnswer,
+)
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.planning import comparison, usefulness
 from releases.planning.epsilon_meaning import beliefs
@@ -47,7 +57,7 @@ from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM, NARROWED
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.predicates import column_field, predicate
-from releases.views.common.wizard import budget_text, protection_text
+from releases.views.common.wizard import budget_facts, protection_text
 
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.
@@ -102,14 +112,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
     given = request.POST if request.method == "POST" else request.GET
-    first = {
-        "epsilon": first_epsilon(dataset.budget),
-        "delta": "0",
-        "beta": "0.05",
-        "questions": DEFAULT_QUESTIONS,
-        "population": 10_000,
-    }
-    form = SessionForm(given if "epsilon" in given else first, declared=dataset.schema.universe.names)
+    form = _session_form(given, dataset.budget, dataset.schema.universe)
     plan, problem = None, ""
     if form.is_valid():
         try:
@@ -123,12 +126,23 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "problem": problem,
         "draft": given.get("draft", ""),
-        "protection": protection_text(dataset.budget) if dataset.budget else "",
-        "budget": budget_text(dataset.budget) if dataset.budget else "",
+        **budget_facts(dataset.budget),
         **(session_facts(plan, dataset) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
+
+
+def _session_form(given: QueryDict, budget: Budget | None, universe: Universe) -> SessionForm:
+    """What was typed; before that, what a person would try first."""
+    first = {
+        "epsilon": first_epsilon(budget),
+        "delta": "0",
+        "beta": "0.05",
+        "questions": DEFAULT_QUESTIONS,
+        "population": 10_000,
+    }
+    return SessionForm(given if "epsilon" in given else first, declared=universe.names)
 
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:
@@ -260,18 +274,12 @@ def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> 
 
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The analyst's page: ask by clicking or as text, the answer, what is left, and everything asked so far."""
-    try:
-        live = get_session_for(request, release_id)
-    except Http404:
-        if (gone := withdrawn_session(request, release_id)) is None:
-            raise
-        return render(request, "sessions/session_withdrawn.html", {"release": gone.release}, status=410)
-    if live.release.status not in READABLE:
-        raise Http404
+    live = _readable(request, release_id)
+    if isinstance(live, HttpResponse):
+        return live
     plan = _readable_plan(request, live)
     if isinstance(plan, HttpResponse):
         return plan
-    universe = plan.schema.universe
     form = AskForm(request.POST if "query" in request.POST else None)
     problem, status = "", 200
     if request.method == "POST":
@@ -288,16 +296,32 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return render(request, "sessions/_session_live.html", context)
     # What was typed; or the question whose answer is shown, to ask another like it.
     fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
-    context |= {
+    context |= {"ask_form": form, **_fields_to_ask(plan.schema.universe, fields)}
+    return render(request, "sessions/session.html", context, status=status)
+
+
+def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResponse:
+    """The session; or a page that says that it was withdrawn."""
+    try:
+        live = get_session_for(request, release_id)
+    except Http404:
+        if (gone := withdrawn_session(request, release_id)) is None:
+            raise
+        return render(request, "sessions/session_withdrawn.html", {"release": gone.release}, status=410)
+    if live.release.status not in READABLE:
+        raise Http404
+    return live
+
+
+def _fields_to_ask(universe: Universe, fields: QueryDict) -> dict[str, Any]:
+    return {
         "left_out": rules_in_words(universe),
         "columns": universe.names,
-        "ask_form": form,
         "is_ticked": len(universe.names) <= MAX_TICKED_COLUMNS,
         "column_fields": [column_field(each, fields) for each in universe.attributes[:MAX_TICKED_COLUMNS]],
         "are_open": len(universe.names) <= MAX_OPEN_COLUMNS and max(universe.shape) <= MAX_OPEN_BINS,
         "example": _example(universe),
     }
-    return render(request, "sessions/session.html", context, status=status)
 
 
 def _ask(request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm) -> services.Answered | tuple[str, int]:
@@ -348,9 +372,8 @@ def _page_context(
 ) -> dict[str, Any]:
     """Everything but the fields to ask with."""
     universe = plan.schema.universe
-    wanted = request.GET.get("answer", "")
-    if answer is None and wanted.isascii() and wanted.isdecimal() and len(wanted) < 10:
-        answer, again = int(wanted), "again" in request.GET
+    if answer is None and (answer := _answer_in_address(request)) is not None:
+        again = "again" in request.GET
     told = live.told(request.user)
     shown = told.filter(sequence=answer).first() if answer is not None else None
     stored = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
@@ -378,6 +401,11 @@ def _page_context(
         "page": page,
         "history": [_past(each, live, universe) for each in page],
     }
+
+
+def _answer_in_address(request: HttpRequest) -> int | None:
+    wanted = request.GET.get("answer", "")
+    return int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else None
 
 
 def _past(stored: SessionAnswer, live: Session, universe: Universe) -> PastAnswer:

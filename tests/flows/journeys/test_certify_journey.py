@@ -83,7 +83,7 @@ def test_a_release_is_certified_and_everybody_reads_how_far_off_it_is_at_most(
     said = f"at 95% confidence the largest error of the synthetic rows over all 17 counts is at most {row['upper']} row"
     alice.reads(f"Certified: {said}")
     alice.look("certified release")
-    alice.page.get_by_text("Certify it once more").click()
+    alice.page.get_by_text("Certify it again").click()
     alice.press("Certify the quality")
     alice.reads("A certificate exists already.")
     alice.look("plan of a second certificate")

@@ -65,7 +65,7 @@ def test_what_is_only_expected_is_called_so(asked, url, as_, alice):
 
 def test_the_comparison_is_made_at_an_epsilon_that_was_worked_out_and_keeps_the_other_numbers(asked, url, as_, alice):
     page = as_(alice).get(url, {"error": "30"})
-    taken = re.search(r'<button form="comparison"[^>]* name="take" value="([\d.]+)"', needed_part(page))[1]
+    taken = re.search(r'<button\s+form="comparison"[^>]*\sname="take"\s+value="([\d.]+)"', needed_part(page))[1]
     sent = {"epsilon": "1", "delta": "0.0000001", "beta": "0.01", "population": "700", "take": taken}
     done = as_(alice).post(url, sent, follow=True)
     assert field_value(done, "epsilon") == taken

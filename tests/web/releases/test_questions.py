@@ -84,7 +84,7 @@ def test_running_totals_are_offered_of_numbers_and_categories_only_where_their_o
     ask, blank, as_, alice
 ):
     page = body(as_(alice).get(reverse("questions", args=[blank.pk])))
-    first, second = re.findall(r'<select id="prefix[^"]*" name="prefix".*?</select>', page)
+    first, second = re.findall(r'(?s)<select id="prefix[^"]*" name="prefix".*?</select>', page)
     assert re.findall(r"<option[^>]*>([^<]+)<", first) == ["age"]
     assert re.findall(r"<option[^>]*>([^<]+)<", second) == ["choose a column", "sex"]
     assert "selected" not in second
@@ -258,7 +258,7 @@ def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_
     assert len(queries(release)) == 3
     as_(alice).post(url, {"action": "marginals", "order": "1"})
     page = as_(alice).get(url)
-    assert len(page.content) < 172_000
+    assert len(page.content) < 190_000
     assert "and 1,350 more" in words(page)
 
 

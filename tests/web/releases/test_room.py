@@ -102,4 +102,5 @@ def test_pages_of_a_budget_say_what_still_fits_and_the_confirmation_what_a_relea
     shown = words(confirmed)
     assert "After this release, releases of epsilon" in shown
     assert "How many more releases fit after this one Epsilon of each" in shown
-    assert [(each.epsilon, each.laplace) for each in confirmed.context["fits"]] == [("0.1", 5), ("0.5", 1), ("1", 0)]
+    fits = confirmed.context["page"].fits
+    assert [(each.epsilon, each.laplace) for each in fits] == [("0.1", 5), ("0.5", 1), ("1", 0)]

@@ -223,7 +223,7 @@ def test_the_board_shows_the_tighter_figure_once_it_is_worked_out_and_the_page_i
     for _ in range(8):
         spend(dataset, "0.1")
     page = as_(sofia).get("/review/budgets/", {"dataset": "Surv"})
-    assert 'hx-get="?tighter=1&amp;dataset=Surv" hx-trigger="load"' in body(page)
+    assert 'hx-get="?dataset=Surv&amp;tighter=1" hx-trigger="load"' in body(page)
     assert "epsilon 0.8 not worked out yet" in words(page)
     part = as_(sofia).get("/review/budgets/", {"dataset": "Surv", "tighter": "1"}, headers={"HX-Request": "true"})
     assert "<html" not in body(part)

@@ -1,0 +1,255 @@
+"""The page on which mechanisms are compared before anything is spent: what each proves, costs and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from releases.engine.mechanisms.base import Mechanism
+from releases.planning import comparison
+from releases.planning.comparison import ComparedPlan, OptionField
+from releases.planning.error_target import Needed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """A short line below a number.
+
+    Attributes:
+        kind: its class in the style sheet.
+    """
+
+    text: str
+    kind: str = "muted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptionShown:
+    """An option of a mechanism, as a field.
+
+    Attributes:
+        choices: of a menu, each with whether it is chosen; empty for a number.
+    """
+
+    id: str
+    name: str
+    label: str
+    help: str
+    value: str
+    problem: str
+    choices: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MechanismShown:
+    """One mechanism of the comparison.
+
+    Attributes:
+        kind: the class of its rows: chosen, or not to be chosen.
+        advice: why to look at it first; empty for most.
+        reason: why it cannot be run at all; the rest of the row is empty then.
+        margin, sentence: the bound as a number, or in words where it is no number; both empty where none is known.
+        why_not: why it cannot be chosen; empty where it can.
+        is_outlined: its button is none of the first ones.
+        is_open: its details show, for something typed there is wrong.
+        facts: names and values, for the details.
+    """
+
+    name: str
+    title: str
+    kind: str
+    advice: str
+    reason: str
+    margin: str
+    sentence: str
+    bound_notes: tuple[Note, ...]
+    cost: str
+    leaves: str
+    leaves_notes: tuple[Note, ...]
+    seconds: str
+    memory: str
+    why_not: str
+    is_outlined: bool
+    is_open: bool
+    summary: str
+    accuracy: str
+    options: tuple[OptionShown, ...]
+    facts: tuple[tuple[str, str], ...]
+    formula: str
+
+    @property
+    def has_bound(self) -> bool:
+        return bool(self.margin or self.sentence)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpsilonShown:
+    """The least epsilon with which one mechanism keeps an error.
+
+    Attributes:
+        epsilon: empty where there is none; `notes` then say why.
+        can_be_compared: it fits into the budget.
+    """
+
+    title: str
+    unit: str
+    epsilon: str
+    notes: tuple[Note, ...]
+    leaves: str
+    leaves_notes: tuple[Note, ...]
+    can_be_compared: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparisonPage:
+    """Every mechanism's plan for a draft.
+
+    Attributes:
+        says_little: how wide the closest bound is, where none says anything; empty otherwise.
+        cannot_run: those that cannot be run with these numbers; `opens_cannot_run` where they are to be seen at once.
+        closes_each: what no longer fits after any of them, where that is one sentence for all.
+        others: mechanisms for another kind of question.
+        units: what the bounds are measured in.
+        has_importance: some answers are more important than others.
+        needed: what a given error takes; empty until an error is given.
+    """
+
+    says_little: str
+    can_run: tuple[MechanismShown, ...]
+    cannot_run: tuple[MechanismShown, ...]
+    opens_cannot_run: bool
+    closes_each: str
+    others: tuple[Mechanism, ...]
+    units: tuple[str, ...]
+    has_importance: bool
+    needed: tuple[EpsilonShown, ...]
+
+    @property
+    def has_units(self) -> bool:
+        """Whether a bound has to say its unit."""
+        return len(self.units) > 1
+
+
+def comparison_page(
+    rows: Sequence[ComparedPlan], *, chosen: str, others: Sequence[Mechanism], needed: Sequence[Needed] = ()
+) -> ComparisonPage:
+    """
+    Args:
+        rows: in the order of the page.
+        chosen: the name of the mechanism that the draft has; empty where it has none.
+        needed: the least epsilons for an error, if one is given.
+    """
+    best, closes = comparison.best_choices(rows), comparison.closes_each(rows)
+    shown = [(row, _shown(row, chosen=chosen, best=best, closes_each=closes)) for row in rows]
+    can_run = tuple(each for row, each in shown if not row.plan.infeasible)
+    cannot_run = tuple(each for row, each in shown if row.plan.infeasible)
+    return ComparisonPage(
+        says_little=comparison.says_little_at_all(rows),
+        can_run=can_run,
+        cannot_run=cannot_run,
+        opens_cannot_run=not can_run or any(each.is_open for each in cannot_run),
+        closes_each=closes,
+        others=tuple(others),
+        units=tuple(dict.fromkeys(row.unit for row in rows)),
+        has_importance=any(row.margins for row in rows),
+        needed=tuple(_epsilon(each) for each in needed),
+    )
+
+
+def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str], closes_each: str) -> MechanismShown:
+    name, can_run = row.mechanism.name, not row.plan.infeasible
+    advice = best.get(name, "") if can_run else ""
+    return MechanismShown(
+        name=name,
+        title=row.mechanism.title,
+        kind="off" if not row.can_be_chosen else "chosen" if name == chosen else "",
+        advice=advice,
+        reason=row.plan.infeasible,
+        margin=row.margin if can_run else "",
+        sentence=row.sentence if can_run and row.bound is not None and not row.margin else "",
+        bound_notes=tuple(_bound_notes(row)) if can_run else (),
+        cost=row.cost,
+        leaves=row.leaves.text if row.leaves else "" if row.refusal else "–",
+        leaves_notes=tuple(_leaves_notes(row, closes_each=closes_each)),
+        seconds=row.seconds if can_run else "",
+        memory=row.memory if can_run else "",
+        why_not=row.why_not,
+        is_outlined=bool(best) and not advice,
+        is_open=any(option.problem for option in row.options),
+        summary=row.mechanism.summary,
+        accuracy=row.sentence if can_run else "",
+        options=tuple(_option(each) for each in row.options),
+        facts=tuple(_facts(row)),
+        formula=row.formula,
+    )
+
+
+def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
+    if row.bound is None:
+        now = ", or now if you enter about how many rows there are" if row.wants_rows else ""
+        yield Note(text=f"known with the release{now}")
+        return
+    if row.margins:
+        importance, margin = row.margins[-1]
+        yield Note(text=f"{margin} at importance {importance}", kind="")
+    yield Note(text=row.proof)
+    if row.says_little:
+        yield Note(text=row.says_little, kind="little")
+    elif row.useful_from:
+        yield Note(text=row.useful_from)
+
+
+def _leaves_notes(row: ComparedPlan, *, closes_each: str) -> Iterator[Note]:
+    if row.leaves is None:
+        if row.refusal:
+            yield Note(text="does not fit", kind="little")
+        return
+    yield Note(text=row.leaves.more_text)
+    if row.leaves.closes and row.leaves.closes != closes_each:
+        yield Note(text=row.leaves.closes, kind="closes")
+
+
+def _option(field: OptionField) -> OptionShown:
+    name = field.option.name
+    return OptionShown(
+        id=field.id,
+        name=field.name,
+        label=name[:1].upper() + name[1:],
+        help=field.option.help,
+        value=field.value,
+        problem=field.problem,
+        choices=tuple((each, each == field.value) for each in field.option.choices),
+    )
+
+
+def _facts(row: ComparedPlan) -> Iterator[tuple[str, str]]:
+    if row.cost_in_full:
+        yield "Cost in full", row.cost_in_full
+    if row.leaves is not None and row.leaves.runs_out:
+        yield "Budget", row.leaves.runs_out
+    for name, value in row.parameters.items():
+        yield name[:1].upper() + name[1:], value
+    if row.margins:
+        yield "Bound by importance", "; ".join(f"{margin} at importance {each}" for each, margin in row.margins)
+    if row.formula_source and row.formula_source != row.mechanism.source:
+        yield "Source of the bound", row.formula_source
+    yield "Source", row.mechanism.source
+
+
+def _epsilon(needed: Needed) -> EpsilonShown:
+    leaves = needed.leaves
+    notes: list[Note] = []
+    if leaves is not None:
+        no_more = f". {leaves.why_no_more}" if leaves.why_no_more else ""
+        notes = [Note(text=f"{leaves.more_text}{no_more}")]
+    elif needed.refusal:
+        notes = [Note(text=needed.refusal, kind="little")]
+    return EpsilonShown(
+        title=needed.mechanism.title,
+        unit=needed.unit,
+        epsilon=needed.epsilon,
+        notes=(Note(text=needed.why),) if needed.why else (),
+        leaves=leaves.text if leaves is not None else "" if needed.refusal else "–",
+        leaves_notes=tuple(notes),
+        can_be_compared=not needed.refusal,
+    )

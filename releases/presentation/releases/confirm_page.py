@@ -1,0 +1,118 @@
+"""The page on which a plan is confirmed: its exact charge, its accuracy, and the one button that spends."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from releases.engine.mechanisms.base import Plan
+from releases.ledger.capacity import Fits
+from releases.models import Budget, Release
+from releases.planning import comparison
+from releases.planning.comparison import ComparedPlan, Leaves
+from releases.services.releases import plan_digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfirmPage:
+    """A plan before it is charged.
+
+    Attributes:
+        sentence: its accuracy; `formula`, `formula_source`: of the bound, if there is one.
+        charge: what is booked, to the last digit; empty where `cost` is that already.
+        synthetic_rows: how many there will be; empty where none are made.
+        leaves, leaves_note: what is left of the budget after it; empty where it does not fit.
+        useful_from: from how many rows the bound says something; empty where that is known or cannot be told.
+        says_little: why the bound is of little use; empty where it is of use.
+        fits: how many more releases fit after it.
+        charged: what is charged, and when.
+        why_it_waits: why a reviewer sees it first; empty where it starts at once.
+        problem: why it cannot be confirmed, or was not; empty where nothing is wrong.
+        wants_budget: a larger budget would allow it.
+        key, digest: which press and which plan the form sends.
+    """
+
+    sentence: str
+    formula: str
+    formula_source: str
+    mechanism: str
+    cost: str
+    charge: str
+    takes: str
+    synthetic_rows: str
+    leaves: str
+    leaves_note: str
+    useful_from: str
+    says_little: str
+    fits: tuple[Fits, ...]
+    charged: str
+    why_it_waits: str
+    button: str
+    problem: str
+    can_be_confirmed: bool
+    wants_budget: bool
+    key: str
+    digest: str
+
+
+def confirm_page(
+    release: Release,
+    plan: Plan,
+    row: ComparedPlan,
+    *,
+    barred: str,
+    problem: str,
+    why_it_waits: str,
+    button: str,
+) -> ConfirmPage:
+    """
+    Args:
+        row: the plan with its price, as the comparison has it.
+        barred: why it cannot be confirmed; empty where it can.
+        problem: why the press on the button was refused; empty where it was not.
+        button: what the button says where no reviewer has to see the plan.
+    """
+    return ConfirmPage(
+        sentence=row.sentence,
+        formula=row.formula,
+        formula_source=row.formula_source,
+        mechanism=row.mechanism.title,
+        cost=row.cost or "–",
+        charge=row.charge,
+        takes=f"{row.seconds}, {row.memory}",
+        synthetic_rows=row.synthetic_rows,
+        leaves=row.leaves.text if row.leaves else "",
+        leaves_note=_note(row.leaves) if row.leaves else "",
+        useful_from=f"{row.margin}: {row.useful_from}." if row.useful_from else "",
+        says_little=_says_little(row),
+        fits=tuple(_room_after(release.dataset.budget, row)),
+        charged=f"{_capital(row.cost or 'the epsilon')} is charged {'once it is approved' if why_it_waits else 'now'}",
+        why_it_waits=why_it_waits,
+        button="Ask for the review" if why_it_waits else button,
+        problem=problem or barred,
+        can_be_confirmed=not barred,
+        wants_budget=bool(barred) and not plan.infeasible,
+        key=str(uuid.uuid4()),
+        digest=plan_digest(plan),
+    )
+
+
+def _note(leaves: Leaves) -> str:
+    return " ".join(part for part in (f"{leaves.more_text}.", leaves.runs_out, leaves.closes) if part)
+
+
+def _says_little(row: ComparedPlan) -> str:
+    if not row.says_little:
+        return ""
+    if not row.margin:
+        return f"{_capital(row.says_little)}."
+    return f"{row.margin} {row.says_little}. Guessing half the rows for every count is as close and costs nothing."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _room_after(budget: Budget | None, row: ComparedPlan) -> Sequence[Fits]:
+    return () if budget is None or row.price is None else comparison.room_after(budget, row.price)

@@ -1,0 +1,101 @@
+"""What becomes of a release or an upload by itself, and what can be done about it now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from releases import services
+from releases.display.durations import time_left
+from releases.models import Release, ReleaseRequest, ReleaseState, Upload, UploadState
+
+#: While these last, a worker has the release or will take it.
+_WITH_A_WORKER = (ReleaseState.QUEUED, ReleaseState.RUNNING, ReleaseState.CLOSING)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """A bar with its words.
+
+    Attributes:
+        value: from 0 to 1; empty where how far it is may depend on the data.
+        left: how long it still takes; empty where that is not known.
+    """
+
+    label: str
+    value: str
+    left: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseStatus:
+    """A release that is not published.
+
+    Attributes:
+        state: its chip.
+        address: what is fetched until nothing changes by itself; empty where nothing does.
+        progress: how far it is; None where no worker has it.
+        without_page: what happens when the page is closed.
+        shows_actions: whether what can be done is part of this answer. A button that still holds is left alone.
+        last_review: of a cancelled release without steps, what the reviewer said.
+    """
+
+    state: ReleaseState
+    meaning: str
+    address: str
+    progress: Progress | None
+    without_page: str
+    shows_actions: bool
+    last_review: ReleaseRequest | None
+    can_be_taken_back: bool
+    can_be_cancelled: bool
+    can_be_planned_again: bool
+
+
+def release_status(release: Release, *, is_own: bool, is_part: bool = False) -> ReleaseStatus:
+    """
+    Args:
+        is_part: it replaces a part of a page that is shown already.
+    """
+    state = release.status
+    is_moving = not state.is_final and state is not ReleaseState.REVIEW
+    is_cancelled = state is ReleaseState.CANCELLED and not release.kind.has_steps
+    rest = "you are told when it is done" if state is ReleaseState.CLOSING else "the release goes on"
+    return ReleaseStatus(
+        state=release.shown_state,
+        meaning=release.meaning,
+        address=reverse("release_status", args=[release.pk]) if is_moving else "",
+        progress=_progress_of(release, is_own=is_own) if state in _WITH_A_WORKER else None,
+        without_page=f"You can close this page; {rest}.",
+        shows_actions=not is_part or state is not ReleaseState.QUEUED or bool(release.attempts),
+        last_review=release.last_review if is_own and is_cancelled else None,
+        can_be_taken_back=is_own and state is ReleaseState.REVIEW,
+        can_be_cancelled=is_own and release.can_be_cancelled,
+        can_be_planned_again=is_own and state.is_final,
+    )
+
+
+def _progress_of(release: Release, *, is_own: bool) -> Progress:
+    if is_own and release.status is ReleaseState.QUEUED and services.is_behind(release.pk):
+        label = "Waiting until a reviewer has checked the restored backup"
+    elif release.is_under_way:
+        return Progress(label="In progress", value="")
+    elif release.is_held:
+        label = "Waiting until the budget is unfrozen"
+    else:
+        label = release.step or "Waiting for a worker"
+    done = "" if release.status is ReleaseState.QUEUED else _done(release.share_done)
+    return Progress(label=f"{label}{done}", value=f"{release.share_done:.3f}")
+
+
+def upload_progress(upload: Upload) -> Progress:
+    """How far the reading of an upload is."""
+    done = "" if upload.status is UploadState.WAITING else _done(upload.share_done)
+    left = time_left(upload.started_at, upload.share_done) if upload.status is UploadState.READING else ""
+    label = f"{upload.step or 'Waiting for a worker'}{done}{f', {left} left' if left else ''}"
+    return Progress(label=label, value=f"{upload.share_done:.3f}", left=left)
+
+
+def _done(share: float) -> str:
+    return f", {round(100 * share)}% done"
