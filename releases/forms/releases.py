@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -195,6 +196,21 @@ class WorkloadForm(forms.Form):
 
     def clean_workload(self) -> dict[str, Any]:
         return read_json(self.cleaned_data["workload"], what="workload")
+
+    @staticmethod
+    def as_text(workload: dict[str, Any]) -> str:
+        """What the form takes, with one question a line."""
+        return "{\n" + ",\n".join(f"  {_as_json(key)}: {_one_a_line(value)}" for key, value in workload.items()) + "\n}"
+
+
+def _one_a_line(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return _as_json(value)
+    return "[\n" + ",\n".join(f"    {_as_json(each)}" for each in value) + "\n  ]"
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class PlanFileForm(forms.Form):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -61,6 +60,6 @@ class EditForm(_NamedForm, WorkloadForm):
         return {
             "name": version.workload.name,
             "description": version.workload.description,
-            "workload": json.dumps(version.questions, indent=2, ensure_ascii=False),
+            "workload": WorkloadForm.as_text(version.questions),
             "since": version.number,
         }

@@ -26,6 +26,7 @@ from releases.engine.workload.queries import (
 from releases.engine.workload.questions import Inquiry, Question
 from releases.engine.workload.statistic import asks_statistic
 from releases.forms.fields import MAX_TICKED_COLUMNS
+from releases.forms.releases import WorkloadForm
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
@@ -249,7 +250,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "kinds": _offered_titles(),
         "is_statistic": workload is not None and not workload.is_counts,
         "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
-        "as_json": json.dumps(release.workload, indent=2, ensure_ascii=False) if release.workload else "",
+        "as_json": WorkloadForm.as_text(release.workload) if release.workload else "",
     }
 
 

@@ -258,8 +258,9 @@ def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_
     assert len(queries(release)) == 3
     as_(alice).post(url, {"action": "marginals", "order": "1"})
     page = as_(alice).get(url)
-    assert len(page.content) < 190_000
+    assert len(page.content) < 172_000
     assert "and 1,350 more" in words(page)
+    assert "\n    {&quot;marginal&quot;: [&quot;c1499&quot;]}\n" in page.content.decode()
 
 
 # --- names, and questions asked before --------------------------------------------------------------------------------
