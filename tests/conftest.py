@@ -17,9 +17,8 @@ import pytest
 
 from releases.engine.errors import Cancelled
 from releases.engine.tables import connection
-from releases.engine.tables.ingest import UnreadableTable
-from releases.worker import jobs, runner
-from tests.stack import MIGRATED, Stack
+from releases.worker import runner
+from tests.stack import MIGRATED, ROOT, Stack
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("dpweb", deadline=None)
@@ -30,6 +29,20 @@ REQUIRED = os.environ.get("REQUIRE_SERVICES") == "1"
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+#: What takes longest starts first, so that no process is without work at the end: files, and folders of them.
+SLOWEST = (
+    "tests/flows/installations/test_on_postgresql.py",
+    "tests/flows/pages/test_screenshots.py",
+    "tests/web/results/test_neighbours.py",
+    "tests/flows/pages/test_every_page.py",
+    "tests/web/shared/test_who_learns_what.py",
+    "tests/flows/journeys",
+    "tests/flows",
+    "tests/privacy",
+    "tests/web/shared/test_access.py",
+)
 
 
 def _answers(port: int) -> bool:
@@ -67,8 +80,19 @@ _CHECKS = {
 }
 
 
+def _place(item: pytest.Item) -> int:
+    """Where a test comes among all: that of the first of SLOWEST that it is in, or after them."""
+    path = Path(item.path).relative_to(ROOT)
+    found = (place for place, each in enumerate(SLOWEST) if path.is_relative_to(each))
+    # What commits empties the database, so it stays after what does not.
+    commits = any(mark.kwargs.get("transaction") for mark in item.iter_markers("django_db"))
+    return len(SLOWEST) if commits or "transactional_db" in item.fixturenames else next(found, len(SLOWEST))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a service that is not there; in CI let it run and fail."""
+    """Put the slowest first. Skip what needs a service that is not there; in CI let it run and fail."""
+    items.sort(key=_place)
     if REQUIRED:
         return
     missing = {
@@ -158,6 +182,9 @@ def migrated_for_django(_migrated):
 
 def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):
     """A job of the runner in this process: without its limits, and without the time a process takes."""
+    from releases.engine.tables.ingest import UnreadableTable
+    from releases.worker import jobs
+
     told = given if report is None else {**given, "report": report}
     folder = Path(tempfile.mkdtemp(dir=limits.temp_folder))
     with pytest.MonkeyPatch.context() as patch:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SLOWEST
+
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 VENDOR = ROOT / "releases/static/releases/vendor"
@@ -112,3 +114,7 @@ def test_no_comment_of_a_template_is_shown():
     for path in (ROOT / "templates").rglob("*.*"):
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             assert line.count("{#") == line.count("#}"), f"{path}:{number}"
+
+
+def test_every_file_and_folder_of_tests_that_starts_first_is_there():
+    assert [each for each in SLOWEST if not (ROOT / each).exists()] == []

@@ -54,6 +54,9 @@ class Command(BaseCommand):
         import pytest
 
         os.chdir(settings.BASE_DIR)
+        # Every process of a test run would compile the code for itself.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
         options = argv[2:]
         if "--fast" in options:
             options.remove("--fast")
