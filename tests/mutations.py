@@ -462,11 +462,11 @@ MUTATIONS = (
         "test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares",
     ),
     Mutation(
-        name="a-lost-mark-is-made-anew",
+        name="a-lost-mark-is-made-again",
         file="releases/ledger/high_water_marks.py",
         text='            raise Unreadable(f"{_path(budget_id).name} is missing")',
         instead='            standing = Mark(sequence=0, hash="", totals=Totals())',
-        test="tests/web/review/test_marks.py::test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry",
+        test="tests/web/review/test_marks.py::test_a_mark_that_is_gone_is_not_made_again_by_the_next_entry",
     ),
     Mutation(
         name="charged-whatever-it-protects",

@@ -47,7 +47,7 @@ def test_every_locked_package_has_one_version_and_hashes_and_nothing_else_stands
 
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_every_dependency_is_locked_at_a_version_that_it_allows(wanted):
-    """Otherwise make the lock anew, as docs/operations/dependencies.md says."""
+    """Otherwise make the lock again, as docs/operations/dependencies.md says."""
     if wanted.marker is not None and not wanted.marker.evaluate(IMAGE):
         return
     requirement, _ = locked()[canonicalize_name(wanted.name)]

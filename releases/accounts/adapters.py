@@ -89,7 +89,7 @@ class ClosedAccountAdapter(DefaultAccountAdapter):
 class TokensEndWithThePassword:
     """Revokes a person's tokens when their password is new, on whatever page or command line it was set.
 
-    A password that is only hashed anew, as Django does at a sign-in after its hashing has changed, is not new.
+    A password that is only hashed again, as Django does at a sign-in after its hashing has changed, is not new.
     """
 
     def validate(self, password: str, user: AbstractBaseUser | None = None) -> None:

@@ -114,7 +114,7 @@ def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
 
 @router.put("/releases/{uuid:release_id}")
 def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) -> Any:
-    """Plan a draft anew. Answers as a new draft is answered."""
+    """Plan a draft again. Answers as a new draft is answered."""
     release = get_own_release_for(request, release_id)
     if release.kind is SESSION:
         raise services.Refusal("It is the draft of a session; discard it and draft another.")

@@ -2,7 +2,7 @@
 
 The package has the estimation alone, so the two mechanisms around it are written out here as their authors describe
 them: all three-way marginals measured with Gaussian noise, and MWEM+PGM, which chooses the marginal that is answered
-worst, measures it, and estimates anew (McKenna, Sheldon and Miklau 2019). Both in float32, as mbi comes.
+worst, measures it, and estimates again (McKenna, Sheldon and Miklau 2019). Both in float32, as mbi comes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _LARGE, _MAX_MEGABYTES = 50_000_000, 4096
 def tables(shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[Table]:
     yield Table(
         title="Rounds of multiplicative weights",
-        says="Pick the three-way marginal that is answered worst, scale the cells by it, answer all marginals anew; "
+        says="Pick the three-way marginal that is answered worst, scale the cells by it, answer all marginals again; "
         "against one pass `w *= f; w.sum()` of numpy over the same array. Targets: at most 12 "
         "passes; 100,000,000 cells within 4 GiB.",
         heads=("universe", "cells", "marginals", "one round", "one pass", "passes a round", "peak memory"),

@@ -124,7 +124,7 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict
 
 
 def _slots(wanted: dict[str, int]) -> list[str]:
-    """Names in an order in which each falls on its colour of a palette that begins anew at its end."""
+    """Names in an order in which each falls on its colour of a palette that starts again at its end."""
     slots: list[str] = []
     for name, slot in sorted(wanted.items(), key=lambda item: item[1]):
         while len(slots) % _COLOURS != slot:

@@ -134,7 +134,7 @@ WORDS = (
     ),
     Word(
         name="synthetic rows",
-        meaning="Made-up rows with the columns asked about. Asked the questions of the release they give about its "
+        meaning="Artificial rows with the columns asked about. Asked the questions of the release they give about its "
         "answers; each release says how far off they are. None of them is a row of the table.",
         forms=("synthetic data", "synthetic records"),
     ),

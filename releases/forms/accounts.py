@@ -40,17 +40,17 @@ class ChangePasswordForm(_InOurWords, account.ChangePasswordForm):
     labels: ClassVar = {
         "oldpassword": "Current password",
         "password1": "New password",
-        "password2": "New password, once more",
+        "password2": "New password, again",
     }
     helps: ClassVar = {"oldpassword": ""}
 
 
 class SetPasswordForm(_InOurWords, account.SetPasswordForm):
-    labels: ClassVar = {"password1": "New password", "password2": "New password, once more"}
+    labels: ClassVar = {"password1": "New password", "password2": "New password, again"}
 
 
 class ResetPasswordKeyForm(_InOurWords, account.ResetPasswordKeyForm):
-    labels: ClassVar = {"password1": "New password", "password2": "New password, once more"}
+    labels: ClassVar = {"password1": "New password", "password2": "New password, again"}
 
 
 class ReauthenticateForm(_InOurWords, account.ReauthenticateForm):

@@ -3,7 +3,7 @@
     installation.json    the database whose marks these are, and the last line of the record that it is known to know
     record.jsonl         one line for each thing that happened, numbered from 1, each with the SHA-256 of the line
                          before; only appended to. What a line says is in `record.py` and `high_water_marks.py`
-    releases/ID.jsonl    the lines of one release once more, as older versions wrote and read them. They are taken into
+    releases/ID.jsonl    the lines of one release again, as older versions wrote and read them. They are taken into
                          the record at its first line, and again where the record is lost
 
 A line cannot be changed, left out or put back to an older state without the chain, or the database that knows its last

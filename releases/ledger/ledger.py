@@ -109,7 +109,7 @@ class AnotherPopulation(LedgerRefusal):
 
     def __init__(self) -> None:
         super().__init__(
-            "The dataset was put into another population in the meantime. Nothing was charged. Look at it once more."
+            "The dataset was put into another population in the meantime. Nothing was charged. Look at it again."
         )
 
 
@@ -338,7 +338,7 @@ def give_back(*, release: Release, actor: User) -> LedgerEntry:
         release=release,
         detail={"returns": charged.sequence, "attempts": attempts},
         signed=_opposite(charged),
-        # A sum that was stopped at CLOSED cannot be undone by subtraction, so it is made anew.
+        # A sum that was stopped at CLOSED cannot be undone by subtraction, so it is made again.
         columns=_sums(budget, without=charged).columns(),
     )
 
@@ -697,7 +697,7 @@ def _columns(totals: filters.Totals) -> _Signed:
 
 
 def _sums(budget: Budget, *, without: LedgerEntry | None = None) -> filters.Totals:
-    """What is spent, anew from the entries: charges and restorations, but for the charges given back and one more."""
+    """What is spent, again from the entries: charges and restorations, but for the charges given back and one more."""
     entries = list(budget.entries.order_by("sequence"))
     returned = {entry.detail["returns"] for entry in entries if entry.kind == EntryKind.RETURN}
     if without is not None:

@@ -167,7 +167,7 @@ def budget(asked: Budget) -> str:
         return f"its mark cannot be read: {error}"
     sequence, head = Budget.objects.values_list("sequence", "head").get(pk=asked.pk)
     if mark is None:
-        # Looked for once more: it is made before the first entry is committed.
+        # Looked for again: it is made before the first entry is committed.
         return "its mark is missing" if sequence and high_water_marks.read(asked.pk) is None else ""
     if sequence < mark.sequence:
         return f"the database is older than the mark beside it: it has {sequence} of {mark.sequence} entries"

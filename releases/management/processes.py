@@ -66,7 +66,7 @@ def start_worker(
 
 
 def start_site(address: str, *, log_folder: Path, environment: dict[str, str] | None = None) -> Child:
-    """gunicorn with threads, over static files collected anew; its control socket would be one more way in."""
+    """gunicorn with threads, over static files collected again; its control socket would be one more way in."""
     collect = [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
     subprocess.run(  # noqa: S603  our own interpreter
         collect, cwd=settings.BASE_DIR, env={**os.environ, **(environment or {})}, check=True

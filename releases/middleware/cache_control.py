@@ -1,4 +1,4 @@
-"""Who may keep an answer of this site: nobody but the browser that asked, and it asks anew before it shows it again.
+"""Who may keep an answer of this site: nobody but the browser that asked, which asks before it shows it again.
 
 A proxy that kept a page would show it to others; one that kept a public release would show it after it was withdrawn,
 and its downloads would not be recorded. A view that says otherwise is left alone, and static files are sent before

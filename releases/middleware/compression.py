@@ -28,7 +28,7 @@ class CompressionMiddleware(GZipMiddleware):
     """Compresses pages and JSON, and leaves what is streamed or kept as a file its length.
 
     A compressed page's length could tell which of two guesses, put into its address, is a secret on it (BREACH).
-    Django's middleware answers this with a random number of bytes, and forms' tokens are masked anew on every page.
+    Django's middleware answers this with a random number of bytes, and forms' tokens are masked again on every page.
     """
 
     def process_response(self, request: HttpRequest, response: Any) -> HttpResponseBase:

@@ -29,7 +29,7 @@ _MAX_KEPT = 200_000
 #: A signed cookie that outlives the session: the number of the person who was signed in last.
 WHOSE = "whose"
 _WHOSE_SECONDS = 30 * 24 * 3600
-#: Spends: it is read once more before it is sent, so it is not kept to be sent from elsewhere.
+#: Spends: it is read again before it is sent, so it is not kept to be sent from elsewhere.
 _READ_ONCE_MORE = "confirm"
 #: Marks what a script sends because somebody pressed a form's button, beside what it asks while they type.
 PRESSED = "X-Pressed"

@@ -118,7 +118,7 @@ class ReleaseRequest(Request):
     key = models.UUIDField(unique=True)
     #: The plan as it was when it was asked for: the release's own changes once it is a draft again. None in old rows.
     asked_plan = models.JSONField(null=True)
-    #: Digest of the one plan that was approved; any other has to be reviewed anew.
+    #: Digest of the one plan that was approved; any other has to be reviewed again.
     approved_plan = models.CharField(max_length=64, blank=True)
 
     objects = ReleaseRequestQuerySet.as_manager()

@@ -33,7 +33,7 @@ def roles_of(person: Person) -> frozenset[Role]:
     if held is None:
         stored = HeldRole.objects.filter(person=person.pk).values_list("role", flat=True)
         held = frozenset(Role(role) for role in stored)
-        # For the time of a request: each reads its person anew.
+        # For the time of a request: each reads its person again.
         person.__dict__["_roles"] = held
     return held
 

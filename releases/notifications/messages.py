@@ -135,7 +135,7 @@ def session_not_closed(session: Session) -> None:
     release = session.release
     text = (
         "No worker could publish what it has answered, so it is open again, as if it had never been closed: every "
-        "answer is kept, and nothing was spent. Close it once more; if that fails too, the server's log says why."
+        "answer is kept, and nothing was spent. Close it again; if that fails too, the server's log says why."
     )
     people = _people(release.submitted_by, session.closed_by)
     tell(people, title=f"Not closed: {release.title}", text=text, path=_session_path(release))

@@ -86,7 +86,7 @@ def noted(column: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 
 def merged(notes: Notes, given: Notes) -> Notes:
-    """What is said after something was said anew; columns that are not named keep what they have."""
+    """What is said after something was said again; columns that are not named keep what they have."""
     both = {name: {**notes.get(name, {}), **given.get(name, {})} for name in [*notes, *given]}
     said = {name: {field: text for field, text in each.items() if text} for name, each in both.items()}
     return {name: each for name, each in said.items() if each}

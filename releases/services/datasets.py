@@ -150,7 +150,7 @@ def table_path(dataset: Dataset) -> str:
 
 @transaction.atomic
 def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: User | None = None) -> Universe:
-    """Declare (or declare anew) what the columns can hold. Releases keep the declaration they were planned with.
+    """Declare (or declare again) what the columns can hold. Releases keep the declaration they were planned with.
 
     Raises:
         InvalidInput: a column is not in the table, a rule of the schema format is broken, or the declared protection
@@ -281,9 +281,7 @@ def locked_with_budget(*datasets: Dataset) -> list[Budget | None]:
     budgets = {each.pk: each for each in Budget.objects.select_for_update().filter(pk__in=held).order_by("pk")}
     locked = Dataset.objects.select_for_update().filter(pk__in=numbers).order_by("pk")
     if dict(locked.values_list("pk", "budget")) != before:
-        raise InvalidInput(
-            "population", datasets[0].title, "was put together differently just now; look at it once more"
-        )
+        raise InvalidInput("population", datasets[0].title, "was put together differently just now; look at it again")
     for each in datasets:
         number = before[each.pk]
         each.budget = None if number is None else budgets[number]

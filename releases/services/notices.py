@@ -21,7 +21,7 @@ def read_notices(*, person: User) -> None:
 
 @transaction.atomic
 def choose_mail(*, person: User, wants_mail: bool) -> None:
-    """Say whether one's notices come by e-mail too. Links to set a password anew come in any case."""
+    """Say whether one's notices come by e-mail too. Links to set a new password come in any case."""
     MailChoice.objects.update_or_create(user=person, defaults={"wants_mail": wants_mail})
     audit_log.record(
         AuditAction.NOTICES, actor=person, on=person, detail="notices by e-mail too" if wants_mail else "no e-mail"

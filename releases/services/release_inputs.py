@@ -156,7 +156,7 @@ def digest_of_published(of: Release, what: str) -> str:
 
 @lru_cache(maxsize=256)
 def _digest_of(path: Path, size: int, changed_at: int) -> str:  # noqa: ARG001  a changed file is another key
-    """Pages ask for the same file again and again; a run reads it anew (`with_published`)."""
+    """Pages ask for the same file again and again; a run reads it again (`with_published`)."""
     from releases.publication import files
 
     return files.sha256_of(path)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 #: Said to whoever confirms something else than the draft is by now.
-DRAFT_CHANGED = "The draft was changed since this page was shown. Read it once more."
+DRAFT_CHANGED = "The draft was changed since this page was shown. Read it again."
 #: What a draft is planned from, beside what its dataset declares.
 _PLANNED_FROM = ("workload", "mechanism", "epsilon", "delta", "beta", "options", "certifies_id", "is_session")
 
@@ -128,7 +128,7 @@ def name_release(*, release: Release, title: str) -> None:
 def set_questions(
     *, release: Release, workload: Mapping[str, Any] | None, version: WorkloadVersion | None = None
 ) -> Question | None:
-    """Set what a draft asks; None to begin anew.
+    """Set what a draft asks; None to start again.
 
     Args:
         version: the saved workload's version that it was taken from; else a draft whose questions change has none.
@@ -294,7 +294,7 @@ def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: boo
 def needs_review(*, release: Release, plan: Plan, by: User) -> bool:
     """Whether a reviewer must see a plan before it is charged: with what this person released of the budget without a
     review, it comes to more than the organisation lets pass, or it has no epsilon to compare; and it is not the very
-    plan that was approved already. The ledger decides the same once more under its lock."""
+    plan that was approved already. The ledger decides it a second time under its lock."""
     return why_it_waits(release=release, plan=plan, by=by) is not None
 
 

@@ -1,6 +1,6 @@
 """After a restored backup, or a loss of marks: a reviewer sees what is missing, and says that it goes on from there.
 
-Nothing is given back, and nothing that may have been seen is made anew. Of a budget, in one transaction:
+Nothing is given back, and nothing that may have been seen is made again. Of a budget, in one transaction:
 
     the ledger   what its mark knows is granted and booked as spent
     a release    of which more is remembered than the database knows
@@ -8,7 +8,7 @@ Nothing is given back, and nothing that may have been seen is made anew. Of a bu
                    a session with answers              closed: a worker publishes the answers that are known
                    any other                           failed, and its charge stays; that of a draft is booked with
                                                        the ledger
-    a mark       that is missing or broken is written anew as the ledger stands
+    a mark       that is missing or broken is written again as the ledger stands
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
 
     def truth(question: Count) -> int:
         try:
-            table = stored_tables.checked(release.dataset, anew=False)
+            table = stored_tables.checked(release.dataset, rehash=False)
             counted = reading.count(question, plan.schema, table.location)
             table.refuse_if_changed()
             return counted

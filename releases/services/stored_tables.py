@@ -4,10 +4,10 @@
     refuse_if_changed  after it was read and before anything of it is stored or shown
     faults             what the audit finds: tables that are missing or changed
 
-A run hashes the file anew. A question of a session would read gigabytes for one count, so there a file that this
+A run hashes the file again. A question of a session would read gigabytes for one count, so there a file that this
 process has hashed is known by its number, size and times of change: whoever replaces it or writes to it changes these,
 and the time of the last change of its entry cannot be set. A file that was changed less than a few seconds before it
-was hashed is hashed anew, since two changes can share one reading of the clock.
+was hashed is hashed again, since two changes can share one reading of the clock.
 
 A table in a database of its own is not checked: its rows are meant to change.
 """
@@ -59,11 +59,11 @@ class StoredTable:
             raise TableChanged("The table's file was changed while it was read.")
 
 
-def checked(dataset: Dataset, *, anew: bool = True) -> StoredTable:
+def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
     """The table of a dataset, once its file is seen to be the one that was stored. Opens nothing.
 
     Args:
-        anew: False where a file that this process has hashed before, and that looks the same, is not hashed again.
+        rehash: False where a file that this process has hashed before, and that looks the same, is not hashed again.
 
     Raises:
         TableChanged: it is another file, or none is on record.
@@ -76,7 +76,7 @@ def checked(dataset: Dataset, *, anew: bool = True) -> StoredTable:
         raise TableChanged("Which file was stored is not on record.")
     path, now = Path(location), time.time_ns()
     signature = _signature(path)
-    if anew or _hashed.get(path) != (signature, dataset.file_sha256):
+    if rehash or _hashed.get(path) != (signature, dataset.file_sha256):
         if files.sha256_of(path) != dataset.file_sha256:
             raise TableChanged("The table's file is not the one that was stored.")
         if now - max(signature[3:]) > _SETTLED_NS:

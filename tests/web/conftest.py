@@ -107,7 +107,7 @@ def as_(client):
 
 @pytest.fixture
 def confirmed(as_):
-    """A browser of somebody who has just shown once more who they are."""
+    """A browser of somebody who has just shown again who they are."""
 
     def confirm(user):
         cache.clear()

@@ -85,7 +85,7 @@ without that theorem is in docs/explanation/filter.md.
 Sums are whole units, prices rounded up and caps rounded down. A form a release does not have is booked as
 CLOSED, an amount no cap reaches, so its branch is shut from then on; sums saturate there, so they always fit
 a signed 64-bit column. To give back a release that never ran, add up
-the remaining entries anew; subtraction cannot undo a saturated sum.
+the remaining entries again; subtraction cannot undo a saturated sum.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Totals:
 
     @staticmethod
     def of(entries: Iterable[Totals]) -> Totals:
-        """The sums of a ledger, anew from its entries. Stopping once at CLOSED is as stopping at every step."""
+        """The sums of a ledger, again from its entries. Stopping once at CLOSED is as stopping at every step."""
         found = [(*each.amounts().values(), *each.spent_orders) for each in entries]
         if not found:
             return Totals()

@@ -24,7 +24,7 @@ def _jit(function: _Function) -> _Function:
     try:
         # Without the interpreter's lock: the thread that keeps a worker's lease must not wait for the end of a loop.
         kernel: _Function = numba.njit(cache=True, fastmath=_FAST, nogil=True)(function)
-    except RuntimeError:  # nowhere to write a cache: compile anew in each process
+    except RuntimeError:  # nowhere to write a cache: compile again in each process
         kernel = numba.njit(fastmath=_FAST, nogil=True)(function)
     return kernel
 

@@ -1,6 +1,6 @@
 """All marginals of a dense array at once, and the transposed map, in a few passes over memory.
 
-Summing a 10^6-cell array anew for each of a hundred marginals reads it a hundred times. Here it is read once, summed
+Summing a 10^6-cell array again for each of a hundred marginals reads it a hundred times. Here it is read once, summed
 over each of a few blocks of axes, and all the rest is done on those much smaller parts (`elimination.py`). Run
 backwards, the same plan is the adjoint: potentials on the marginals added up over the universe.
 

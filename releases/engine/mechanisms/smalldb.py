@@ -7,7 +7,7 @@ counts over the questions once it is scaled to W rows, and released; every answe
 Privacy. W is the number of rows where that is public, else it is measured first with discrete Laplace noise. Given W
 and a database y, one unit of g rows changes every |W q(y)/m - q(x)| by at most g, under either neighbouring relation,
 so the choice has sensitivity g and is ε-DP of bounded range (McSherry and Talwar 2007). The error of the chosen
-database is then measured once more with discrete Laplace noise: a whole number of sensitivity g.
+database is then measured again with discrete Laplace noise: a whole number of sensitivity g.
 
 What is known before the release is the theorem for an assumed number of rows (`population`), which chooses m and is
 labelled as an assumption. What is proved with the release is the smaller of the theorem for W and the measured error,

@@ -39,7 +39,7 @@ each; where all counts move the same way 1 : 1 with scale 2 / epsilon for both i
 `sparse-vector`. Which of a stream of counts are above a threshold, until c of them were.
 
 Privacy: `thresholds`, epsilon-DP however many counts are asked. One noise on the threshold serves all c answers (Lyu,
-Su and Li 2017, Algorithm 1); Dwork and Roth (2014), Algorithm 2, draw it anew after each, at c times its cost.
+Su and Li 2017, Algorithm 1); Dwork and Roth (2014), Algorithm 2, draw it again after each, at c times its cost.
 
 `numeric-sparse-vector`. Which of a stream of counts are above a threshold, until c of them were, and their values.
 

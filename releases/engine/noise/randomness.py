@@ -43,7 +43,7 @@ class Randomness(Protocol):
 
 
 class OperatingSystemRandomness:
-    """The operating system's generator (os.urandom), read anew at every call.
+    """The operating system's generator (os.urandom), read again at every call.
 
     Nothing is kept in this process, so two workers forked from one parent can never draw equal noise.
     """

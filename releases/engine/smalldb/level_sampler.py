@@ -46,7 +46,7 @@ from releases.engine.smalldb.candidates import Candidate, Scaled
 _FAIR_CHANCE = 0.15
 #: Blocks are halved at most so often. More would only be needed for a count that leaps at thousands of levels.
 _MAX_BLOCKS = 2000
-#: Rounds that may fail before blocks are halved, or begun anew further out, where rounds fail.
+#: Rounds that may fail before blocks are halved, or begun again further out, where rounds fail.
 _PATIENCE = 10
 
 
@@ -118,7 +118,7 @@ class Layers:
             candidate = self._round(self.blocks[index], rng)
             if candidate is not None:
                 return candidate
-            # Every round has the right law whatever the blocks, so they may be cut anew after some that failed.
+            # Every round has the right law whatever the blocks, so they may be cut again after some that failed.
             failures += 1
             if failures > _PATIENCE and self.blocks[index].can_be_halved:
                 self.blocks[index : index + 1] = self._halves(self.blocks[index])

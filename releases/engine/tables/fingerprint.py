@@ -200,7 +200,7 @@ def _sets(width: int) -> list[_Set]:
 def _hash_cells(connection: DuckDBPyConnection, path: Path) -> tuple[int, int]:
     """Make table `cells`: of each row the sum of all its cells' hashes, and the hashes of the columns that sets name.
 
-    Columns are taken by the least hash in them, which is the same for the same column whatever stands beside it.
+    Columns are taken by the least hash in them, which is the same for the same column whatever is beside it.
     Returns the numbers of the table's columns and rows.
     """
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()

@@ -17,7 +17,7 @@ def _jit(function: _Function) -> _Function:
     try:
         # Without the interpreter's lock: the thread that keeps a worker's lease must not wait for the end of a loop.
         kernel: _Function = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # nowhere to write a cache: compile anew in each process
+    except RuntimeError:  # nowhere to write a cache: compile again in each process
         kernel = numba.njit(nogil=True)(function)
     return kernel
 

@@ -53,7 +53,7 @@ def open_table(location: str, *, limits: Limits | None = None) -> ir.Table:
         Unconfined: nothing confines this process.
     """
     if "://" not in location:
-        # Pushed below the selects that it stands on, the filter of rows that count would work out every code anew.
+        # Pushed below the selects that it stands on, the filter of rows that count would work out every code again.
         options = {"disabled_optimizers": "'filter_pushdown'"}
         table: ir.Table = connect_ibis(paths=[location], limits=limits, options=options).read_parquet(location)
         return table

@@ -64,7 +64,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 
 @reauthentication_required
 def _make(request: HttpRequest, given: dict[str, Any]) -> str:
-    """A token outlives the session, so whoever makes one shows once more who they are; then it is made as asked."""
+    """A token outlives the session, so whoever makes one shows again who they are; then it is made as asked."""
     scope = TokenScope(given["scope"])
     return services.make_token(user=signed_in(request), name=given["name"], days=given["days"], scope=scope)
 

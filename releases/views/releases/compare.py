@@ -181,7 +181,7 @@ def _choose(
     is_other = request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release)
     if chosen and (is_other or is_guessed_anew):
         # Whoever chose has read a bound and a price for other numbers.
-        messages.info(request, "You changed the numbers, so here is the comparison for them. Choose once more.")
+        messages.info(request, "You changed the numbers, so here is the comparison for them. Choose again.")
         return redirect("compare", release_id=release.pk)
     return redirect("confirm" if chosen else "compare", release_id=release.pk)
 

@@ -120,7 +120,7 @@ def _submit(request: HttpRequest, release: Release, plan: Plan, *, title: str) -
     except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
         return in_words(error)
     except ValueError:
-        return "The form is out of date. Read it once more and confirm again."
+        return "The form is out of date. Read it again and confirm again."
     return None
 
 

@@ -362,7 +362,7 @@ def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: s
         # Nothing more can be asked, so the fields to ask with must go too.
         return HttpResponse(headers={"HX-Redirect": address})
     response = render(request, "sessions/_session_live.html", context)
-    # Loaded anew, the page shows the same answer, and asks nothing.
+    # Loaded again, the page shows the same answer, and asks nothing.
     response["HX-Replace-Url"] = address.removesuffix("#answer")
     return response
 

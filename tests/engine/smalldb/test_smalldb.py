@@ -107,8 +107,8 @@ def test_the_law_is_the_exponential_mechanism_over_all_databases_and_no_other(na
         assert p([1] * len(everything.weights)) < FALSE_ALARM
 
 
-def test_every_draw_that_begins_anew_has_the_law_too():
-    """Chi-square of 400 draws, the layers cut anew for each, from first to last as a run does it."""
+def test_every_draw_that_begins_again_has_the_law_too():
+    """Chi-square of 400 draws, the layers cut again for each, from first to last as a run does it."""
     name, databases = "ranges in ranges", Databases.MULTISETS
     case, shape, rows = CASES[name], shape_for(CASES[name], databases), 40
     everything = Everything.of(case, databases)

@@ -124,15 +124,15 @@ def test_errors_are_the_same_in_batches_of_any_size(count, size, rows, batch):
     np.testing.assert_array_equal(again, errors)
 
 
-def test_a_net_too_large_to_keep_is_weighed_anew_and_gives_the_same(monkeypatch):
+def test_a_net_too_large_to_keep_is_weighed_again_and_gives_the_same(monkeypatch):
     plan = planned(candidates=30, size=10)
     exact = np.concatenate(plan.workload.answer(histogram(plan, uneven(24, 50)).marginal))
     kept = Net(plan.workload, plan.asked, seed=1, count=30, size=10)
     monkeypatch.setattr(net, "_KEPT", 0)
-    anew = Net(plan.workload, plan.asked, seed=1, count=30, size=10)
+    again = Net(plan.workload, plan.asked, seed=1, count=30, size=10)
     for _ in range(2):
         np.testing.assert_array_equal(
-            np.concatenate(list(anew.errors(exact, rows=50))), np.concatenate(list(kept.errors(exact, rows=50)))
+            np.concatenate(list(again.errors(exact, rows=50))), np.concatenate(list(kept.errors(exact, rows=50)))
         )
 
 

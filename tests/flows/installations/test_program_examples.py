@@ -129,7 +129,7 @@ def test_the_examples_lead_from_a_file_to_a_public_release(examples, installatio
 
 @pytest.mark.parametrize("language", ["curl", "Python"])
 def test_the_wait_ends_when_a_reviewer_approves_for_less(examples, installation, tmp_path, language):
-    """It is a draft again then, and stays one until somebody submits it once more."""
+    """It is a draft again then, and stays one until somebody submits it again."""
     if language == "curl" and not (shutil.which("curl") and shutil.which("jq")):
         pytest.skip("curl or jq is not installed")
     table = tmp_path / "table.csv"

@@ -113,7 +113,7 @@ def test_a_session_is_opened_asked_and_closed(visitor, make_dataset, tmp_path, t
     if not javascript:
         alice.page.get_by_text("Ask as text").click()
     else:
-        # The page was not loaded anew: what was clicked still stands.
+        # The page was not loaded again: what was clicked still stands.
         expect(alice.page.get_by_label("female", exact=True)).to_be_checked()
         alice.page.get_by_text("Ask as text").focus()
         alice.page.keyboard.press("Enter")

@@ -193,7 +193,7 @@ def test_a_stale_tab_charges_nothing_else_than_it_shows(visitor, make, charges):
     choose.click()
     expect(other.get_by_role("heading", level=1)).to_have_text("Confirm the release")
     alice.press("Spend and release")
-    alice.reads("The draft was changed since this page was shown. Read it once more.")
+    alice.reads("The draft was changed since this page was shown. Read it again.")
     alice.reads("epsilon 3")
     alice.look("confirmation that was stale")
     assert charges(release) == []
@@ -224,10 +224,10 @@ def test_a_double_click_drafts_one_release_and_makes_one_token(visitor, make, in
     # One that was there, and the new one.
     assert (drafts, tokens) == (2, 1)
     # The same button is pressed again on purpose.
-    alice.page.get_by_label("Which program it is for").fill("once more")
+    alice.page.get_by_label("Which program it is for").fill("second try")
     alice.page.wait_for_timeout(1600)
     alice.press("Make a token")
-    alice.reads("once more")
+    alice.reads("second try")
 
 
 # --- the reviewers' pages without JavaScript --------------------------------------------------------------------------

@@ -107,11 +107,11 @@ def test_a_weak_password_is_refused(as_, alice, password):
     assert alice.check_password(PASSWORD)
 
 
-def test_a_forgotten_password_can_be_set_anew_by_mail(client, alice):
+def test_a_forgotten_password_can_be_set_again_by_mail(client, alice):
     client.post("/accounts/password/reset/", {"email": "alice@example.org"})
     link = re.search(r"http://testserver(/accounts/password/reset/key/\S+)", mail.outbox[0].body)[1]
     page = client.get(link, follow=True)
-    assert "New password, once more" in words(page)
+    assert "New password, again" in words(page)
     new = "an entirely different one"
     client.post(page.redirect_chain[-1][0], {"password1": new, "password2": new})
     alice.refresh_from_db()

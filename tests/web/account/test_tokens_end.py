@@ -1,4 +1,4 @@
-"""Tokens end with the password, and making one takes showing once more who one is."""
+"""Tokens end with the password, and making one takes showing again who one is."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client
         assert "With the old password, 2 tokens for programs were revoked." in words(page)
 
 
-def test_a_password_that_is_only_hashed_anew_ends_no_token(client, alice, token, settings):
+def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token, settings):
     User.objects.filter(pk=alice.pk).update(password=make_password(PASSWORD, hasher="md5"))
     settings.PASSWORD_HASHERS = [
         "django.contrib.auth.hashers.ScryptPasswordHasher",

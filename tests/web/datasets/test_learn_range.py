@@ -111,7 +111,7 @@ def test_at_first_the_declared_bounds_and_a_tenth_of_the_budget_stand_there(shee
     shown = sheet.get()
     typed = {name: field_value(shown, name) for name in ("lowest", "highest", "decimals", "inside", "epsilon")}
     assert typed == {"lowest": "0", "highest": "100000", "decimals": "2", "inside": "98", "epsilon": "10"}
-    assert "declares wage anew" not in words(shown)
+    assert "declares wage again" not in words(shown)
 
 
 def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alice, monkeypatch):

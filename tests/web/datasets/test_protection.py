@@ -206,7 +206,7 @@ def test_a_release_that_waits_fixes_the_protection_and_the_page_says_which(waiti
     assert Budget.objects.get().unit == {"kind": "row"}
 
 
-def test_taken_back_it_is_planned_anew_for_what_is_protected_then(waiting, alice):
+def test_taken_back_it_is_planned_again_for_what_is_protected_then(waiting, alice):
     services.cancel_release(release=waiting, by=alice)
     protect_people(waiting.dataset)
     assert planned_unit(waiting) == PERSON
@@ -355,7 +355,7 @@ def test_what_was_chosen_before_a_change_of_protection_is_planned_anew(make_data
     assert {each.detail["unit"]["kind"] for each in LedgerEntry.objects.all()} == {"person"}
 
 
-def test_what_was_approved_for_less_is_reviewed_anew_after_a_change_of_protection(waiting, alice, sofia):
+def test_what_was_approved_for_less_is_reviewed_again_after_a_change_of_protection(waiting, alice, sofia):
     services.approve_release(request=waiting.reviews.get(), by=sofia, epsilon="0.9")
     protect_people(waiting.dataset)
     services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)

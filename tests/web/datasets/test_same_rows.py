@@ -410,7 +410,7 @@ def test_they_are_recognised_where_no_worker_has_looked_yet(dataset, ask, charli
         services.approve_request(request=ask(charlie, content=DISGUISED), by=sofia)
 
 
-def test_a_table_that_is_declared_anew_is_compared_anew(dataset, ask, charlie, sofia):
+def test_a_table_that_is_declared_again_is_compared_again(dataset, ask, charlie, sofia):
     request = ask(charlie, content=DISGUISED.replace(b" female", b" fem").replace(b"female", b"fem"))
     services.take_fingerprints()
     mine = Dataset.objects.get(owner=charlie)

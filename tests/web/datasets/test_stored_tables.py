@@ -153,7 +153,7 @@ def test_a_session_hashes_its_table_once_and_a_run_each_time(session, dataset, a
     hashed, sha256_of = [], files.sha256_of
     monkeypatch.setattr(files, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
     for _ in range(3):
-        stored_tables.checked(dataset, anew=False)
+        stored_tables.checked(dataset, rehash=False)
     assert hashed == [path_of(dataset)]
     stored_tables.checked(dataset)
     assert hashed == [path_of(dataset)] * 2
@@ -164,7 +164,7 @@ def test_a_file_that_was_changed_just_now_is_hashed_again(dataset, monkeypatch):
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", 10**15)
     monkeypatch.setattr(files, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
     for _ in range(2):
-        stored_tables.checked(dataset, anew=False)
+        stored_tables.checked(dataset, rehash=False)
     assert len(hashed) == 2
 
 

@@ -109,7 +109,7 @@ def test_an_old_page_cannot_confirm_a_draft_that_was_changed_since(draft, url, a
     services.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
     response = as_(alice).post(url, given)
     assert response.status_code == 409
-    assert "The draft was changed since this page was shown. Read it once more." in words(response)
+    assert "The draft was changed since this page was shown. Read it again." in words(response)
     assert not charges().exists()
     assert Release.objects.get().state == "draft"
 
@@ -260,7 +260,7 @@ def test_a_plan_of_a_draft_that_was_changed_meanwhile_is_not_charged(draft, alic
     assert not charges().exists()
 
 
-def test_a_plan_for_columns_that_were_declared_anew_meanwhile_is_not_charged(draft, alice):
+def test_a_plan_for_columns_that_were_declared_again_meanwhile_is_not_charged(draft, alice):
     plan = services.plan_of(release=draft)
     dataset = Dataset.objects.get(pk=draft.dataset_id)
     Dataset.objects.filter(pk=dataset.pk).update(declared=dataset.declared[:1])

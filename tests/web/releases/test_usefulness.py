@@ -103,7 +103,7 @@ def test_what_is_no_number_of_rows_is_refused_and_stays_typed(asked, as_, alice,
 @pytest.mark.django_db
 def test_who_chooses_with_another_guess_reads_the_comparison_for_it_first(send, asked):
     page = send(population="60", mechanism="laplace-queries")
-    assert "here is the comparison for them. Choose once more." in words(page)
+    assert "here is the comparison for them. Choose again." in words(page)
     page = send(population="60", mechanism="laplace-queries")
     assert "Confirm the release" in words(page)
 

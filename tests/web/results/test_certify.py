@@ -363,7 +363,7 @@ def test_a_file_that_was_changed_before_the_charge_is_refused_without_one(publis
     assert draft.entries.count() == 0
 
 
-def test_columns_that_were_declared_anew_make_it_another_question(published, alice, as_):
+def test_columns_that_were_declared_again_make_it_another_question(published, alice, as_):
     draft = services.draft_certificate(of=published, by=alice, **ASKED)
     columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
     services.declare_universe(dataset=published.dataset, columns=columns)

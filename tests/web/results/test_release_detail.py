@@ -266,7 +266,7 @@ def test_a_heat_map_is_described_in_words_that_are_true_in_light_and_in_dark(pub
     assert "darker" not in page
 
 
-def test_the_part_that_is_fetched_anew_says_what_can_still_be_done(queued, as_, alice, charlie):
+def test_the_part_that_is_fetched_again_says_what_can_still_be_done(queued, as_, alice, charlie):
     """The sentence and the button come together, so neither can outlive the other."""
     url = reverse("release_status", args=[queued.pk])
     page = as_(alice).get(detail(queued))

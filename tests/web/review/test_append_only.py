@@ -211,7 +211,7 @@ def test_a_refused_charge_leaves_no_entry(charged, alice):
 
 
 def test_every_guard_is_there():
-    """SQLite drops a table's triggers where a migration makes the table anew."""
+    """SQLite drops a table's triggers where a migration makes the table again."""
     with connection.cursor() as cursor:
         if IS_SQLITE:
             cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
@@ -296,7 +296,7 @@ def test_no_row_of_a_marked_model_is_changed_replaced_or_deleted(a_row_of_each, 
     assert rows(table) == before
 
 
-def test_a_table_that_was_made_anew_gets_its_triggers_back_and_until_then_the_audit_names_them(a_row_of_each):
+def test_a_table_that_was_made_again_gets_its_triggers_back_and_until_then_the_audit_names_them(a_row_of_each):
     name = "workloadversion_no_replace" if IS_SQLITE else "workload_version_append_only"
     execute(f"DROP TRIGGER {name}" + ("" if IS_SQLITE else " ON releases_workloadversion"))
     assert append_only.missing(connection) == [name]

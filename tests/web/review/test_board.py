@@ -188,7 +188,7 @@ def test_a_filter_that_is_wrong_filters_nothing_and_says_so(dataset, spend, as_,
         assert page.status_code == 400
         said = words(page)
         assert "Nothing is filtered: put the filters right first. Below are all budgets." in said
-        assert "Charges that stand." in said
+        assert "Without charges that were given back." in said
         assert "under the filters" not in said
         assert f'href="{reverse("board_csv")}"' in body(page), "so that it leads to no error page"
         asked_anyway = client.get(reverse("board_csv"), wrong)

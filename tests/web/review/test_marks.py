@@ -126,7 +126,7 @@ def _all_but_epsilon():
     return {**unknown, "spent_orders": (CLOSED,) * len(Totals().spent_orders)}
 
 
-def test_a_mark_that_is_gone_is_not_made_anew_by_the_next_entry(dataset):
+def test_a_mark_that_is_gone_is_not_made_again_by_the_next_entry(dataset):
     standing = high_water_marks.read(dataset.budget.pk)
     high_water_marks._path(dataset.budget.pk).unlink()
     with pytest.raises(high_water_marks.Unreadable):

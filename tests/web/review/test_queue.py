@@ -159,7 +159,7 @@ def test_approving_less_hands_a_smaller_draft_back_that_needs_no_second_review(w
     assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
-@pytest.mark.parametrize("way", ["asked back", "taken back", "approved for less", "asked anew"])
+@pytest.mark.parametrize("way", ["asked back", "taken back", "approved for less", "asked again"])
 def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as_, alice, sofia, way):
     url = reverse("release_request", args=[waiting.pk])
     if way == "taken back":
@@ -170,10 +170,10 @@ def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as
         decide(waiting, "ask_back", note="Who reads it?")
     release = Release.objects.get()
     services.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
-    if way == "asked anew":
+    if way == "asked again":
         services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        anew = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get(state="waiting").pk])))
-        assert "Costs epsilon 0.6" in anew
+        again = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get(state="waiting").pk])))
+        assert "Costs epsilon 0.6" in again
     said = words(as_(sofia).get(url))
     assert "Costs epsilon 1 " in said
     assert "Laplace noise" in said
@@ -276,7 +276,7 @@ def test_a_budget_request_can_be_asked_back_and_is_asked_again(asked, decide, as
     assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
 
 
-def test_a_budget_request_is_taken_back_and_asked_anew_with_another_protection(asked, decide, as_, alice, sofia):
+def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(asked, decide, as_, alice, sofia):
     dataset = asked.budget.datasets.get()
     page = as_(alice).get(reverse("budget", args=[dataset.pk]))
     assert "Take the request back" in words(page)

@@ -299,7 +299,7 @@ def test_with_htmx_only_the_answer_and_what_is_left_come_back(session, as_, alic
     response = ask(as_(alice), session, headers=HTMX)
     assert response.status_code == 200
     assert body(response).lstrip().startswith('<div id="live">')
-    # Loaded anew, the page shows the same answer; and where a browser goes back to it, the page is whole.
+    # Loaded again, the page shows the same answer; and where a browser goes back to it, the page is whole.
     assert response["HX-Replace-Url"] == f"{page_of(session)}?answer=1"
     restored = as_(alice).get(response["HX-Replace-Url"], headers={**HTMX, "HX-History-Restore-Request": "true"})
     assert "<html" in body(restored)
@@ -412,7 +412,7 @@ def test_an_answer_that_is_not_there_shows_the_page_without_one(session, as_, al
         assert 'id="answer"' not in body(page)
 
 
-def test_the_columns_declared_anew_leave_an_open_session_as_it_was(session, as_, alice):
+def test_the_columns_declared_again_leave_an_open_session_as_it_was(session, as_, alice):
     services.declare_universe(
         dataset=session.release.dataset, columns=[{"name": "age", "type": "integer", "edges": [0, 100]}]
     )

@@ -93,7 +93,7 @@ CHOICE_SHARE = Fraction(1, 10)
 _GAUSSIAN_ROUNDS = 4
 #: In each round every measurement is worked in so often.
 _CYCLES = 2
-#: Seconds a cell for one update that answers all marginals anew.
+#: Seconds a cell for one update that answers all marginals again.
 _SECONDS_EACH_UPDATE = 1.5e-9
 
 FORMULA = r"\alpha \approx \min\left\{m : \Pr\left[\max_{c \le C} |X_c| > m\right] \le \beta\right\} + 2t"

@@ -10,7 +10,7 @@ answers, each followed by a noisy count. Pure: Lyu, Su and Li (2017), Algorithm 
 once, Lap(2cΔ/ε2) on each comparison and Lap(cΔ/ε3) on each paid count: (ε1 + ε2 + ε3)-DP. The proof shifts the
 threshold's noise by Δ and the noise of each of the c comparisons that pass by 2Δ, whole numbers, so it holds for
 discrete Laplace noise and whole thresholds as it stands. With a delta: c times AboveThreshold, each pure, with its
-threshold drawn anew, and c discrete Gaussian counts, adding up in ρ.
+threshold drawn again, and c discrete Gaussian counts, adding up in ρ.
 
 **Accuracy.** Let A bound the threshold's noise, B every comparison's, V every paid answer's, τ the total's, all at once
 at 1 - β. Not passing means |f(D) - ñf(h)| < T + A + B: that is the half width of an answer from the public state.
@@ -325,7 +325,7 @@ def _pure(setting: _Setting, updates: int, answers_share: Fraction) -> _Priced:
 
 
 def _concentrated(setting: _Setting, updates: int, answers_share: Fraction) -> _Priced:
-    """c times AboveThreshold, its threshold drawn anew each time, and c Gaussian counts."""
+    """c times AboveThreshold, its threshold drawn again each time, and c Gaussian counts."""
     each = setting.rho / updates
     epsilon = _epsilon_of_share(each * (1 - answers_share))
     for_threshold = _rounded(epsilon / (1 + Fraction(2 ** (2 / 3))))

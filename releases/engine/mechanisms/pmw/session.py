@@ -90,7 +90,7 @@ class Rules:
         threshold: T, in rows.
         threshold_scale: of the noise on the threshold.
         query_scale: of the noise on each comparison.
-        renews_threshold: whether the threshold's noise is drawn anew after each update (a new AboveThreshold).
+        renews_threshold: whether the threshold's noise is drawn again after each update (a new AboveThreshold).
         answer_noise: on paid answers.
         public_half_width: of an answer from the public state.
         paid_half_width: of a paid answer.
