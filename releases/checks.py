@@ -120,6 +120,6 @@ def marks_inside_the_data() -> str:
     if not marks.is_relative_to(data):
         return ""
     return (
-        f"MARKS_DIR lies inside DATA_DIR ({marks}): whoever restores that folder as a whole takes the marks back too, "
+        f"MARKS_DIR lies inside DATA_DIR ({marks}): restoring that folder as a whole takes the marks back too, "
         f"and what was published since is forgotten. Stop the site, move it elsewhere and set MARKS_DIR."
     )

@@ -36,12 +36,12 @@ WORDS = (
     Word(
         name="epsilon",
         meaning="The privacy that is spent: how much what is published may depend on any one person at most. Smaller "
-        "protects better and makes the numbers noisier. At 0.1, whoever guesses at a fact about somebody can improve "
-        "the odds by about a tenth; at 1 to not quite three times what they were.",
+        "protects better and makes the numbers noisier. At 0.1, somebody who guesses at a fact about a person can "
+        "improve the odds by about a tenth; at 1 to not quite three times what they were.",
     ),
     Word(
         name="delta",
-        meaning="A tiny allowance beside epsilon: roughly, the chance that more than epsilon is lost. It is kept far "
+        meaning="A tiny allowance besides epsilon: roughly, the chance that more than epsilon is lost. It is kept far "
         "below one in the number of people. 0 allows nothing; Gaussian noise needs a little.",
     ),
     Word(

@@ -202,7 +202,7 @@ class ColumnForm(forms.Form):
             raise InvalidInput("outside", dict(self.fields["outside"].choices)[rule], rest)  # type: ignore[attr-defined]
         if rule != self.CATCH_ALL:
             if category:
-                rest = "is named beside another rule; choose to count it as a category, or empty the field"
+                rest = "is named together with another rule; choose to count it as a category, or empty the field"
                 raise InvalidInput("outside", category, rest)
             return str(rule)
         if is_numeric:
@@ -211,7 +211,7 @@ class ColumnForm(forms.Form):
         if category not in categories:
             raise InvalidInput("outside", category, "must be one of the declared categories")
         if category == DROP:
-            raise InvalidInput("outside", category, "cannot take the rest: the word stands for leaving the row out")
+            raise InvalidInput("outside", category, "cannot take the rest: the word means leaving the row out")
         return str(category)
 
 

@@ -83,7 +83,7 @@ class LearnRangeForm(LearnForm):
         label="Digits after the point",
         min_value=0,
         max_value=MAX_DECIMALS,
-        help_text="How exactly the ends are told. Round amounts need none.",
+        help_text="How exactly the ends are given. Round amounts need none.",
         error_messages=whole_number("decimals", least=0, most=MAX_DECIMALS, example=2),
     )
     inside = DecimalTextField(

@@ -83,7 +83,7 @@ class SessionForm(ChoiceForm):
         label="Title of the session",
         max_length=200,
         required=False,
-        help_text="Whoever may ask finds it by this. Empty: Live session.",
+        help_text="People who may ask find it by this name. Empty: Live session.",
     )
     questions = WholeNumberField(
         label="Questions",

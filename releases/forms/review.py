@@ -65,7 +65,7 @@ class FreezeForm(forms.Form):
     reason = forms.CharField(
         label="Reason",
         max_length=500,
-        help_text="It stands in the audit log; a freeze's is shown to the dataset's people.",
+        help_text="It is kept in the audit log; a freeze's is shown to the dataset's people.",
         error_messages=missing("Reason: nothing was typed. Say why, so that others need not ask."),
     )
 
@@ -121,7 +121,7 @@ class OrganisationForm(forms.Form):
     most_per_person = DecimalTextField(
         label="Most of one budget that one person may spend, in per cent",
         required=False,
-        help_text="All charges of what somebody submitted count, but for those given back. Empty for no limit.",
+        help_text="All charges of what somebody submitted count, except those given back. Empty for no limit.",
     )
     is_two_person = forms.BooleanField(
         label="Two reviewers must approve, neither of them the person who asked", required=False

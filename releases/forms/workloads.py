@@ -24,7 +24,7 @@ class _NamedForm(forms.Form):
         label="Description",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="For whoever uses it: what the questions are for.",
+        help_text="For people who use it: what the questions are for.",
     )
 
 

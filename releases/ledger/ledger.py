@@ -578,7 +578,7 @@ def _verify_protection(budget: Budget, entry: Any) -> Iterator[Fault]:
         said.append((entry.planned_unit, entry.planned_neighbours))
     for found in dict.fromkeys(_protection(*each) for each in said):
         if found is None:
-            yield _fault(budget, entry, "what it protects cannot be told")
+            yield _fault(budget, entry, "what it protects is unknown")
         elif found != (budget.privacy_unit, budget.relation):
             protects = protection_in_words(unit=found[0], neighbours=found[1])
             yield _fault(budget, entry, f"it protects {protects}, and the budget protects {_promised(budget)}")

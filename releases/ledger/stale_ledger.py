@@ -170,13 +170,13 @@ def budget(asked: Budget) -> str:
         # Looked for again: it is made before the first entry is committed.
         return "its mark is missing" if sequence and high_water_marks.read(asked.pk) is None else ""
     if sequence < mark.sequence:
-        return f"the database is older than the mark beside it: it has {sequence} of {mark.sequence} entries"
+        return f"the database is older than its mark: it has {sequence} of {mark.sequence} entries"
     marked: str | None = head
     if 0 < mark.sequence < sequence:
         entries = LedgerEntry.objects.filter(budget=asked.pk, sequence=mark.sequence)
         marked = entries.values_list("hash", flat=True).first()
     if mark.sequence and marked is not None and marked != mark.hash:
-        return f"the database is older than the mark beside it: entry {mark.sequence} is another one"
+        return f"the database is older than its mark: entry {mark.sequence} is another one"
     return ""
 
 

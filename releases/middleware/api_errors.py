@@ -46,7 +46,7 @@ _MESSAGES = {
     400: "The request cannot be read.",
     403: "This is not allowed.",
     404: _NOT_THERE,
-    500: "Something failed here. Whoever runs this site can find it in its log.",
+    500: "Something failed here. An administrator of this site can find it in its log.",
 }
 
 

@@ -38,7 +38,7 @@ def lacks_second_factor(person: Person) -> str:
     held = [role for role in wanting if role in _roles_to_guard(person)]
     if not held or is_mfa_enabled(person, types=_FACTORS):
         return ""
-    return f"Whoever is {' and '.join(role.label for role in held)} here needs a second factor. Set one up first."
+    return f"Your role ({' and '.join(role.label for role in held)}) needs a second factor. Set one up first."
 
 
 def _roles_to_guard(person: Person) -> frozenset[Role]:

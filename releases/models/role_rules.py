@@ -21,7 +21,7 @@ class NotAllowed(InvalidInput):
         super().__init__("role", shown, f"must include {needed.label} for {what}")
         self.args = (
             f"You do not have the role {needed.label}, which is needed for {what}. "
-            "Whoever administers this site can give it to you.",
+            "An administrator of this site can give it to you.",
         )
 
 

@@ -187,8 +187,8 @@ class ComparedPlan:
     def sentence(self) -> str:
         if self.wants_rows:
             return (
-                "How accurate it is depends on how many rows there are. Type about how many, beside epsilon, and it is "
-                "said here; the release proves its own bound."
+                "How accurate it is depends on how many rows there are. Type about how many, next to epsilon, and it "
+                "is said here; the release proves its own bound."
             )
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."

@@ -126,7 +126,7 @@ def limit_in_words(receipt: Mapping[str, Any]) -> str:
     said = f"At most {most:,} synthetic rows are made of these columns, whatever the noise."
     if not are_limited(receipt):
         return said
-    return f"{said} The released total is above that, so each stands for {rows_of_one(receipt):,.6g} rows of the table."
+    return f"{said} The released total is above that, so each represents {rows_of_one(receipt):,.6g} rows of the table."
 
 
 def synthetic_beside(receipt: Mapping[str, Any]) -> str:

@@ -196,7 +196,7 @@ def _fields(head: list[str]) -> list[str]:
             rule = f"is not a known head; they are {_named(_NAMES_OF_HEADS)}{_meant(cell, _HEADS)}"
             raise InvalidInput("line 1", cell, rule)
         if field in named:
-            raise InvalidInput("line 1", f"{named[field]}, {cell}", "say the same; one of them can stand there, once")
+            raise InvalidInput("line 1", f"{named[field]}, {cell}", "say the same; keep one of them")
         named[field] = cell
     fields = list(named)
     if "values" not in fields:
@@ -255,7 +255,7 @@ def doubts(universe: Universe) -> list[str]:
         joined = [each for each in attribute.categories if any(mark in each for mark in ";|")]
         if joined:
             found.append(
-                f"{attribute.name}: “{joined[0]}” is one category. Several stand one a line, or between commas."
+                f"{attribute.name}: “{joined[0]}” is one category. Write several one a line, or between commas."
             )
         elif len(attribute.categories) == 1 and attribute.outside == DROP:
             only = attribute.categories[0]

@@ -144,7 +144,7 @@ def ask_consent(*, request: BudgetRequest, about: uuid.UUID, by: User, note: str
     shown += alike_by_columns(request.budget, besides=shown)
     match = next((each for each in shown if each.dataset.pk == about), None)
     if match is None or request.state != RequestState.WAITING:
-        raise InvalidInput("consent", str(about), "must be about a table that is shown beside a waiting request")
+        raise InvalidInput("consent", str(about), "must be about a table that is shown with a waiting request")
     audit_log.record(AuditAction.ASK_CONSENT, actor=by, on=match.dataset, detail=f"for {request}; {note}")
     messages.consent_asked(match.dataset, request=request, by=by, note=note.strip())
 

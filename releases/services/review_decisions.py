@@ -27,7 +27,7 @@ class DecidedBefore(InvalidInput):
         if request.state == RequestState.WAITING:
             said = f"{request.first_by} has approved this request as the first of two"
         elif request.decided_by is None:
-            said = "This request was taken back by whoever asked"
+            said = "This request was taken back by the person who asked"
         else:
             said = f"This request was decided before: it was {request.get_state_display()} by {request.decided_by}"
         super().__init__("request", request.get_state_display(), "was decided before")

@@ -277,7 +277,7 @@ def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> 
     before = Session.objects.select_for_update().get(pk=session.pk).audience
     changed = Session.objects.filter(pk=session.pk, release__state=ReleaseState.OPEN).update(audience=audience)
     if changed != 1:
-        raise Refusal("The session is closed. Whoever could ask in it keeps reading what it answered.")
+        raise Refusal("The session is closed. Everybody who could ask in it can still read what it answered.")
     is_narrower = before == Audience.EVERYBODY and audience is not Audience.EVERYBODY
     action = AuditAction.UNSHARE if is_narrower else AuditAction.SHARE
     audit_log.record(action, actor=by, on=session, detail=f"with {audience.label}", facts={"audience": audience.value})

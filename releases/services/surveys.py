@@ -181,7 +181,7 @@ def _checked(*, title: str, question: str, answers: list[str], epsilon: str) -> 
         if len(each) > _LONGEST_ANSWER:
             raise InvalidInput("answers", each, f"must be at most {_LONGEST_ANSWER} characters long")
         if sum(other.casefold() == each.casefold() for other in texts) > 1:
-            raise InvalidInput("answers", each, "must stand in the list once: nobody could tell the two apart")
+            raise InvalidInput("answers", each, "must be in the list once only")
     if len(epsilon) > _LONGEST_EPSILON:
         raise InvalidInput("epsilon", epsilon, f"must be at most {_LONGEST_EPSILON} characters long")
     value = exact(epsilon, field="epsilon")

@@ -51,7 +51,7 @@ _LEFT_OVER_SECONDS = 3600
 #: Said of a table that takes more time or memory to read than it may.
 TOO_MUCH = (
     "The table takes more time or memory to read than this site gives to one table. Send it with fewer columns or "
-    "rows, or ask whoever operates the site for more."
+    "rows, or ask an administrator of the site for more."
 )
 _UNDER_WAY = (UploadState.WAITING, UploadState.READING)
 

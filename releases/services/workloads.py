@@ -312,10 +312,10 @@ def _alike(one: Attribute, other: Attribute) -> bool:
 def _fit(question: Question, needed: Attribute, names: Mapping[str, str], universe: Universe) -> ColumnFit:
     name = names[needed.name]
     if name not in universe.names:
-        rule = "must be a declared column of the dataset" if name else "has no column in the dataset that stands for it"
+        rule = "must be a declared column of the dataset" if name else "has no column in the dataset to use for it"
         return ColumnFit(needed=needed, column=name, reason=rule)
     if list(names.values()).count(name) > 1:
-        return ColumnFit(needed=needed, column=name, reason="must stand for one column of the workload alone")
+        return ColumnFit(needed=needed, column=name, reason="must be used for one column of the workload only")
     column = universe[name]
     if column.is_numeric != needed.is_numeric:
         kinds = ("numbers", "categories") if needed.is_numeric else ("categories", "numbers")

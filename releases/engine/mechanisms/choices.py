@@ -318,7 +318,7 @@ def _says(statistic: Statistic, alpha: int) -> str:
         f"in each of the {statistic.k:,} places, all at once, at most {rows} fewer have the value named than any value "
         f"not named above it; so at most {rows} fewer than the value that truly belongs in that place."
         if alpha
-        else f"the {statistic.k:,} values named are the most common ones, in their true order but for ties."
+        else f"the {statistic.k:,} values named are the most common ones, in their true order, except for ties."
     )
 
 

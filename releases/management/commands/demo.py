@@ -254,7 +254,7 @@ class Command(BaseCommand):
         self.stdout.write(f"\nThe site is at http://{address}/ (Ctrl-C stops it). Sign in as")
         for name, password in passwords.items():
             self.stdout.write(f"  {name:10} {password}")
-        self.stdout.write(f"The passwords stay the same; they stand in {_password_file()}.")
+        self.stdout.write(f"The passwords stay the same; they are in {_password_file()}.")
         self.stdout.write(
-            f"E-mails are not sent; they stand in {settings.DATA_DIR / 'log'}: site.log, worker.log and uploads.log."
+            f"E-mails are not sent; they are in {settings.DATA_DIR / 'log'}: site.log, worker.log and uploads.log."
         )

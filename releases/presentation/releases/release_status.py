@@ -61,7 +61,7 @@ def release_status(release: Release, *, is_own: bool, is_part: bool = False) -> 
     state = release.status
     is_moving = not state.is_final and state is not ReleaseState.REVIEW
     is_cancelled = state is ReleaseState.CANCELLED and not release.kind.has_steps
-    rest = "you are told when it is done" if state is ReleaseState.CLOSING else "the release goes on"
+    rest = "you get a notice when it is done" if state is ReleaseState.CLOSING else "the release goes on"
     return ReleaseStatus(
         state=release.shown_state,
         meaning=release.meaning,

@@ -6,7 +6,7 @@
   const MEANT_ONCE_MS = 1500;
   let pressed = new WeakMap();
 
-  /* A page that comes back from history was left by a press, and is pressed anew on purpose. */
+  /* A page that comes back from history was left by a press, and is pressed again on purpose. */
   window.addEventListener("pageshow", function () { pressed = new WeakMap(); });
 
   document.addEventListener("submit", function (event) {

@@ -1,4 +1,4 @@
-/* What a page says of what was typed holds until somebody types on. Without JavaScript a page is made anew each time. */
+/* What a page says of what was typed holds until somebody types on. Without JavaScript a page is made again each time. */
 "use strict";
 
 document.addEventListener("input", function (event) {

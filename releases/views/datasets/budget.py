@@ -65,7 +65,7 @@ def _facts(held: Budget, shown: QuerySet[BudgetRequest]) -> dict[str, Any]:
 
 
 def _until_then(held: Budget) -> str:
-    return f"Until then epsilon {held.epsilon} stands." if held.is_granted else "Nothing can be released before."
+    return f"Until then epsilon {held.epsilon} stays granted." if held.is_granted else "Nothing can be released before."
 
 
 def _is_asked(request: HttpRequest, dataset: Dataset, form: BudgetForm) -> bool:

@@ -82,8 +82,7 @@ def _keep(request: HttpRequest, dataset: Dataset) -> HttpResponse:
     at = date_format(localtime(kept.kept_at), "j F Y, H:i e")
     messages.success(
         request,
-        f"What you typed about the columns is kept since {at}, for you alone, and nothing is declared by it. It stands "
-        "on the page of the columns when you come back, in any browser.",
+        f"Draft saved {at}. Only you can see it, on the page of the columns in any browser. Nothing is declared yet.",
     )
     return redirect("dataset_detail", dataset_id=dataset.pk)
 

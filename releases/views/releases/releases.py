@@ -288,7 +288,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             messages.success(request, "Public: everybody can read and download it, signed in or not.")
         elif request.POST.get("public") == "no":
             services.make_private(release=release, by=signed_in(request))
-            messages.success(request, "Private again. Whoever downloaded it keeps it.")
+            messages.success(request, "Private again. Downloaded copies stay with those who have them.")
     except services.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("release_detail", release_id=release.pk)
@@ -315,10 +315,10 @@ def _made_public(release: Release) -> dict[str, Any]:
         seen.append("which release it certifies, and what was asked there")
     return {
         "title": release.title,
-        "who": "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue.",
+        "who": "Everybody will be able to read and download it, signed in or not, and it is in the catalogue.",
         "what": f"{'; '.join(seen)}.",
         "what_not": "Any row of the table, other releases of it, or what is left of its budget.",
-        "privacy": "Nothing more is spent: what it tells was paid for when it was made, whoever reads it.",
+        "privacy": "Nothing more is spent: what it says was paid for when it was made, however many people read it.",
         "certificates": _private_certificates(release),
         "back": reverse("release_detail", args=[release.pk]),
     }

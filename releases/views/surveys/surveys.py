@@ -233,7 +233,7 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             messages.success(request, "Public: everybody who has this page's address can read it, signed in or not.")
         elif request.POST.get("public") == "no":
             services.make_survey_private(survey=survey, by=signed_in(request))
-            messages.success(request, "Private again. Whoever downloaded it keeps it.")
+            messages.success(request, "Private again. Downloaded copies stay with those who have them.")
     except services.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("survey", survey_id=survey.pk)

@@ -145,8 +145,8 @@ def test_after_a_restored_backup_nothing_is_published_asked_or_given_back_again(
         "the release live: it had answered 3 questions; the database knows 1",
         "the release waits: a worker had begun it (attempt 1; the database knows of none)",
         "the release unwanted: it had been cancelled and given back",
-        "cancelled  , budget: the database is older than the mark beside it",
-        "newer, budget: the database is older than the mark beside it: it has 0 of 2 entries",
+        "cancelled  , budget: the database is older than its mark",
+        "newer, budget: the database is older than its mark: it has 0 of 2 entries",
     ):
         assert what in restored.audit, restored.audit
     assert "untouched" not in restored.audit

@@ -240,7 +240,7 @@ def test_in_the_dark_and_after_the_closing_an_analyst_reads_every_answer(
     alice.reads("What it answered can be read on the session's page by everybody who signs in")
     alice.look("closed session's release")
     page.reload()
-    charlie.reads("It was closed. Everything it has answered stands below and stays readable to whoever could ask.")
+    charlie.reads("It was closed. Everything it has answered is below and stays readable for everybody who could ask.")
     expect(page.locator(".history tbody tr")).to_have_count(1)
     expect(page.get_by_role("button", name="Ask", exact=True)).to_have_count(0)
     charlie.look("closed session of somebody else")

@@ -273,5 +273,5 @@ def test_a_reviewer_needs_no_javascript(visitor, make, installation):
     alice.page.goto("/notices/")
     alice.reads("You asked for epsilon 30; epsilon 4 was granted.")
     alice.press("Stop the e-mails")
-    alice.reads("They stand here only.")
+    alice.reads("They are shown here only.")
     alice.press("Send them by e-mail too")

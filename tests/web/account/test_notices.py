@@ -294,7 +294,7 @@ def test_e_mail_can_be_turned_off_and_on_again_and_the_page_still_tells(as_, ali
     notices.tell([alice], title="One", text="Something.", path="/")
     assert notices.send_waiting() == 0
     assert Notice.objects.for_home(alice).count() == 1
-    assert "They stand here only." in words(client.get("/notices/"))
+    assert "They are shown here only." in words(client.get("/notices/"))
     assert "nothing was chosen" in words(client.post("/notices/mail/", {}, follow=True))
     client.post("/notices/mail/", {"wants_mail": "yes"})
     notices.tell([alice], title="Two", text="Something.", path="/")

@@ -43,7 +43,7 @@ def test_an_installation_wants_one_of_reviewers_and_administrators_unless_told_o
 def test_a_reviewer_without_one_is_led_to_it_before_a_reviewing_page_opens(as_, sofia, name):
     page = as_(sofia).get(reverse(name), follow=True)
     assert page.redirect_chain == [("/accounts/2fa/", 302)]
-    assert "Whoever is reviewer here needs a second factor. Set one up first." in words(page)
+    assert "Your role (reviewer) needs a second factor. Set one up first." in words(page)
     auth.TOTP.activate(sofia, auth.generate_totp_secret())
     assert as_(sofia).get(reverse(name)).status_code == 200
 

@@ -76,7 +76,7 @@ def test_typed_columns_are_stored_and_lead_on_to_the_protection(sheet, fresh):
 @pytest.mark.parametrize(
     ("values", "doubt"),
     [
-        ("female; male", "sex: “female; male” is one category. Several stand one a line, or between commas."),
+        ("female; male", "sex: “female; male” is one category. Write several one a line, or between commas."),
         ("female", "sex has one category, “female”: a row with any other value is left out of every count."),
     ],
 )
@@ -167,11 +167,11 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
         ),
         (
             ("sex", "categorical", "female\ndrop", "category", "drop"),
-            "outside: 'drop' cannot take the rest: the word stands for leaving the row out",
+            "outside: 'drop' cannot take the rest: the word means leaving the row out",
         ),
         (
             ("sex", "categorical", "female\nmale", "drop", "male"),
-            "outside: 'male' is named beside another rule; choose to count it as a category, or empty the field",
+            "outside: 'male' is named together with another rule; choose to count it as a category, or empty the field",
         ),
         (
             ("age", "integer", "18, 30", "category", "other"),

@@ -52,7 +52,7 @@ def test_they_are_typed_beside_the_columns_and_stand_there_the_next_day(dataset,
     assert inline_code(page) == []
     assert field_value(page, "description") == "Who was asked."
     assert field_value(page, "form-1-unit") == "years"
-    assert "they are published with every release, as they stand when it is made" in words(page)
+    assert "they are published with every release, as they are when it is made" in words(page)
     assert AuditEvent.objects.filter(detail="what the table and its columns are, in words").count() == 1
     assert client.post(page_of(dataset), typed(table="Who was asked.", unit="")).status_code == 302
     assert Dataset.objects.get().column_notes == {"age": {"description": "age at the interview"}}

@@ -58,7 +58,9 @@ def test_what_is_typed_is_kept_however_wrong_and_stands_there_again_in_another_b
     answer = here.post(page_of(fresh), typed(WRONG, keep="1", description="Who\nwas asked"), follow=True)
     assert answer.redirect_chain[-1][0] == reverse("dataset_detail", args=[fresh.pk])
     said = words(answer)
-    assert re.search(r"is kept since \d{1,2} \w+ \d{4}, \d\d:\d\d UTC, for you alone, and nothing is declared", said)
+    assert re.search(
+        r"Draft saved \d{1,2} \w+ \d{4}, \d\d:\d\d UTC. Only you can see it, .* Nothing is declared yet", said
+    )
     assert "is kept and not declared: go on with it" in said
     page = elsewhere.get(page_of(fresh))
     assert inline_code(page) == []

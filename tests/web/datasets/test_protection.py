@@ -479,7 +479,7 @@ def test_the_audit_reads_what_old_entries_do_not_say_from_the_plan(queued):
     Release.objects.update(plan={**queued.plan, "schema": {**queued.plan["schema"], "unit": PERSON.to_json()}})
     assert len(faults()) == 1
     Release.objects.update(plan=None)
-    assert faults() == ["what it protects cannot be told"]
+    assert faults() == ["what it protects is unknown"]
 
 
 def rewrite(entry, detail):

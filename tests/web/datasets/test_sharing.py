@@ -70,4 +70,4 @@ def test_a_group_of_others_is_refused_and_not_named(own, as_, alice, bob):
 def test_who_belongs_to_no_group_is_told_who_could_change_that(own, as_, alice):
     alice.groups.clear()
     page = words(as_(alice).get(reverse("share_dataset", args=[own.pk])))
-    assert "You belong to no group. Whoever makes the accounts of this site can put you" in page
+    assert "You belong to no group. An administrator of this site can put you" in page

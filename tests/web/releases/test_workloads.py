@@ -340,7 +340,7 @@ def test_the_page_says_which_columns_do_not_fit_and_keeps_what_was_chosen(worklo
     assert "2 of the 2 columns that the workload needs do not fit yet" in said
     assert "25 must be a declared edge" in said
     assert "Column age:" in said
-    assert "has no column in the dataset that stands for it" in said
+    assert "has no column in the dataset to use for it" in said
     assert (chosen(refused, "column.age"), chosen(refused, "column.sex")) == ("years", "")
     assert not other.releases.exists()
 

@@ -41,7 +41,7 @@ def test_before_it_is_public_a_page_says_who_will_see_what_and_nothing_happens_y
     )
     page = words(client.get(reverse("visibility", args=[published.pk])))
     assert "Make “Release 1” public?" in page
-    assert "Everybody will be able to read and download it, signed in or not, and it stands in the catalogue." in page
+    assert "Everybody will be able to read and download it, signed in or not, and it is in the catalogue." in page
     assert "The title, with that of the dataset, “Survey”; all 17 answers with error bounds; " in page
     assert "People who have read it keep what they read." in page
     published.refresh_from_db()
@@ -55,7 +55,7 @@ def test_what_is_public_already_is_not_asked_about(public, as_, alice):
 
 def test_it_can_be_made_private_again(public, as_, alice):
     page = post(as_(alice), "visibility", public, public="no")
-    assert "Private again. Whoever downloaded it keeps it." in words(page)
+    assert "Private again. Downloaded copies stay with those who have them." in words(page)
     assert readable(as_(None), public) == {302, 410}
     gone = as_(None).get(reverse("release_detail", args=[public.pk]))
     assert gone.status_code == 410

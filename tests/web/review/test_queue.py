@@ -248,7 +248,9 @@ def test_a_curator_takes_it_back(waiting, as_, alice, decide):
     as_(alice).post(reverse("cancel_release", args=[waiting.release_id]))
     assert Release.objects.get().state == "draft"
     response = decide(waiting)
-    assert "This request was taken back by whoever asked. Nothing was changed by what you pressed." in words(response)
+    assert "This request was taken back by the person who asked. Nothing was changed by what you pressed." in words(
+        response
+    )
     assert not charges().exists()
 
 
@@ -285,7 +287,7 @@ def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(
     assert "Take the request back" not in words(said)
     asked.refresh_from_db()
     assert (asked.state, asked.decided_by) == ("taken back", None)
-    assert "This request was taken back by whoever asked." in words(decide(asked))
+    assert "This request was taken back by the person who asked." in words(decide(asked))
     assert not Notice.objects.filter(person=sofia, read_at=None).exists()
     # A mistake in what reviewers would have decided on can be mended.
     services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice)

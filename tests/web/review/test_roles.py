@@ -111,7 +111,7 @@ SENTENCE = "You do not have the role curator, which is needed for uploading tabl
 def test_an_analyst_is_told_in_a_sentence_that_uploading_is_not_theirs(as_, charlie):
     page = as_(charlie).get(reverse("upload"))
     assert page.status_code == 403
-    assert f"{SENTENCE} Whoever administers this site can give it to you." in words(page)
+    assert f"{SENTENCE} An administrator of this site can give it to you." in words(page)
     assert inline_code(page) == []
 
 
@@ -121,7 +121,7 @@ def test_only_curators_see_the_way_to_it(as_, alice, charlie, path):
     assert link in body(as_(alice).get(path))
     page = as_(charlie).get(path)
     assert link not in body(page)
-    assert "is for curators: whoever administers this site can make you one." in words(page)
+    assert "is for curators: an administrator of this site can make you one." in words(page)
 
 
 def test_a_file_that_is_sent_all_the_same_is_never_on_the_disc(as_, charlie, tmp_path, settings, monkeypatch):
@@ -179,7 +179,7 @@ def test_an_administrator_gives_and_takes_roles_and_every_change_is_recorded(pre
     assert held(charlie) == ["analyst", "curator"]
     page = press(charlie, take="analyst")
     assert "charlie is no longer analyst." in words(page)
-    assert "Changed lately" in words(page)
+    assert "Recent changes" in words(page)
     assert held(charlie) == ["curator"]
     assert changes() == [("sofia", "charlie", "gave curator"), ("sofia", "charlie", "took analyst")]
     assert inline_code(page) == []

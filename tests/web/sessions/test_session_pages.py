@@ -502,7 +502,7 @@ def test_closing_is_a_worker_s_work_that_the_page_follows(session, as_, alice, b
     assert page.redirect_chain[-1][0] == reverse("release_detail", args=[session.pk])
     assert "◔ closing Nobody can ask any more, and a worker is publishing what was answered." in words(page)
     assert "Waiting for a worker" in words(page)
-    assert "You can close this page; you are told when it is done." in words(page)
+    assert "You can close this page; you get a notice when it is done." in words(page)
     part = client.get(reverse("release_status", args=[session.pk]))
     assert "hx-trigger" in body(part)
     assert "Cancel" not in words(part)
@@ -577,7 +577,7 @@ def test_an_analyst_reads_after_the_closing_what_the_session_told_while_the_rele
     client = as_(charlie)
     assert told(client, session) == [2, 1]
     page = words(client.get(page_of(session)))
-    assert "Everything it has answered stands below and stays readable to whoever could ask." in page
+    assert "Everything it has answered is below and stays readable for everybody who could ask." in page
     assert "Ask how many rows" not in page
     assert "○ closed" in words(client.get(reverse("session_list")))
     # The release itself, with its synthetic rows, is for the dataset's people until it is made public.
@@ -592,7 +592,7 @@ def test_who_may_ask_is_settled_when_a_session_is_closed(make_session, as_, alic
     services.close_session(session=session, by=alice, send=False)
     for _ in range(2):
         answer = as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "group"}, follow=True)
-        assert "The session is closed. Whoever could ask in it keeps reading what it answered." in words(answer)
+        assert "The session is closed. Everybody who could ask in it can still read what it answered." in words(answer)
         assert told(as_(charlie), session) == [1]
         services.execute_release(release_id=session.pk)
 

@@ -73,7 +73,7 @@ def test_a_survey_is_put_together_opened_answered_and_closed(as_, alice):
             {"answers": "\n".join(f"number {i}" for i in range(21))},
             "answers: 21 must be 2 to 20 in number, one a line",
         ),
-        ({"answers": "Yes\nyes "}, "answers: 'Yes' must stand in the list once"),
+        ({"answers": "Yes\nyes "}, "answers: 'Yes' must be in the list once only"),
         ({"answers": "a" * 201 + "\nb"}, "must be at most 200 characters long"),
         ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point, such as 0.5"),
         ({"epsilon": "0"}, "epsilon: '0' must be from 0.01 to 10"),
@@ -151,7 +151,7 @@ def test_the_form_says_the_law_and_the_browser_is_given_its_whole_numbers(make_s
         "Nobody, not even the organisation, can tell which." in said
     )
     assert "Reports about one person add up" in said
-    assert f"{law.truth:,} of them stand for the true answer" in said
+    assert f"{law.truth:,} of them mean the true answer" in said
     for name, value in (("numbers", NUMBERS), ("truth", law.truth), ("other", law.other), ("answers", 2)):
         assert f'data-{name}="{value}"' in body(response)
 
