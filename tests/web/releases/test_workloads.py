@@ -350,7 +350,7 @@ def test_one_column_cannot_stand_for_two(draft, make_other, alice):
     asked = services.draft_release(dataset=both, by=alice)
     services.set_questions(release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"prefix": "years"}]})
     saved = services.save_workload(release=asked, name="Two", by=alice)
-    with pytest.raises(InvalidInput, match="one column of the workload alone"):
+    with pytest.raises(InvalidInput, match="one column of the workload only"):
         services.mapped_questions(saved.latest, both.universe, {"years": "age"})
     assert services.suggested_columns(saved.latest, make_other({**AGE, "name": "only"}).universe) == {
         "age": "",
