@@ -4,9 +4,9 @@ number of rows that somebody guessed.
 The fit to noisy marginals loses to the mixture where the tables it measures are mostly noise, and wins where they are
 not. That is told by one number: the noise on the tables that are asked about, as a share of all rows (`design_error`).
 The limit was found on adult_reduced with 1,000 to 48,842 rows at epsilon 0.3 to 3, by the product of the mean errors of
-pairs and triples. On four other tables (of 2,000 to 48,842 rows and 6.6 x 10^4 to 3.9 x 10^6 cells) it chose the closer
-one in 12 of 15 cases, and in the others one whose error product was 5 to 10% larger. Of a chain of pairs, too large to
-be held whole, the fit on a junction tree had an error of 0.030 where the mixture had 0.050.
+pairs and triples. On three other tables (of 2,000 to 48,842 rows and 6.6 x 10^4 to 3.9 x 10^6 cells) it chose the
+closer one in 12 of 15 cases, and in the others one whose error product was 5 to 10% larger. Of a chain of pairs, too
+large to be held whole, the fit on a junction tree had an error of 0.030 where the mixture had 0.050.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def fit_marginals(
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
     rows = measured_rows(measurements, total, total_variance)
-    tree = marginal_tree(tuple(shape), _fitted_effects(measurements, order))
+    tree = marginal_tree(tuple(shape), fitted_effects([one.axes for one in measurements], order))
     solver = _Solver(tree, measurements, rows, passes, progress)
     reason = solver.run()
     weights = tree.density(solver.prior.potentials(solver.at.z))
@@ -170,7 +170,7 @@ def fit_cliques(
     The objective, its steps and where they end are those of `fit_marginals`; only the sums over the universe are
     made clique by clique.
     """
-    tree = CliqueTree(tuple(shape), cliques, _fitted_effects(measurements, order))
+    tree = CliqueTree(tuple(shape), cliques, fitted_effects([one.axes for one in measurements], order))
     solver = _Solver(tree, measurements, total, passes, progress)
     solver.run()
     return tuple(total * table for table in tree.densities(solver.prior.potentials(solver.at.z)))
@@ -201,8 +201,9 @@ def _effects(measured: Sequence[Axes], order: int) -> tuple[Axes, ...]:
     return tuple(sorted(found, key=lambda axes: (len(axes), axes)))
 
 
-def _fitted_effects(measurements: Sequence[Measurement], order: int) -> tuple[Axes, ...]:
-    return _effects([tuple(sorted(one.axes)) for one in measurements], order)
+def fitted_effects(measured: Sequence[Axes], order: int) -> tuple[Axes, ...]:
+    """The sets of attributes whose effects are fitted to tables over those measured."""
+    return _effects([tuple(sorted(axes)) for axes in measured], order)
 
 
 def _scale(order: int) -> float:

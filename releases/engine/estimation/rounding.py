@@ -155,7 +155,6 @@ def _anneal(
 
     Along the first `fixed` axes no row moves.
 
-
     Where the sample was nearer than what the annealing found, as with weights that are whole already, it stays.
     """
     shape = counts.shape

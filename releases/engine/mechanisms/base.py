@@ -215,12 +215,14 @@ class Consistency(Enum):
 
     OWN_NOISE: no, for each answer has noise of its own.
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
+    MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
     ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
 
     OWN_NOISE = "own noise"
     NOISY_CELLS = "noisy cells"
+    MADE_TO_AGREE = "made to agree"
     ONE_TABLE = "one table"
     PAID_NOISE = "paid noise"
 
@@ -256,6 +258,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
+
+    def consistency_under(self, options: Mapping[str, Any]) -> Consistency | None:
+        """That of a release with these options, those of an old one too."""
+        return self.consistency
 
     def plan(
         self,

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,3 +328,6 @@ class GaussianQueries(_QueriesMechanism):
         r"\alpha = \min\left\{m : \Pr[|Z| \le m]^k \ge 1 - \beta\right\}"
         r" \le \frac{\Delta_2}{\sqrt{2\rho}} \sqrt{2 \ln\frac{k}{\beta}} + 1"
     )
+
+    def consistency_under(self, options: Mapping[str, Any]) -> Consistency | None:
+        return Consistency.MADE_TO_AGREE if options.get(TOGETHER.name) == "yes" else self.consistency

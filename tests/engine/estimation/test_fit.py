@@ -211,7 +211,7 @@ def test_tables_that_are_not_of_this_universe_are_refused():
 def test_centred_pieces_and_uncentred_weights_measure_the_same_loss():
     """sum_A q_A |P_A t_A|^2 and sum_S w_S |t_S|^2 differ by a multiple of the squared total, for any table."""
     noisy = [*measured(a_table(), TRIPLES[:2], 3.0), *measured(a_table(), [(0, 1, 2, 3), (1, 3)], 5.0)]
-    tree = marginal_tree(SHAPE, fit_module._fitted_effects(noisy, 3))
+    tree = marginal_tree(SHAPE, fit_module.fitted_effects([one.axes for one in noisy], 3))
     solver = fit_module._Solver(tree, noisy, 1000.0, 100, None)
     differences = []
     for seed in range(3):

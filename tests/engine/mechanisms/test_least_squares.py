@@ -12,7 +12,7 @@ from scipy.stats import binom
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.universe import Schema
-from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.mechanisms.base import Consistency, mechanism, plan_from_json
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
@@ -135,3 +135,29 @@ def test_where_there_is_next_to_no_noise_nothing_is_promised():
         schema, workload_of(schema, PAIRS), budget=large, beta=Fraction(1, 20), options={"agree": "yes"}
     )
     assert "so little noise" in plan.infeasible
+
+
+def test_a_plan_stored_without_the_option_is_read_as_one_that_leaves_its_noise():
+    plan = planned(schema_of((3, 2, 4)), PAIRS, agree="no")
+    stored = plan.to_json()
+    del stored["options"]["agree"]
+    assert plan_from_json(stored) == plan
+    assert plan.together is None
+
+
+def test_what_agrees_is_made_of_the_noisy_answers_alone():
+    schema = schema_of((3, 2, 4))
+    plain, agreeing = (planned(schema, PAIRS, agree=agree) for agree in ("no", "yes"))
+    noisy = plain.run(table_of(schema), rng=StreamRandomness(b"same")).estimates
+    released = agreeing.run(table_of(schema), rng=StreamRandomness(b"same")).estimates
+    for one, other in zip(agreeing.together.combined(noisy), released, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("agree", ["no", "yes"])
+def test_it_says_truly_whether_its_tables_have_the_same_total(agree):
+    plan = planned(schema_of((3, 2, 4)), PAIRS, agree=agree)
+    totals = [table.sum() for table in plan.run(table_of(plan.schema), rng=StreamRandomness(b"sum")).estimates]
+    says = mechanism("gaussian-queries").consistency_under(plan.options)
+    assert bool(max(totals) - min(totals) < 1e-6) is (says is Consistency.MADE_TO_AGREE)
+    assert mechanism("gaussian-queries").consistency_under({"rows": None}) is Consistency.OWN_NOISE

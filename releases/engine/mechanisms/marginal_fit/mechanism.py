@@ -36,11 +36,10 @@ from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit.common import (
-    BYTES_A_CLIQUE_CELL,
-    BYTES_EACH,
     FittedTablesPlan,
     deviations_of_families,
     expected_bound,
+    fit_bytes,
     fit_seconds,
     names_of,
     refused_noise,
@@ -203,7 +202,7 @@ def _cliques_in_words(parts: Sequence[Part]) -> str:
 
 
 def _work(parts: Sequence[Part]) -> Work:
-    held = sum(part.cells * (BYTES_EACH if part.is_whole else BYTES_A_CLIQUE_CELL) for part in parts)
+    held = sum(map(fit_bytes, parts))
     return Work(cells=sum(part.cells for part in parts), seconds=0.5 + fit_seconds(parts), bytes=held + (64 << 20))
 
 
