@@ -167,8 +167,8 @@ def fit_cliques(
 ) -> tuple[Floats, ...]:
     """The same fit where every table lies within a clique of a junction tree: expected counts over each clique.
 
-    The objective, its steps and where they end are those of `fit_marginals`; only the sums over the universe are
-    made clique by clique.
+    The objective, its steps and when they end are those of `fit_marginals`; only the sums over the universe are made
+    clique by clique.
     """
     tree = CliqueTree(tuple(shape), cliques, fitted_effects([one.axes for one in measurements], order))
     solver = _Solver(tree, measurements, total, passes, progress)
