@@ -58,7 +58,17 @@ class Part:
     @cached_property
     def largest(self) -> tuple[Axes, ...]:
         """The asked sets that lie in no other."""
-        return tuple(axes for axes in self.sets if not any(set(axes) < set(other) for other in self.sets))
+        # Looked for among those that hold its first attribute alone: there can be tens of thousands of sets.
+        holders: dict[int, list[frozenset[int]]] = {axis: [] for axis in range(len(self.universe.names))}
+        for axes in self.sets:
+            for axis in axes:
+                holders[axis].append(frozenset(axes))
+        most = max(map(len, self.sets), default=0)
+        return tuple(
+            axes
+            for axes in self.sets
+            if len(axes) == most or (bool(axes) and not any(frozenset(axes) < each for each in holders[axes[0]]))
+        )
 
     @cached_property
     def cliques(self) -> tuple[Clique, ...]:

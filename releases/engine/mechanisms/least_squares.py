@@ -81,6 +81,11 @@ class LeastSquares:
             found[place] += precision
         return found
 
+    @property
+    def pieces(self) -> int:
+        """How many residuals all tables have."""
+        return sum(1 << len(family.attributes) for family in self.workload.families)
+
     def _pieces(self) -> list[tuple[int, int, float]]:
         """Each residual of each table: its place, the table's, and its precision."""
         cells = self.residuals.cells
