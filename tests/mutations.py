@@ -129,6 +129,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="sums-of-noisy-cells-as-precise-as-a-cell",
+        file="releases/engine/mechanisms/least_squares.py",
+        text="cells[place] / (family.cells(self.workload.universe) * variance)",
+        instead="1 / variance",
+        test=(
+            "tests/engine/mechanisms/test_least_squares.py::"
+            "test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said"
+        ),
+    ),
+    Mutation(
         name="running-sums-priced-by-their-first-factor",
         file="releases/engine/mechanisms/gaussian_cumulative.py",
         text="removed = sum(each * each for each in factors)",

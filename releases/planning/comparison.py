@@ -4,7 +4,7 @@ inputs only."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,7 @@ from releases.ledger import ledger
 from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
-from releases.planning import usefulness
+from releases.planning import row_methods, usefulness
 from releases.publication.files import readable_size
 from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 from releases.questions.base import kind_of
@@ -102,6 +102,8 @@ class ComparedPlan:
     price: accountant.Price | None
     refusal: str
     options: tuple[OptionField, ...] = ()
+    #: Why it is the method to make synthetic rows with, in one sentence; empty for all others.
+    for_synthetic_rows: str = ""
     #: How many rows somebody guessed for all of the comparison.
     guess: int | None = None
     #: What the budget would still hold after it; None where it does not fit.
@@ -325,6 +327,11 @@ def compared(
                 leaves=leaves,
             )
         )
+    method = row_methods.recommended({row.mechanism.name: row.plan for row in rows if row.can_be_chosen}, rows=guess)
+    if method is not None:
+        rows = [
+            replace(row, for_synthetic_rows=method.why) if row.mechanism.name == method.name else row for row in rows
+        ]
     return sorted(
         rows,
         key=lambda row: (
@@ -338,9 +345,9 @@ def compared(
 
 
 def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
-    """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, and what is expected to
-    do better. Bounds of other statistics are not all about the same thing, so none of them is called the best; nor is
-    one that says next to nothing."""
+    """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, what is expected to do
+    better, and what to make synthetic rows with. Bounds of other statistics are not all about the same thing, so none
+    of them is called the best; nor is one that says next to nothing."""
     counts = [row for row in rows if row.can_be_chosen and row.margin and not row.says_little]
     proved = [row for row in counts if not row.is_unproved]
     best = {}
@@ -352,6 +359,10 @@ def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
         first = min(expected, key=lambda row: _alpha(row.plan))
         if not proved or _alpha(first.plan) < min(_alpha(row.plan) for row in proved):
             best[first.mechanism.name] = "expected to be closer"
+    for row in rows:
+        if row.for_synthetic_rows:
+            known = best.get(row.mechanism.name)
+            best[row.mechanism.name] = f"{known}, best for synthetic rows" if known else "best for synthetic rows"
     return best
 
 

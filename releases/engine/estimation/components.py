@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
+from releases.engine.estimation.junction import Clique, junction_tree
 from releases.engine.estimation.marginals import Axes, MarginalTree, marginal_tree
-from releases.engine.estimation.result import Component, Distribution
-from releases.engine.tables.counts import Counts
+from releases.engine.estimation.result import Component, Distribution, TreeComponent
+from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Workload
 
 Names = tuple[str, ...]
+#: A table over a part: whole, or one for each clique of its junction tree.
+Joint = NDArray[Any] | tuple[NDArray[Any], ...]
 
+#: Cells of all cliques of a part that is not held whole.
+MAX_CLIQUE_CELLS = 10_000_000
 #: Larger joint tables take longer to sum than their marginals take to count.
 _MAX_COUNTED_CELLS = 10_000_000
 
@@ -52,11 +58,50 @@ class Part:
     @cached_property
     def largest(self) -> tuple[Axes, ...]:
         """The asked sets that lie in no other."""
-        return tuple(axes for axes in self.sets if not any(set(axes) < set(other) for other in self.sets))
+        # Looked for among those that hold its first attribute alone: there can be tens of thousands of sets.
+        holders: dict[int, list[frozenset[int]]] = {axis: [] for axis in range(len(self.universe.names))}
+        for axes in self.sets:
+            for axis in axes:
+                holders[axis].append(frozenset(axes))
+        most = max(map(len, self.sets), default=0)
+        return tuple(
+            axes
+            for axes in self.sets
+            if len(axes) == most or (bool(axes) and not any(frozenset(axes) < each for each in holders[axes[0]]))
+        )
+
+    @cached_property
+    def cliques(self) -> tuple[Clique, ...]:
+        """Of a junction tree in which every asked set lies in a clique, where the part is too large to be held whole;
+        none where it is held whole, and none where the cliques are too large as well."""
+        return () if self.is_whole else junction_tree(self.universe.shape, self.largest, MAX_CLIQUE_CELLS)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its joint table can be held."""
+        return self.universe.size <= MAX_DENSE_CELLS
+
+    @property
+    def cells(self) -> int:
+        """That are held: of the joint table, or of all cliques."""
+        if not self.cliques:
+            return self.universe.size
+        return sum(prod(self.universe.shape[axis] for axis in clique.axes) for clique in self.cliques)
 
     def histogram(self, counts: Counts) -> NDArray[np.int64]:
         """The exact joint table over the part."""
         return np.ascontiguousarray(counts.marginal(self.universe.names))
+
+    def marginals(self, joint: Joint) -> list[NDArray[Any]]:
+        """Those asked about, from a table over the part."""
+        if not isinstance(joint, tuple):
+            return self.tree.answer(joint)
+        found = []
+        for axes in self.sets:
+            home = next(k for k, clique in enumerate(self.cliques) if set(axes) <= set(clique.axes))
+            others = tuple(place for place, axis in enumerate(self.cliques[home].axes) if axis not in axes)
+            found.append(joint[home].sum(axis=others))
+        return found
 
 
 def connected_parts(workload: Workload) -> tuple[Part, ...]:
@@ -82,11 +127,11 @@ def connected_parts(workload: Workload) -> tuple[Part, ...]:
     )
 
 
-def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[Joint]) -> list[NDArray[Any]]:
     """The answers of each family of the workload from one joint table a part."""
     marginals: dict[Names, NDArray[Any]] = {}
     for part, table in zip(parts, tables, strict=True):
-        marginals.update(zip(part.asked, part.tree.answer(table), strict=True))
+        marginals.update(zip(part.asked, part.marginals(table), strict=True))
     return workload.answer(marginals.__getitem__)
 
 
@@ -153,10 +198,14 @@ def _read_once(counts: Counts, sets: Sequence[Names]) -> Iterator[NDArray[np.int
         yield tables.pop(0)
 
 
-def distribution(described: Sequence[Universe], tables: Iterable[NDArray[np.float64]]) -> Distribution:
+def distribution(described: Sequence[Part | Universe], tables: Iterable[Joint]) -> Distribution:
     """Tables over some attributes each as independent components. Of attributes in none of them it says nothing."""
-    return Distribution(
-        components=tuple(
-            Component(names=each.names, weights=table) for each, table in zip(described, tables, strict=True)
-        )
-    )
+    return Distribution(components=tuple(_component(*each) for each in zip(described, tables, strict=True)))
+
+
+def _component(described: Part | Universe, table: Joint) -> Component | TreeComponent:
+    if not isinstance(table, tuple):
+        names = described.names if isinstance(described, Universe) else described.universe.names
+        return Component(names=names, weights=table)
+    assert isinstance(described, Part)
+    return TreeComponent(names=described.universe.names, cliques=described.cliques, tables=table)

@@ -30,10 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.errors import InvalidInput
+from releases.engine.estimation.junction import Clique, CliqueGibbs, CliqueTree
 from releases.engine.estimation.marginals import Axes, Gibbs, MarginalTree, TableRotation, marginal_tree
 
 Floats = NDArray[np.float64]
 Progress = Callable[[float], None]
+#: How a distribution is summed: over the whole universe, or clique by clique.
+Tree = MarginalTree | CliqueTree
 
 #: Prior scale of the effects of one, two, three attributes (in the logarithm of the probability), and the factor
 #: from each order to the next above three. They start the search; `_widen` and `_tune` correct them.
@@ -137,9 +140,10 @@ def fit_marginals(
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
     rows = measured_rows(measurements, total, total_variance)
-    solver = _Solver(tuple(shape), measurements, rows, order, passes, progress)
+    tree = marginal_tree(tuple(shape), fitted_effects([one.axes for one in measurements], order))
+    solver = _Solver(tree, measurements, rows, passes, progress)
     reason = solver.run()
-    weights = solver.tree.density(solver.prior.potentials(solver.at.z))
+    weights = tree.density(solver.prior.potentials(solver.at.z))
     weights *= rows
     return Fit(
         weights=weights,
@@ -149,6 +153,27 @@ def fit_marginals(
         degrees=solver.evidence.degrees,
         stopped_because=reason,
     )
+
+
+def fit_cliques(
+    shape: Sequence[int],
+    cliques: tuple[Clique, ...],
+    measurements: Sequence[Measurement],
+    *,
+    total: float,
+    order: int = 3,
+    passes: int = 1500,
+    progress: Progress | None = None,
+) -> tuple[Floats, ...]:
+    """The same fit where every table lies within a clique of a junction tree: expected counts over each clique.
+
+    The objective, its steps and when they end are those of `fit_marginals`; only the sums over the universe are made
+    clique by clique.
+    """
+    tree = CliqueTree(tuple(shape), cliques, fitted_effects([one.axes for one in measurements], order))
+    solver = _Solver(tree, measurements, total, passes, progress)
+    solver.run()
+    return tuple(total * table for table in tree.densities(solver.prior.potentials(solver.at.z)))
 
 
 def measured_rows(measurements: Sequence[Measurement], total: float | None, variance: float | None) -> float:
@@ -176,6 +201,11 @@ def _effects(measured: Sequence[Axes], order: int) -> tuple[Axes, ...]:
     return tuple(sorted(found, key=lambda axes: (len(axes), axes)))
 
 
+def fitted_effects(measured: Sequence[Axes], order: int) -> tuple[Axes, ...]:
+    """The sets of attributes whose effects are fitted to tables over those measured."""
+    return _effects([tuple(sorted(axes)) for axes in measured], order)
+
+
 def _scale(order: int) -> float:
     return SCALES[order - 1] if order <= len(SCALES) else SCALES[-1] * _NEXT_ORDER ** (order - len(SCALES))
 
@@ -183,7 +213,7 @@ def _scale(order: int) -> float:
 class _Prior:
     """Potentials t = s (x L_a) z of standard coordinates z, and the penalty on z."""
 
-    def __init__(self, tree: MarginalTree) -> None:
+    def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.each = np.repeat([_scale(len(axes)) for axes in tree.sets], np.diff(tree.offsets))
         self.factors: TableRotation | None = None
@@ -241,7 +271,7 @@ class _Point:
     """
 
     z: Floats
-    gibbs: Gibbs
+    gibbs: Gibbs | CliqueGibbs
     residual: Floats
     loss: float
     value: float
@@ -263,7 +293,7 @@ class _Evidence:
         degrees: how many independent numbers were measured.
     """
 
-    def __init__(self, tree: MarginalTree, measurements: Sequence[Measurement]) -> None:
+    def __init__(self, tree: Tree, measurements: Sequence[Measurement]) -> None:
         self.centre = TableRotation(tree, [np.eye(length) - 1 / length for length in tree.shape])
         self.sizes = np.diff(tree.offsets)
         at = {axes: index for index, axes in enumerate(tree.sets)}
@@ -285,7 +315,7 @@ class _Evidence:
         self.weights = self._uncentred(tree)
         self.degrees = sum(math.prod(tree.shape[a] - 1 for a in axes) for axes in tree.sets)
 
-    def _uncentred(self, tree: MarginalTree) -> Floats:
+    def _uncentred(self, tree: Tree) -> Floats:
         """Moebius inversion from the largest sets down: q_A = sum over S containing A of w_S |A| / |S|."""
         weights = np.zeros(len(tree.sets))
         for i in sorted(range(len(tree.sets)), key=lambda i: -len(tree.sets[i])):
@@ -297,14 +327,13 @@ class _Evidence:
 class _Solver:
     def __init__(
         self,
-        shape: Axes,
+        tree: Tree,
         measurements: Sequence[Measurement],
         rows: float,
-        order: int,
         passes: int,
         progress: Progress | None,
     ) -> None:
-        self.tree = marginal_tree(shape, _effects([tuple(sorted(one.axes)) for one in measurements], order))
+        self.tree = tree
         self.rows, self.limit, self.progress = rows, passes, progress
         self.passes = 0
         self.prior = _Prior(self.tree)
@@ -406,7 +435,7 @@ class _Solver:
             z=point.z, gibbs=point.gibbs, residual=point.residual, loss=point.loss, value=value, slack=point.slack
         )
 
-    def _jacobian(self, gibbs: Gibbs, potentials: Floats) -> Floats:
+    def _jacobian(self, gibbs: Gibbs | CliqueGibbs, potentials: Floats) -> Floats:
         """The change of n p_S along a change of the potentials; its own transpose."""
         self.passes += 1
         return self.rows * gibbs.covariance(potentials)

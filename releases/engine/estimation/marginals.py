@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -410,6 +410,15 @@ def slice_marginals(
     return marginal_tree(part.shape, renamed).answer(np.asarray(part, order="C"))
 
 
+class Tables(Protocol):
+    """What lays tables out as one vector."""
+
+    shape: Axes
+    sets: tuple[Axes, ...]
+    offsets: tuple[int, ...]
+    _kernels: ModuleType | None
+
+
 class TableRotation:
     """Multiplies every table of a vector along each of its axes a by a symmetric matrix L_a.
 
@@ -419,7 +428,7 @@ class TableRotation:
         least: tables over fewer axes than this are left as they are.
     """
 
-    def __init__(self, tree: MarginalTree, factors: Sequence[Floats], *, least: int = 1) -> None:
+    def __init__(self, tree: Tables, factors: Sequence[Floats], *, least: int = 1) -> None:
         self._factors = list(factors)
         self._flat = np.concatenate([factor.reshape(-1) for factor in factors])
         at = np.concatenate([[0], np.cumsum([factor.size for factor in factors])]).tolist()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.estimation.junction import Clique, joined
 from releases.engine.estimation.mixture import Mixture
 
 RESULT_VERSION = 1
@@ -73,10 +74,60 @@ class MixtureComponent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TreeComponent:
+    """The joint distribution of many attributes as tables over the cliques of a junction tree.
+
+    Attributes:
+        names: in universe order.
+        cliques: each after its parent.
+        tables: non-negative, one a clique, all with the same sum; those of neighbours agree on what they share.
+    """
+
+    names: tuple[str, ...]
+    cliques: tuple[Clique, ...]
+    tables: tuple[NDArray[np.float64], ...]
+
+    def marginal(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The probabilities over those of its attributes that are named, in that order.
+
+        From the leaves up each clique is conditioned on what it shares, and summed but for that and what is asked for.
+        """
+        wanted = {self.names.index(name) for name in names if name in self.names}
+        arrived: list[list[tuple[NDArray[np.float64], tuple[int, ...]]]] = [[] for _ in self.cliques]
+        table: NDArray[np.float64] = np.ones(())
+        kept: tuple[int, ...] = ()
+        for place in reversed(range(len(self.cliques))):
+            clique, own = self.cliques[place], self.tables[place]
+            own = own / own.sum() if clique.parent < 0 else own / _positive(own.sum(axis=clique.summed, keepdims=True))
+            factors = [(own, clique.axes), *arrived[place]]
+            held = {axis for _, axes in factors for axis in axes}
+            kept = tuple(sorted(held & (wanted | set(clique.shared))))
+            label = {axis: number for number, axis in enumerate(sorted(held))}
+            operands: list[Any] = [each for f, axes in factors for each in (f, [label[axis] for axis in axes])]
+            table = np.asarray(np.einsum(*operands, [label[axis] for axis in kept]))
+            if clique.parent >= 0 and set(kept) - set(clique.shared):
+                arrived[clique.parent].append((table, kept))
+        order = [self.names.index(name) for name in names if name in self.names]
+        return table.transpose([kept.index(axis) for axis in order])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "cliques": [
+                {"axes": list(clique.axes), "parent": clique.parent, "table": _packed(table)}
+                for clique, table in zip(self.cliques, self.tables, strict=True)
+            ],
+        }
+
+
+AnyComponent = Component | MixtureComponent | TreeComponent
+
+
+@dataclass(frozen=True, kw_only=True)
 class Distribution:
     """A distribution over some attributes of the universe, as a product of independent components."""
 
-    components: tuple[Component | MixtureComponent, ...]
+    components: tuple[AnyComponent, ...]
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.float64]:
         """The probabilities of the cells of a marginal, one axis a name, in the order named."""
@@ -165,8 +216,19 @@ def whole_universe(universe: Universe, weights: NDArray[np.float64]) -> Distribu
     return Distribution(components=(Component(names=universe.names, weights=weights.reshape(universe.shape)),))
 
 
-def _component(value: dict[str, Any]) -> Component | MixtureComponent:
+def _positive(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """To divide by: where it is 0, so is what is divided."""
+    return np.where(table > 0, table, 1.0)
+
+
+def _component(value: dict[str, Any]) -> AnyComponent:
     names = tuple(value["names"])
+    if "cliques" in value:
+        return TreeComponent(
+            names=names,
+            cliques=joined([(tuple(each["axes"]), each["parent"]) for each in value["cliques"]]),
+            tables=tuple(_unpacked(each["table"]) for each in value["cliques"]),
+        )
     if "weights" in value:
         return Component(names=names, weights=_unpacked(value["weights"]))
     shares, stacked = (_unpacked(value[each]).astype(np.float32) for each in ("shares", "conditionals"))

@@ -43,6 +43,9 @@ _HOTTEST, _COLDEST, _SWEEPS = 0.10, 0.02, 30
 #: rows unexamined; at 0.55 about one row in fifty is examined and nothing measurable is lost.
 _DROP = 0.55
 
+#: Multiples of it are spread evenly over the unit interval.
+_GOLDEN = 0.6180339887498949
+
 #: A row may move to a cell that expects at least this many rows.
 _POSSIBLE = 0.02
 
@@ -81,6 +84,39 @@ def controlled_counts(
     return counts
 
 
+def split_counts(weights: NDArray[np.float64], held: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64]:
+    """Whole counts of which the first axes, as many as `held` has cells, sum to `held`, close to the weights' shares.
+
+    Each value of the first axes is a systematic sample of its own, with starts spread evenly over the values: with one
+    start for all, values of one row would all get the same place. Where the weights have nothing for rows that are
+    there, they are spread evenly.
+
+    Args:
+        weights: non-negative; the cells of one value of the first axes lie together.
+        held: rows of each value, in order.
+        rng: of which two words are used.
+    """
+    first, second = rng.words(2).tolist()
+    table = weights.reshape(held.size, -1)
+    sums = np.cumsum(np.where(table.sum(axis=1, keepdims=True) > 0, table, 1.0), axis=1)
+    starts = (first / 2.0**64 + np.arange(held.size) * _GOLDEN) % 1.0
+    reached = np.floor(sums / sums[:, -1:] * held[:, None] + starts[:, None]).astype(np.int64)
+    np.minimum(reached, held[:, None], out=reached)
+    reached[:, -1] = held
+    counts: NDArray[np.int64] = np.diff(reached, axis=1, prepend=0).reshape(weights.shape)
+    kernels = compiled_kernels()
+    if held.any() and kernels and weights.ndim > 2:
+        means = table * (held / np.maximum(table.sum(axis=1), 1e-300))[:, None]
+        fixed = _first_axes(weights.shape, held.size)
+        _anneal(counts, means.reshape(weights.shape), _triples(weights.ndim), second | 1, kernels, fixed=fixed)
+    return counts
+
+
+def _first_axes(shape: Axes, cells: int) -> int:
+    """How many axes have so many cells together, from the first."""
+    return next(number for number in range(len(shape) + 1) if math.prod(shape[:number]) == cells)
+
+
 def systematic_counts(weights: NDArray[np.float64], rows: int, start: float) -> NDArray[np.int64]:
     """count_i = floor(W_i + start) - floor(W_(i-1) + start), with W the running sums of weights * rows / sum(weights).
 
@@ -107,9 +143,17 @@ def _triples(axes: int) -> list[Axes]:
 
 
 def _anneal(
-    counts: NDArray[np.int64], weights: NDArray[np.float64], sets: Sequence[Axes], seed: int, kernels: ModuleType
+    counts: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    sets: Sequence[Axes],
+    seed: int,
+    kernels: ModuleType,
+    *,
+    fixed: int = 0,
 ) -> None:
     """Move rows of `counts`, in place: at most one of each occupied cell, for none needs to move further than that.
+
+    Along the first `fixed` axes no row moves.
 
     Where the sample was nearer than what the annealing found, as with weights that are whole already, it stays.
     """
@@ -118,11 +162,14 @@ def _anneal(
     cells = np.flatnonzero(flat)
     rows = np.stack(np.unravel_index(cells, shape), axis=1).astype(np.int32)
     tree = marginal_tree(shape, tuple(tuple(sorted(axes)) for axes in sets))
-    each = float(counts.sum()) / float(weights.sum())
+    each = float(counts.sum()) / float(weights.sum()) if weights.any() else 0.0
+    if not each:
+        return
     residual = tree.answer_vector(counts) - tree.answer_vector(weights) * each
     sampled = float(residual @ residual)
     tables = _tables(shape, tree.sets, tree.offsets)
     unit = int(tables[-1].max())
+    tables[0][:fixed] = 0  # no other value is looked at
     work = len(rows) * _look_ups(rows, residual, weights.size, tables, unit)
     sweeps = min(_SWEEPS, max(1, int(_MAX_WORK / work)))
     # All rows, or where that is too much, one in so many from all over the universe.

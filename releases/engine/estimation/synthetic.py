@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Attribute, AttributeKind, Universe
+from releases.engine.estimation.junction_rows import tree_rows
 from releases.engine.estimation.mixture_rows import mixture_rows
-from releases.engine.estimation.result import Component, Distribution, MixtureComponent
+from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
 from releases.engine.estimation.rounding import controlled_counts
 from releases.engine.noise.randomness import Randomness, uniform_below
 
@@ -65,10 +66,12 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     return Records(columns={each.name: _values(each, bins[each.name], rng) for each in told}, rows=rows)
 
 
-def _bins_of(component: Component | MixtureComponent, rows: int, rng: Randomness) -> Iterable[NDArray[np.integer[Any]]]:
+def _bins_of(component: AnyComponent, rows: int, rng: Randomness) -> Iterable[NDArray[np.integer[Any]]]:
     """The bins of each attribute, row by row in random order."""
     if isinstance(component, MixtureComponent):
         return mixture_rows(component.mixture, rows, rng).T
+    if isinstance(component, TreeComponent):
+        return tree_rows(component.cliques, component.tables, rows, rng)
     counts = controlled_counts(component.weights, rows, rng).reshape(-1)
     held = np.flatnonzero(counts)
     cells = np.repeat(held, counts[held])

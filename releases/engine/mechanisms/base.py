@@ -9,17 +9,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cache
+from math import prod
 from typing import Any, ClassVar, TypeVar
 
 from releases.engine.accounting.events import Event
 from releases.engine.bounds.accuracy import Bound, check_beta
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import bytes_a_row, most_rows
@@ -214,12 +215,14 @@ class Consistency(Enum):
 
     OWN_NOISE: no, for each answer has noise of its own.
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
+    MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
     ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
 
     OWN_NOISE = "own noise"
     NOISY_CELLS = "noisy cells"
+    MADE_TO_AGREE = "made to agree"
     ONE_TABLE = "one table"
     PAID_NOISE = "paid noise"
 
@@ -255,6 +258,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
+
+    def consistency_under(self, options: Mapping[str, Any]) -> Consistency | None:
+        """That of a release with these options, those of an old one too."""
+        return self.consistency
 
     def plan(
         self,
@@ -347,19 +354,47 @@ def infeasible(request: Request, reason: str, **known: Any) -> InfeasiblePlan:
     return InfeasiblePlan(**request.inputs(), infeasible=reason, **known)
 
 
-def too_many_cells(request: Request, *, cells: int, bytes_each: int) -> InfeasiblePlan | None:
+def too_many_cells(request: Request, universe: Universe, *, bytes_each: int) -> InfeasiblePlan | None:
     """The refusal of a mechanism that holds the whole universe, where that is too large."""
+    cells = universe.size
     if cells <= MAX_DENSE_CELLS:
         return None
+    fits = what_fits(universe.names, universe.shape, lambda bins: prod(bins) <= MAX_DENSE_CELLS)
     reason = (
         f"It needs every cell of the universe in memory, and there are {cells:,}; the most is "
-        f"{MAX_DENSE_CELLS:,}. Declare fewer columns or wider bins."
+        f"{MAX_DENSE_CELLS:,}. Declare fewer columns or wider bins. {fits}"
     )
     # A universe of 10^300 cells has no floating-point size; what is shown stops at a large number.
     shown = min(cells, 10**18)
     work = Work(cells=shown, seconds=float(shown) * 1e-7, bytes=shown * bytes_each)
     return infeasible(request, reason, work=work)
 
+
+def what_fits(names: Sequence[str], shape: Sequence[int], fits: Callable[[tuple[int, ...]], bool]) -> str:
+    """How few bins a column may have at most for a mechanism to run, in a sentence: the most that do, if two do.
+
+    Args:
+        fits: whether columns of so many bins do. Fewer bins fit where more do.
+    """
+
+    def capped(most: int) -> tuple[int, ...]:
+        return tuple(min(size, most) for size in shape)
+
+    if not fits(capped(2)):
+        return "Even with two bins a column it would not fit: ask about fewer columns together."
+    low, high = 2, max(shape)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(capped(middle)) else (low, middle)
+    larger = [name for name, size in zip(names, shape, strict=True) if size > low]
+    named = ", ".join(larger[:-1]) + (" and " if len(larger) > 1 else "") + larger[-1]
+    if len(larger) > _MAX_NAMED:
+        named = f"each of the {len(larger):,} columns that have more"
+    return f"It would fit with at most {low:,} bins in {named}."
+
+
+#: More columns than this are not named one by one.
+_MAX_NAMED = 8
 
 #: What a plan says of weights that change nothing in it.
 _WEIGHTS_UNUSED = "not used: this mechanism treats all questions alike"

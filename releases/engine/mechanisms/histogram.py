@@ -141,7 +141,7 @@ class _HistogramMechanism(Mechanism):
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         universe = request.schema.universe
-        if (refusal := too_many_cells(request, cells=universe.size, bytes_each=24)) is not None:
+        if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
         noise = self.law.within(request.budget, histogram_sensitivity(request.schema))
         half_widths = union_half_widths(

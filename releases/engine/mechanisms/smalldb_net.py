@@ -88,7 +88,7 @@ class SmallDBNet(Mechanism):
     def _plan(self, request: Request) -> Plan:
         workload, options = request.counts_asked, request.options
         asked = workload.universe.project(attributes_asked(workload.families, workload.universe))
-        if (refusal := too_many_cells(request, cells=asked.size, bytes_each=16)) is not None:
+        if (refusal := too_many_cells(request, asked, bytes_each=16)) is not None:
             return refusal
         split = split_of(request)
         # Nothing but the measured error is proved, so all of beta is its tail.

@@ -223,6 +223,8 @@ def _option(field: OptionField) -> OptionShown:
 
 
 def _facts(row: ComparedPlan) -> Iterator[tuple[str, str]]:
+    if row.for_synthetic_rows:
+        yield "Synthetic rows", row.for_synthetic_rows
     if row.cost_in_full:
         yield "Cost in full", row.cost_in_full
     if row.leaves is not None and row.leaves.runs_out:

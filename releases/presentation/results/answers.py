@@ -40,6 +40,8 @@ _TOTALS: dict[Consistency | None, str] = {
     "that came out below 0 is shown as 0.",
     Consistency.NOISY_CELLS: "All counts are sums of the same noisy cells, so tables of one release add up to the same "
     "total, except where a count that came out below 0 is shown as 0.",
+    Consistency.MADE_TO_AGREE: "The counts were made to agree, so tables of one release add up to the same total, "
+    "except where a count that came out below 0 is shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
@@ -231,7 +233,8 @@ def _details(receipt: dict[str, Any], *, has_synthetic: bool) -> str:
         scaled = ", scaled to the released total" if is_scaled else ""
         sentences.append(f"“Synthetic” is the count in the synthetic rows{scaled}.")
         sentences.append("“Outside” marks one that is not between the two bounds.")
-    sentences.append(_TOTALS.get(mechanism(receipt["mechanism"]["name"]).consistency, ""))
+    used = receipt["mechanism"]
+    sentences.append(_TOTALS.get(mechanism(used["name"]).consistency_under(used["options"]), ""))
     return " ".join(filter(None, sentences))
 
 

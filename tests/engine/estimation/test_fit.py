@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.estimation import fit as fit_module
 from releases.engine.estimation.fit import Measurement, fit_marginals
-from releases.engine.estimation.marginals import MarginalTree
+from releases.engine.estimation.marginals import MarginalTree, marginal_tree
 from releases.engine.mechanisms.marginal_fit.design import (
     Share,
     design_error,
@@ -211,7 +211,8 @@ def test_tables_that_are_not_of_this_universe_are_refused():
 def test_centred_pieces_and_uncentred_weights_measure_the_same_loss():
     """sum_A q_A |P_A t_A|^2 and sum_S w_S |t_S|^2 differ by a multiple of the squared total, for any table."""
     noisy = [*measured(a_table(), TRIPLES[:2], 3.0), *measured(a_table(), [(0, 1, 2, 3), (1, 3)], 5.0)]
-    solver = fit_module._Solver(SHAPE, noisy, 1000.0, 3, 100, None)
+    tree = marginal_tree(SHAPE, fit_module.fitted_effects([one.axes for one in noisy], 3))
+    solver = fit_module._Solver(tree, noisy, 1000.0, 100, None)
     differences = []
     for seed in range(3):
         table = np.random.default_rng(seed).random(SHAPE)

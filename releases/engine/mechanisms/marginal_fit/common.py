@@ -19,18 +19,27 @@ from numpy.typing import NDArray
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import Unpriceable
-from releases.engine.estimation.components import Names, Part, answers, connected_parts, distribution
-from releases.engine.estimation.fit import Measurement, fit_marginals, measured_rows
+from releases.engine.estimation.components import (
+    MAX_CLIQUE_CELLS,
+    Joint,
+    Names,
+    Part,
+    answers,
+    connected_parts,
+    distribution,
+)
+from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals, fitted_effects, measured_rows
+from releases.engine.estimation.junction import junction_tree
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
-from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells
+from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells, what_fits
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
-from releases.engine.tables.counts import Counts
+from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Family, Sensitivity, Workload
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
@@ -45,6 +54,16 @@ _MAX_CELL_PASSES = 4e9
 _FEWEST_PASSES, _MAX_PASSES = 150, 1500
 #: What a fit usually takes of the passes it may take, and seconds a cell and pass.
 _DEFAULT_SHARE, _SECONDS_EACH = 0.7, 2.5e-9
+#: Of one pass over cliques, seconds for each cell of a clique, each clique, each table of effects, each of its cells,
+#: and each of these times the bins that it is multiplied with. Measured on six shapes of 300 to 5,000,000 cells.
+_SECONDS_A_CLIQUE_CELL, _SECONDS_A_CLIQUE, _SECONDS_A_TABLE = 1.5e-8, 4e-5, 5e-6
+_SECONDS_AN_EFFECT, _SECONDS_A_PRODUCT = 5e-8, 3e-10
+#: What a fit on cliques usually takes, where it may: 584 to 1,374 were measured.
+_USUAL_PASSES = 750
+#: Bytes of a fit on cliques for a cell of these, and for a cell of a table of effects.
+_BYTES_A_CLIQUE_CELL, _BYTES_AN_EFFECT = 40, 200
+#: Columns of a part: designs keep sets of them in one word.
+MOST_AXES = 62
 #: Where every cell has noise of at most this variance, hardly one in a hundred is off by one: nothing is to be fitted.
 _NEXT_TO_NOTHING = 0.01
 #: No interaction of more attributes than this is fitted.
@@ -66,8 +85,39 @@ def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
     if isinstance(allowance, Plan):
         return allowance
     parts = connected_parts(request.counts_asked)
-    cells = max(part.universe.size for part in parts)
-    return too_many_cells(request, cells=cells, bytes_each=BYTES_EACH) or parts
+    largest = max(parts, key=lambda part: part.universe.size)
+    return too_many_cells(request, largest.universe, bytes_each=BYTES_EACH) or parts
+
+
+def usable_tables(request: Request) -> tuple[Part, ...] | Plan:
+    """The parts of the workload, or the refusal where one can be held neither whole nor by the cliques of its junction
+    tree, or there is nothing to spend."""
+    allowance = usable_allowance(request)
+    if isinstance(allowance, Plan):
+        return allowance
+    parts = connected_parts(request.counts_asked)
+    for part in parts:
+        if not part.is_whole and (len(part.universe.names) > MOST_AXES or not part.cliques):
+            return infeasible(request, _too_large(part))
+    return parts
+
+
+def _too_large(part: Part) -> str:
+    """Why a part cannot be fitted, and what would make it fit."""
+    names, shape = part.universe.names, part.universe.shape
+    if len(names) > MOST_AXES:
+        return (
+            f"Its questions connect {len(names):,} columns, and the most is {MOST_AXES}. Ask about fewer columns, or "
+            "connect fewer with one another."
+        )
+    return (
+        f"Its questions connect {len(names):,} columns so closely that the tables to be held have more than "
+        f"{MAX_CLIQUE_CELLS:,} cells. {what_fits(names, shape, lambda bins: _fits(bins, part.largest))}"
+    )
+
+
+def _fits(shape: Axes, sets: tuple[Axes, ...]) -> bool:
+    return prod(shape) <= MAX_DENSE_CELLS or bool(junction_tree(shape, sets, MAX_CLIQUE_CELLS))
 
 
 def split_total(allowance: Allowance, schema: Schema) -> tuple[Noise | None, Allowance]:
@@ -110,7 +160,7 @@ class FittedTablesPlan(Plan):
 
     def _fitted(
         self, measured: Sequence[Sequence[Measurement]], total: int, progress: Callable[[float], None]
-    ) -> tuple[list[NDArray[np.float64]], float]:
+    ) -> tuple[list[Joint], float]:
         """Every part's expected counts, fitted to its noisy tables, all to one number of rows; and that number."""
         variance = None if self.total_noise is None else self.total_noise.variance
         rows = measured_rows([each for tables in measured for each in tables], float(total), variance)
@@ -118,7 +168,7 @@ class FittedTablesPlan(Plan):
 
     def _certified(
         self,
-        weights: Sequence[NDArray[np.float64]],
+        weights: Sequence[Joint],
         rows: float,
         exact: Sequence[NDArray[np.int64]],
         rng: Randomness,
@@ -130,7 +180,7 @@ class FittedTablesPlan(Plan):
             estimates=tuple(each.astype(np.float64) for each in released),
             bound=self.certificate.bound(released, exact, rng),
             total=float(round(rows)),
-            distribution=distribution([part.universe for part in self.parts], weights),
+            distribution=distribution(self.parts, weights),
             notes=notes,
         )
 
@@ -140,13 +190,15 @@ def fit_parts(
     measured: Sequence[Sequence[Measurement]],
     rows: float,
     progress: Callable[[float], None],
-) -> list[NDArray[np.float64]]:
+) -> list[Joint]:
     """The expected counts over each part, fitted to its noisy tables and to one number of rows."""
-    whole = sum(part.universe.size for part in parts)
-    weights, done = [], 0.0
+    whole = sum(part.cells for part in parts)
+    weights: list[Joint] = []
+    done = 0.0
     for part, tables in zip(parts, measured, strict=True):
-        share = part.universe.size / whole
-        weights.append(_fitted(part, tables, rows, _within(progress, done, done + share)))
+        share = part.cells / whole
+        fitted = _fitted if part.is_whole else _fitted_cliques
+        weights.append(fitted(part, tables, rows, _within(progress, done, done + share)))
         done += share
     return weights
 
@@ -166,13 +218,37 @@ def _fitted(
         part.universe.shape,
         tables,
         total=rows,
-        order=min(_MAX_ORDER, max(3, *map(len, part.sets))),
-        passes=most_passes(part.universe.size),
+        order=_order(part),
+        passes=most_passes(part.cells),
         progress=progress,
     )
     # Noise far out in its tail can leave no finite fit. Then nothing is known of the part, and no run fails of it.
     is_usable = (fit.weights >= 0).all() and 0 < float(fit.weights.sum()) < inf
     return fit.weights if is_usable else even
+
+
+def _fitted_cliques(
+    part: Part, tables: Sequence[Measurement], rows: float, progress: Callable[[float], None]
+) -> tuple[NDArray[np.float64], ...]:
+    """The same over the cliques of a part that is not held whole."""
+    shape = part.universe.shape
+    fitted = fit_cliques(
+        shape,
+        part.cliques,
+        tables,
+        total=rows,
+        order=_order(part),
+        passes=_clique_passes(part),
+        progress=progress,
+    )
+    if all((each >= 0).all() and 0 < float(each.sum()) < inf for each in fitted):
+        return fitted
+    lengths = [tuple(shape[axis] for axis in clique.axes) for clique in part.cliques]
+    return tuple(np.full(each, rows / prod(each)) for each in lengths)
+
+
+def _order(part: Part) -> int:
+    return min(_MAX_ORDER, max(3, *map(len, part.sets)))
 
 
 def without_excess(cells: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
@@ -204,8 +280,42 @@ def most_passes(cells: int) -> int:
 
 def fit_seconds(parts: Sequence[Part]) -> float:
     """What fitting usually takes; the marginals' own cells are worked on in every pass as well."""
-    cells = [part.universe.size + 4 * part.tree.cells for part in parts]
-    return sum(_DEFAULT_SHARE * most_passes(each) * (each * _SECONDS_EACH + 1e-4) for each in cells)
+    return sum(map(_seconds, parts))
+
+
+def _seconds(part: Part) -> float:
+    if part.cliques:
+        return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
+    cells = part.universe.size + 4 * part.tree.cells
+    return _DEFAULT_SHARE * most_passes(cells) * (cells * _SECONDS_EACH + 1e-4)
+
+
+def _clique_passes(part: Part) -> int:
+    """As many as a joint table may take that takes as long a pass."""
+    return most_passes(int(_pass_over_cliques(part) / _SECONDS_EACH))
+
+
+def _pass_over_cliques(part: Part) -> float:
+    """Seconds of one pass, from its counted work."""
+    shape, effects = part.universe.shape, fitted_effects(part.sets, _order(part))
+    cells = [prod(shape[axis] for axis in axes) for axes in effects]
+    products = sum(each * sum(shape[axis] for axis in axes) for each, axes in zip(cells, effects, strict=True))
+    return (
+        part.cells * _SECONDS_A_CLIQUE_CELL
+        + len(part.cliques) * _SECONDS_A_CLIQUE
+        + len(effects) * _SECONDS_A_TABLE
+        + sum(cells) * _SECONDS_AN_EFFECT
+        + products * _SECONDS_A_PRODUCT
+    )
+
+
+def fit_bytes(part: Part) -> int:
+    """What fitting a part holds at most."""
+    if not part.cliques:
+        return part.cells * BYTES_EACH
+    effects = fitted_effects(part.sets, _order(part))
+    cells = sum(prod(part.universe.shape[axis] for axis in axes) for axes in effects)
+    return part.cells * _BYTES_A_CLIQUE_CELL + cells * _BYTES_AN_EFFECT
 
 
 def expected_bound(

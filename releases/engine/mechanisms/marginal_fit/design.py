@@ -73,7 +73,12 @@ def gaussian_design(shape: Sequence[int], wanted: Sequence[Axes]) -> tuple[Share
 
 
 def laplace_design(
-    shape: Sequence[int], wanted: Sequence[Axes], *, epsilon: float, most_cells: int = 10**8
+    shape: Sequence[int],
+    wanted: Sequence[Axes],
+    *,
+    epsilon: float,
+    most_cells: int = 10**8,
+    within: Sequence[Axes] = (),
 ) -> tuple[Share, ...]:
     """Shares of epsilon: for each wanted marginal the union of the groups it touches, no table above `most_cells`.
 
@@ -82,6 +87,7 @@ def laplace_design(
     Args:
         epsilon: of the whole design, for a sensitivity of 1. Noise of a scale well below 1 is almost always 0, so
             where epsilon is large the whole universe is measured.
+        within: sets of attributes; each table lies in one of them, where there are any.
     """
     noise = _Noise(shape, wanted)
     groups: list[Axes] = [(axis,) for axis in sorted({axis for axes in noise.wanted for axis in axes})]
@@ -93,7 +99,8 @@ def laplace_design(
         for first, second in itertools.combinations(groups[:_MERGED_AMONG], 2):
             merged = [group for group in groups if group not in (first, second)] + [tuple(sorted(first + second))]
             design = _grouped(shape, noise.wanted, merged)
-            if max(_cells(shape, one.axes) for one in design) <= most_cells:
+            fits = max(_cells(shape, one.axes) for one in design) <= most_cells
+            if fits and all(_lies_within(one.axes, within) for one in design):
                 merges.append((noise.error(_laplace_tables(design, epsilon)), merged, design))
         if not merges:
             break
@@ -101,6 +108,10 @@ def laplace_design(
         if error < least:
             least, best = error, design
     return best
+
+
+def _lies_within(axes: Axes, sets: Sequence[Axes]) -> bool:
+    return not sets or any(set(axes) <= set(other) for other in sets)
 
 
 def laplace_error(shape: Sequence[int], wanted: Sequence[Axes], design: Iterable[Share], *, epsilon: float) -> float:

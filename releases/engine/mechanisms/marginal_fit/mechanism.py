@@ -3,7 +3,9 @@
 Measure: the workload's marginals, with their lower orders (Gaussian) or joined into a few larger tables (Laplace), each
 with a share of the budget that depends on the declared bins alone (`design`). Where delta allows both kinds
 of noise, the one whose design leaves less of it on the marginals is taken. Fit: a log-linear distribution with a prior
-(`fit`), which is post-processing. Certify: the largest error of the fitted answers is measured with a small share.
+(`fit`), which is post-processing. Where the joint table of connected columns is too large to hold, the same fit is made
+on the cliques of a junction tree (`estimation.junction`), if these are small. Certify: the largest error of the fitted
+answers is measured with a small share.
 
 Privacy: one table moves by g or 2g in sum of absolute values when a unit of g rows is added or replaced; shares of
 epsilon (Dwork and Roth 2014, Theorem 3.14) or rho (Bun and Steinke 2016, Lemma 1.7) add up to the budget.
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import PureDP
-from releases.engine.estimation.components import Part, answers
+from releases.engine.estimation.components import Names, Part, counted
 from releases.engine.estimation.fit import Measurement
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
@@ -34,19 +36,21 @@ from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit.common import (
-    BYTES_EACH,
     FittedTablesPlan,
     deviations_of_families,
     expected_bound,
+    fit_bytes,
     fit_seconds,
+    names_of,
     refused_noise,
     split_total,
-    usable_parts,
+    usable_tables,
     within,
 )
 from releases.engine.mechanisms.marginal_fit.design import (
     Share,
     cell_deviations,
+    design_error,
     gaussian_design,
     gaussian_error,
     laplace_design,
@@ -92,7 +96,7 @@ class MarginalFit(Mechanism):
     consistency = Consistency.ONE_TABLE
 
     def _plan(self, request: Request) -> Plan:
-        parts = usable_parts(request)
+        parts = usable_tables(request)
         if isinstance(parts, Plan):
             return parts
         allowance, designs = _cheapest(request, parts)
@@ -122,10 +126,11 @@ class MarginalFit(Mechanism):
 def _cheapest(request: Request, parts: Sequence[Part]) -> tuple[Allowance, list[tuple[Share, ...]]]:
     """The budget in the currency of the noise that leaves less on the marginals, and each part's design for it."""
     shapes = [(part.universe.shape, part.largest) for part in parts]
+    within = [tuple(clique.axes for clique in part.cliques) for part in parts]
     moved = histogram_sensitivity(request.schema)
     pure = Allowance(amount=request.budget.epsilon, is_pure=True)
     epsilon = float(request.budget.epsilon) / moved.l1
-    laplace = [_laplace_design(*each, epsilon) for each in shapes]
+    laplace = [_laplace_design(*each, inside, epsilon) for each, inside in zip(shapes, within, strict=True)]
     if isinstance(request.budget, PureDP):
         return pure, laplace
     concentrated = Allowance.of(request.budget)
@@ -140,9 +145,11 @@ def _cheapest(request: Request, parts: Sequence[Part]) -> tuple[Allowance, list[
 
 
 @lru_cache(maxsize=64)
-def _laplace_design(shape: Axes, wanted: tuple[Axes, ...], epsilon: float) -> tuple[Share, ...]:
+def _laplace_design(
+    shape: Axes, wanted: tuple[Axes, ...], within: tuple[Axes, ...], epsilon: float
+) -> tuple[Share, ...]:
     largest = max(prod(shape[axis] for axis in axes) for axes in wanted)
-    return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MAX_TABLE_CELLS, largest))
+    return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MAX_TABLE_CELLS, largest), within=within)
 
 
 def _deviations(parts: Sequence[Part], tables: Sequence[Table]) -> list[dict[Axes, float]]:
@@ -182,15 +189,21 @@ def _parameters(
         "tables measured": f"{len(tables):,}",
         "noise": "discrete Laplace" if allowance.is_pure else "discrete Gaussian",
         "standard deviations": " to ".join(dict.fromkeys(f"{each:,.1f}" for each in (deviations[0], deviations[-1]))),
-        "cells fitted": f"{sum(part.universe.size for part in parts):,}",
+        "cells fitted": f"{sum(part.cells for part in parts):,}",
+        **({"tables fitted": _cliques_in_words(parts)} if any(part.cliques for part in parts) else {}),
         "budget": allowance.in_words(),
         "deviation of the measured largest error": f"{sqrt(certificate.noise.variance):,.1f}",
     }
 
 
+def _cliques_in_words(parts: Sequence[Part]) -> str:
+    cliques = [clique for part in parts for clique in part.cliques]
+    return f"{len(cliques):,}, of at most {max(len(each.axes) for each in cliques)} columns, joined by what they share"
+
+
 def _work(parts: Sequence[Part]) -> Work:
-    cells = sum(part.universe.size for part in parts)
-    return Work(cells=cells, seconds=0.5 + fit_seconds(parts), bytes=cells * BYTES_EACH + (64 << 20))
+    held = sum(map(fit_bytes, parts))
+    return Work(cells=sum(part.cells for part in parts), seconds=0.5 + fit_seconds(parts), bytes=held + (64 << 20))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,20 +216,42 @@ class MarginalFitPlan(FittedTablesPlan):
 
     tables: tuple[Table, ...] = field(repr=False)
 
+    @property
+    def is_on_cliques(self) -> bool:
+        """Whether some part is too large to be held whole."""
+        return any(part.cliques for part in self.parts)
+
+    @property
+    def noise_in_rows(self) -> float:
+        """The noise that is left on the tables asked about (`design_error`), in the part where it is most."""
+        return max(
+            design_error(
+                part.universe.shape,
+                part.largest,
+                [(table.axes, table.noise.variance) for table in self.tables if table.part == position],
+            )
+            for position, part in enumerate(self.parts)
+        )
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
-        histograms = self._histograms(counts)
-        exact = answers(self.counts_asked, self.parts, histograms)
-        total = self._total(int(histograms[0].sum()), rng)
+        asked: dict[Names, NDArray[np.int64]] = {}
+        truths = []
+        for position, part in enumerate(self.parts):
+            mine = tuple(table.axes for table in self.tables if table.part == position)
+            found = _counted(part, counts, [*part.sets, *mine])
+            asked.update(zip(part.asked, found, strict=False))
+            truths.append(found[len(part.sets) :])
+        exact = self.counts_asked.answer(asked.__getitem__)
+        total = self._total(int(next(iter(asked.values())).sum()), rng)
         progress("Measuring", 0.1)
-        measured = [self._measure(position, histogram, rng) for position, histogram in enumerate(histograms)]
-        del histograms
+        measured = [self._measure(position, tables, rng) for position, tables in enumerate(truths)]
+        del truths
         weights, rows = self._fitted(measured, total, within(progress, "Fitting", 0.2, 0.95))
         return self._certified(weights, rows, exact, rng, {})
 
-    def _measure(self, position: int, histogram: NDArray[np.int64], rng: Randomness) -> list[Measurement]:
+    def _measure(self, position: int, exact: Sequence[NDArray[np.int64]], rng: Randomness) -> list[Measurement]:
         mine = [table for table in self.tables if table.part == position]
-        exact = marginal_tree(histogram.shape, tuple(table.axes for table in mine)).answer(histogram)
         return [
             Measurement(
                 axes=table.axes,
@@ -225,3 +260,15 @@ class MarginalFitPlan(FittedTablesPlan):
             )
             for table, values in zip(mine, exact, strict=True)
         ]
+
+
+def _counted(part: Part, counts: Counts, sets: Sequence[Axes]) -> list[NDArray[np.int64]]:
+    """The exact marginals over `sets`: from the joint table, where it can be held."""
+    once = tuple(dict.fromkeys(sets))
+    if part.is_whole:
+        histogram = part.histogram(counts)
+        tables = marginal_tree(histogram.shape, once).answer(histogram)
+    else:
+        tables = list(counted(counts, [names_of(part, axes) for axes in once], part.universe))
+    found = dict(zip(once, tables, strict=True))
+    return [found[axes] for axes in sets]

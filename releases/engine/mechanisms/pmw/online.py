@@ -104,7 +104,7 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
 
     def _plan(self, request: Request) -> Plan:
         universe = request.schema.universe
-        if (refusal := too_many_cells(request, cells=universe.size, bytes_each=24)) is not None:
+        if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
         workload = request.counts_asked
         questions = max(request.options["questions"] or 0, workload.size)
