@@ -76,8 +76,12 @@ class Leaves:
     closes: str = ""
 
     @property
+    def share(self) -> str:
+        return f"{self.percent:g}%"
+
+    @property
     def text(self) -> str:
-        return f"{self.percent:g}% ({self.amount})"
+        return f"{self.share} ({self.amount})"
 
     @property
     def more_text(self) -> str:

@@ -169,7 +169,7 @@ def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str], closes_each:
         sentence=row.sentence if can_run and row.bound is not None and not row.margin else "",
         bound_notes=tuple(_bound_notes(row)) if can_run else (),
         cost=row.cost,
-        leaves=row.leaves.text if row.leaves else "" if row.refusal else "–",
+        leaves=row.leaves.share if row.leaves else "" if row.refusal else "–",
         leaves_notes=tuple(_leaves_notes(row, closes_each=closes_each)),
         seconds=row.seconds if can_run else "",
         memory=row.memory if can_run else "",
@@ -227,8 +227,8 @@ def _facts(row: ComparedPlan) -> Iterator[tuple[str, str]]:
         yield "Synthetic rows", row.for_synthetic_rows
     if row.cost_in_full:
         yield "Cost in full", row.cost_in_full
-    if row.leaves is not None and row.leaves.runs_out:
-        yield "Budget", row.leaves.runs_out
+    if row.leaves is not None:
+        yield "Left in full", f"{row.leaves.text}. {row.leaves.runs_out}".strip()
     for name, value in row.parameters.items():
         yield name[:1].upper() + name[1:], value
     if row.margins:

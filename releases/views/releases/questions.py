@@ -342,11 +342,20 @@ def _orders(universe: Universe, chosen: str) -> list[dict[str, Any]]:
 
 
 def _marginals(posted: QueryDict) -> dict[str, Any]:
+    """All tables over so many columns, of those that were chosen.
+
+    Raises:
+        InvalidInput: fewer columns were chosen than a table has.
+    """
     order = posted.get("order", "")
     query: dict[str, Any] = {"marginals": int(order) if re.fullmatch(r"[0-9]{1,4}", order) else order}
     typed = [name.strip() for name in re.split(r"[\n,]", posted.get("typed_columns", "")) if name.strip()]
     if chosen := posted.getlist("columns") or typed:
         query["columns"] = chosen
+        if isinstance(query["marginals"], int) and query["marginals"] > len(chosen):
+            tables = f"a table of {query['marginals']} columns needs {query['marginals']} of them or more"
+            less = "one column" if len(chosen) == 1 else f"{len(chosen)} columns"
+            raise InvalidInput("columns", ", ".join(chosen), f"is too few: {tables}. Choose more, or tables of {less}")
     return query
 
 

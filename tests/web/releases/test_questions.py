@@ -138,6 +138,10 @@ def test_removing_what_is_not_there_removes_nothing(ask, blank, action):
     ("data", "message"),
     [
         ({"action": "marginals", "order": "3"}, "Question 1, tables: 3 must be a whole number from 1 to 2"),
+        (
+            {"action": "marginals", "order": "2", "columns": "age"},
+            "columns: 'age' is too few: a table of 2 columns needs 2 of them or more. Choose more, or tables of one",
+        ),
         ({"action": "marginals", "order": ""}, "Question 1, tables: nothing is given; must be a whole number"),
         ({"action": "marginals", "order": "²"}, "Question 1, tables: '²' must be a whole number"),
         ({"action": "marginals", "order": "1", "columns": "wage"}, "Question 1, columns: 'wage' must name a declared"),
