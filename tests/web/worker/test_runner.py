@@ -461,14 +461,16 @@ def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(
 
 def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
     received = services.receive_upload
-    upload = received(owner=alice, title="Survey", source=upload_file())
-    # Enough to say that it is too little, and not for a table: reading two rows takes four times as much more.
-    settings.READER_MEMORY_BYTES = memory_of_reader() + 2**24
-    with pytest.raises(runner.OverLimit):
-        received(owner=alice, title="Survey", source=parquet_of(upload_file))
+    rows = b"".join(b"%d,m\n" % age for age in range(200_000))
+    upload = received(owner=alice, title="Survey", source=upload_file(b"age,sex\n" + rows))
+    # Enough for its process and for DuckDB, and not for so many rows.
+    settings.READER_MEMORY_BYTES = memory_of_reader() + 2**28
     assert not services.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
+    settings.ANSWER_TIME_LIMIT = 0
+    with pytest.raises(runner.OverLimit):
+        received(owner=alice, title="Survey", source=parquet_of(upload_file))
 
 
 def memory_of_reader():
