@@ -75,7 +75,7 @@ def test_the_confirmation_says_both_as_well(ask, page):
 def test_why_no_other_fits_is_said_where_something_is_left(ask, page):
     shown = page(ask(epsilon="1.2"), "compare")
     assert "40% no further release like this fits" in shown
-    assert "Budget The budget’s epsilon runs out first." in shown
+    assert "Left in full 40% (epsilon 0.8). The budget’s epsilon runs out first." in shown
 
 
 def test_one_and_none_and_very_many_are_said_in_words():
