@@ -18,14 +18,16 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP
+from releases.engine.domain.universe import Schema
 from releases.engine.estimation import synthetic
 from releases.engine.mechanisms import randomized_response
-from releases.engine.mechanisms.base import mechanisms
+from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.verification.cases import case_for, counts_of
 from releases.engine.verification.recording import with_extreme_draws
+from releases.engine.workload.queries import Workload
 
 #: A thousand million, or fifty scales.
 SIZES = [10**9, None]
@@ -58,20 +60,45 @@ def few_rows(monkeypatch):
 def test_no_draw_makes_a_run_fail_or_take_more_rows_or_memory_than_its_plan_says(name, neighbours, of_persons):
     assert list(plans(name, of_persons, neighbours)), "nothing was run"
     for plan, table in plans(name, of_persons, neighbours):
-        counts = counts_of(plan.schema.universe, table)
-        for size in SIZES:
-            for signs, place in SIGNS:
-                tracemalloc.start()
-                with with_extreme_draws(size, signs, place):
-                    made = run_release(plan, counts, rng=StreamRandomness(b"extreme"))
-                peak = tracemalloc.get_traced_memory()[1]
-                tracemalloc.stop()
-                # Neither a database nor a page takes a number that is none.
-                json.dumps(made.result.to_json(), allow_nan=False)
-                assert all(np.isfinite(each).all() for each in made.result.estimates)
-                rows = 0 if made.records is None else made.records.rows
-                assert rows <= plan.most_synthetic_rows
-                assert peak <= plan.work.bytes + _AROUND
+        run_at_extremes(plan, counts_of(plan.schema.universe, table))
+
+
+def run_at_extremes(plan, counts):
+    for size in SIZES:
+        for signs, place in SIGNS:
+            tracemalloc.start()
+            with with_extreme_draws(size, signs, place):
+                made = run_release(plan, counts, rng=StreamRandomness(b"extreme"))
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            # Neither a database nor a page takes a number that is none.
+            json.dumps(made.result.to_json(), allow_nan=False)
+            assert all(np.isfinite(each).all() for each in made.result.estimates)
+            rows = 0 if made.records is None else made.records.rows
+            assert rows <= plan.most_synthetic_rows
+            assert peak <= plan.work.bytes + _AROUND
+
+
+#: What a mechanism does under other options, or where the universe is too large to be held: its columns, its questions
+#: and its options.
+PATHS = {
+    "marginal-fit on cliques": (27, [{"marginal": [f"c{i}", f"c{i + 1}"]} for i in range(26)], {}),
+    "gaussian-queries that agree": (4, [{"marginals": 1}, {"marginals": 2}], {"agree": "yes"}),
+}
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 100)], ids=["1", "0.01"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("path", PATHS)
+def test_no_draw_makes_a_run_fail_that_takes_another_way_than_the_mechanism_s_case(path, neighbours, epsilon):
+    width, queries, options = PATHS[path]
+    columns = [{"name": f"c{i}", "type": "integer", "edges": [0, 1, 2]} for i in range(width)]
+    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": {"kind": "row"}})
+    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+    budget = ApproxDP(epsilon=epsilon, delta=Fraction(1, 10**9))
+    plan = mechanism(path.split()[0]).plan(schema, workload, budget=budget, beta=Fraction(1, 20), options=options)
+    assert not plan.infeasible
+    run_at_extremes(plan, counts_of(schema.universe, [(0,) * width, (1,) * width] * 20))
 
 
 def test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares(monkeypatch):
