@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from django.core.paginator import Paginator
 from django.http import HttpRequest
 from ninja import Query, Router
 
+from releases.display.paging import PaginatorByKey
 from releases.publication.archive import download_names
 from releases.publication.receipt import spent
 from releases.views.public.catalogue import Listed, found_in_catalogue, listed
@@ -25,7 +25,7 @@ def show_catalogue(request: HttpRequest, q: str = "", page: Annotated[int, Query
 
     Searched by all words of `q`, in any order, in titles, datasets and columns. A page beyond the last is empty.
     """
-    paginator = Paginator(found_in_catalogue(q).with_files().with_cost(), MAX_CATALOGUED)
+    paginator = PaginatorByKey(found_in_catalogue(q).with_files().with_cost(), MAX_CATALOGUED)
     shown = listed(paginator.page(page)) if page <= paginator.num_pages else []
     return {
         "count": paginator.count,

@@ -19,6 +19,7 @@ from releases.models.reviews import (
     RequestState,
 )
 from releases.models.roles import Person
+from releases.models.wide_columns import WIDE
 from releases.models.workloads import Workload, WorkloadVersion
 
 
@@ -66,18 +67,6 @@ class ReleaseState(models.TextChoices):
 HELD_BY_A_WORKER = (ReleaseState.RUNNING, ReleaseState.CLOSING)
 
 
-#: Columns of a release and its dataset that take much room and that no list shows.
-_WIDE = (
-    "plan",
-    "result",
-    "workload",
-    "options",
-    "dataset__declared",
-    "dataset__columns",
-    "dataset__column_notes",
-)
-
-
 class ReleaseQuerySet(models.QuerySet["Release"]):
     def visible_to(self, person: Person) -> ReleaseQuerySet:
         """Public ones for everybody; the rest for whoever may see the dataset."""
@@ -106,7 +95,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             .with_description()
             .select_related("dataset", "submitted_by")
             .prefetch_related(Prefetch("certificates", queryset=certificates, to_attr="listed_certificates"))
-            .defer(*_WIDE)
+            .defer(*WIDE)
             .order_by("-published_at")
         )
 
@@ -132,7 +121,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             self.editable_by(person)
             .select_related("dataset", "submitted_by")
             .annotate(used_up_at=F("session__used_up_at"))
-            .defer(*_WIDE)
+            .defer(*WIDE)
             .order_by("-created_at")
         )
 
@@ -144,7 +133,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             .exclude(state=ReleaseState.DRAFT)
             .with_bound()
             .select_related("dataset", "workload_version")
-            .defer(*_WIDE, "workload_version__questions", "workload_version__columns")
+            .defer(*WIDE, "workload_version__questions", "workload_version__columns")
             .order_by("-created_at", "-pk")
         )
 

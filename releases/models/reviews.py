@@ -18,6 +18,7 @@ from releases.engine.domain.privacy import exact
 from releases.models.append_only import AppendOnly
 from releases.models.role_rules import holders, may_review
 from releases.models.roles import Role
+from releases.models.wide_columns import WIDE
 
 
 class RequestState(models.TextChoices):
@@ -96,7 +97,7 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
         return (
             self.filter(state=RequestState.WAITING)
             .select_related("release__dataset", "requested_by", "first_by")
-            .defer("asked_plan", "release__plan", "release__result", "release__workload")
+            .defer("asked_plan", *(f"release__{each}" for each in WIDE))
             .order_by("requested_at")
         )
 
@@ -105,7 +106,7 @@ class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
         return (
             self.filter(decided_at__isnull=False)
             .select_related("release__dataset", "requested_by", "first_by", "decided_by")
-            .defer("asked_plan", "release__plan", "release__result", "release__workload")
+            .defer("asked_plan", *(f"release__{each}" for each in WIDE))
             .order_by("-decided_at")
         )
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from releases.display import charts
 from releases.display.glossary import WORDS
+from releases.display.paging import PaginatorByKey
 from releases.engine.bounds.accuracy import Proof
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
@@ -149,7 +149,7 @@ def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
 @login_not_required
 def catalogue(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
-    page = Paginator(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
+    page = PaginatorByKey(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
     sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
     return render(request, "public/catalogue.html", context)

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import PaginatorByKey
 from releases.engine.errors import InvalidInput
 from releases.forms.releases import WorkloadForm
 from releases.models import CERTIFICATE, Release, ReleaseQuerySet, ReleaseState
@@ -53,10 +53,8 @@ PAGE_LENGTH = 50
 
 def release_list(request: HttpRequest) -> HttpResponse:
     listed = Release.objects.for_list(request.user).with_review()
-    # The keys are sorted first, and only one page of the rows is read: they are wide.
-    page = Paginator(listed.values_list("pk", flat=True), PAGE_LENGTH).get_page(request.GET.get("page"))
-    releases = listed.filter(pk__in=list(page.object_list))
-    return render(request, "releases/release_list.html", {"page": page, "releases": releases})
+    page = PaginatorByKey(listed, PAGE_LENGTH).get_page(request.GET.get("page"))
+    return render(request, "releases/release_list.html", {"page": page, "releases": page.object_list})
 
 
 @require_POST

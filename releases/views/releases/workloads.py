@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import PaginatorByKey
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import SharingForm
@@ -65,7 +66,7 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
     workload = get_workload_for(request, workload_id)
     versions = list(workload.versions.select_related("made_by").defer("questions", "columns").order_by("-number"))
     version = _version(workload, request.GET.get("version", ""))
-    page = Paginator(Release.objects.for_workload(workload, request.user), PAGE_LENGTH)
+    page = PaginatorByKey(Release.objects.for_workload(workload, request.user), PAGE_LENGTH)
     shown = page.get_page(request.GET.get("page"))
     question = version.question
     # Of one statistic, its title says it all.

@@ -34,6 +34,8 @@ from tests.web.pages import body
 pytestmark = pytest.mark.django_db
 
 FEW, MANY = 5, 50
+QUESTIONS = {"version": 1, "queries": [{"marginals": 1}]}
+COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
 
 
@@ -74,12 +76,13 @@ def grow(alice, sofia, group):
             )
             waiting = make_release(dataset, "awaiting review")
             ReleaseRequest.objects.create(release=waiting, key=waiting.pk, epsilon="1", requested_by=alice)
-            public = make_release(dataset, "published", is_public=True, result={}, published_at=timezone.now())
+            shown = {"files": [], "receipt": {"cost": {"pure": {"epsilon": "1"}}}}
+            public = make_release(dataset, "published", is_public=True, result=shown, published_at=timezone.now())
             bound = {"alpha": 9.0, "beta": "1/20", "says": "it is at most 9 rows.", "proof": "proved from the release"}
-            certificate = {"result": {"receipt": {"bound": bound}}, "certifies": public}
+            certificate = {"result": {**shown, "receipt": {**shown["receipt"], "bound": bound}}, "certifies": public}
             make_release(dataset, "published", is_public=True, published_at=timezone.now(), **certificate)
             workload = Workload.objects.create(name=budget.name, owner=alice, group=group)
-            asked = WorkloadVersion.objects.create(workload=workload, number=1, questions={}, columns=[])
+            asked = WorkloadVersion.objects.create(workload=workload, number=1, questions=QUESTIONS, columns=COLUMNS)
             make_release(dataset, "queued", workload_version=asked)
             live = make_release(dataset, "open", is_session=True)
             Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
@@ -183,6 +186,25 @@ def test_a_long_log_is_read_a_page_at_a_time(alice, as_, sofia):
         page = body(as_(sofia).get("/review/log/", {"page": "2"}))
     assert "Page 2 of 3" in page
     assert any("LIMIT 50 OFFSET 50" in query["sql"] for query in queries)
+
+
+#: Columns that take much room in a row.
+WIDE = re.compile(r'"releases_\w+"\."(?:plan|result|workload|options|declared|questions)"')
+
+
+def test_no_page_of_a_list_is_cut_from_rows_that_were_read_whole_to_be_sorted(grow, alice, as_, request):
+    """A database reads what is selected of every row before it sorts. Only what an index sorts is read in its order:
+    the front page's newest public releases."""
+    grow(3)
+    workload = Workload.objects.filter(owner=alice).first()
+    addresses = [(who, reverse(name)) for who, name in LISTS if name != "home"]
+    addresses += [(None, "/catalogue/?q=Survey"), (None, "/api/catalogue"), (None, "/api/catalogue?q=Survey")]
+    addresses.append(("alice", reverse("workload", args=[workload.pk])))
+    for who, address in addresses:
+        with CaptureQueriesContext(connection) as queries:
+            as_(request.getfixturevalue(who) if who else None).get(address)
+        cut = [each["sql"] for each in queries if re.search(r" LIMIT (?!1\b)\d+( OFFSET \d+)?$", each["sql"])]
+        assert [each for each in cut if WIDE.search(each.split(" FROM ")[0])] == [], address
 
 
 def test_the_board_reads_no_plan_no_result_and_no_priced_events(grow, as_, sofia):

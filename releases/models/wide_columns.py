@@ -1,0 +1,14 @@
+"""What lists do not read."""
+
+from __future__ import annotations
+
+#: Columns of a release and its dataset that take much room and that no list shows.
+WIDE = (
+    "plan",
+    "result",
+    "workload",
+    "options",
+    "dataset__declared",
+    "dataset__columns",
+    "dataset__column_notes",
+)
