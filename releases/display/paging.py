@@ -17,6 +17,6 @@ class PaginatorByKey(Paginator):  # type: ignore[type-arg]  # Django's takes no 
     def page(self, number: int | str) -> Page[Any]:
         page: Page[Any] = super().page(number)
         first = (page.number - 1) * self.per_page
-        keys = self.object_list.values_list("pk", flat=True)[first : first + self.per_page]
+        keys = self.object_list.values_list("pk", flat=True)[first : min(first + self.per_page, self.count)]
         page.object_list = self.object_list.filter(pk__in=keys)
         return page
