@@ -27,9 +27,9 @@ from releases.models import Budget, Dataset, Release
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
-from releases.publication.receipt import rows_text
+from releases.publication.receipt import protection_text, rows_text
 from releases.views.common.live_validation import status_of
-from releases.views.common.wizard import budget_text, protection_text
+from releases.views.common.wizard import budget_text
 
 #: What stands in the field of the word for everything else at first.
 _OTHER = "other"

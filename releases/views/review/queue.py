@@ -38,8 +38,7 @@ from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import prepared
-from releases.publication.receipt import percent, rules_in_words
-from releases.views.common.wizard import protection_text
+from releases.publication.receipt import percent, protection_text, rules_in_words
 from releases.views.sessions.sessions import session_words
 
 #: Shown of each kind; the oldest wait longest and come first.

@@ -52,12 +52,12 @@ from releases.planning import comparison, usefulness
 from releases.planning.epsilon_meaning import beliefs
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.publication.receipt import percent, rows_text, rules_in_words
+from releases.publication.receipt import percent, protection_text, rows_text, rules_in_words
 from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM, NARROWED
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.predicates import column_field, predicate
-from releases.views.common.wizard import budget_facts, protection_text
+from releases.views.common.wizard import budget_facts
 
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.

@@ -1,0 +1,4 @@
+"""Pages of reviewers: budgets, their ledger, and requests to decide.
+
+In: budgets, entries of the ledger, requests. Out: `BudgetPage`, `LedgerRow`. Read ``budget_page.py`` first.
+"""
