@@ -21,11 +21,11 @@ from releases.models.role_rules import may_review
 from releases.permissions import signed_in
 from releases.planning.epsilon_meaning import highest_posterior
 from releases.presentation.results.stored_answers import first_table
+from releases.presentation.review.queue_page import requests_waiting
 from releases.publication import files
 from releases.publication.receipt import percent, rows_text
 from releases.publication.search_index import folded
 from releases.views.datasets.datasets import with_standings
-from releases.views.review.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
 MAX_SESSIONS = 5

@@ -23,7 +23,7 @@ from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger, record, reports
+from releases.ledger import ledger, reports
 from releases.models import (
     POLICY_MEANING,
     Budget,
@@ -38,48 +38,14 @@ from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import prepared
+from releases.presentation.review.queue_page import queue_page
 from releases.publication.receipt import percent, protection_text, rules_in_words
 from releases.views.sessions.sessions import session_words
-
-#: Shown of each kind; the oldest wait longest and come first.
-PAGE_LENGTH = 50
-HISTORY_LENGTH = 20
 
 
 @reviewers_only
 def review_queue(request: HttpRequest) -> HttpResponse:
-    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
-    decided = [*BudgetRequest.objects.for_history()[:HISTORY_LENGTH]]
-    decided += ReleaseRequest.objects.for_history()[:HISTORY_LENGTH]
-    waiting = budgets.count() + releases.count()
-    shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
-    return render(
-        request,
-        "review/review_queue.html",
-        {
-            "installation_waits": bool(record.look().fault),
-            "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
-            "waiting": waiting,
-            "not_shown": waiting - len(shown),
-            "decided": sorted((_row(each) for each in decided), key=lambda row: row["asked"].decided_at, reverse=True)[
-                :HISTORY_LENGTH
-            ],
-        },
-    )
-
-
-def requests_waiting(most: int) -> tuple[list[dict[str, Any]], int]:
-    """The requests that have waited longest, and how many wait."""
-    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
-    shown = sorted([*budgets[:most], *releases[:most]], key=lambda asked: asked.requested_at)[:most]
-    return [_row(each) for each in shown], budgets.count() + releases.count()
-
-
-def _row(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
-    if isinstance(asked, BudgetRequest):
-        return {"asked": asked, "kind": "budget", "title": asked.budget.name, "dataset": ""}
-    release = asked.release
-    return {"asked": asked, "kind": release.kind.noun, "title": release.title, "dataset": release.dataset.title}
+    return render(request, "review/review_queue.html", {"page": queue_page()})
 
 
 @reviewers_only
