@@ -39,8 +39,8 @@ from releases.planning import comparison
 from releases.planning.epsilon_meaning import beliefs
 from releases.planning.usefulness import prepared
 from releases.presentation.review.queue_page import queue_page
+from releases.presentation.sessions.sentences import session_words
 from releases.publication.receipt import percent, protection_text, rules_in_words
-from releases.views.sessions.sessions import session_words
 
 
 @reviewers_only

@@ -561,7 +561,7 @@ def told(client, session):
     assert page.status_code == 200
     table = client.get(reverse("transcript_csv", args=[session.pk]))
     whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))
-    numbers = [each.stored.sequence for each in page.context["history"]]
+    numbers = [int(each.number) for each in page.context["page"].live.rows]
     assert [int(row["number"]) for row in csv.DictReader(io.StringIO(body(table)))] == numbers[::-1]
     assert [each["number"] for each in whole["answers"]] == numbers[::-1]
     return numbers
@@ -610,7 +610,7 @@ def test_who_may_ask_no_more_keeps_what_was_answered_up_to_their_last_question(
     page = words(client.get(page_of(session)))
     assert "The curator has narrowed who may ask here, and you may no more." in page
     assert "Ask how many rows" not in page
-    assert client.get(page_of(session), {"answer": "3"}).context["answer"] is None
+    assert client.get(page_of(session), {"answer": "3"}).context["page"].live.answer is None
     refused = ask(client, session, {"from.age": "25"})
     assert refused.status_code == 409
     assert "you may no more" in words(refused)
