@@ -36,7 +36,7 @@ from releases.models import (
 from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import prepared
 from releases.presentation.review.queue_page import queue_page
 from releases.presentation.sessions.sentences import session_words
@@ -167,6 +167,7 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
     row = comparison.compared([plan], budget)[0]
     return {
         "row": row,
+        "meaning": epsilon_meaning(asked.first_epsilon or asked.epsilon, delta=asked.delta, price=row.price),
         "questions": comparison.questions_text(plan.workload),
         "attributes": plan.schema.universe.attributes,
         "about": comparison.universe_text(plan.workload),
@@ -192,7 +193,6 @@ def _request_context(
     policy = Policy(budget.policy)
     # What can still be granted at most: of two reviewers, the second is bound by the first.
     most = asked.first_epsilon or asked.epsilon
-    epsilon = exact(most, field="epsilon")
     organisation = Organisation.current()
     if asked.first_by is not None and asked.state == RequestState.WAITING:
         form.fields["epsilon"].help_text = f"At most the {most} that {asked.first_by} approved."
@@ -203,7 +203,7 @@ def _request_context(
         "policy": POLICY_TITLES[policy],
         "policy_meaning": POLICY_MEANING[policy],
         "most": most,
-        **beliefs(epsilon),
+        "meaning": epsilon_meaning(most, delta=asked.first_delta or asked.delta),
         "may_decide": organisation.lets_decide(request.user),
         "reviewers": organisation.reviewers,
         "is_two_person": organisation.is_two_person,

@@ -45,7 +45,6 @@ from releases.models import (
 )
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
 from releases.planning import comparison, usefulness
-from releases.planning.epsilon_meaning import beliefs
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
@@ -181,7 +180,6 @@ def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "plan": plan,
         "row": row,
         "why_not": row.why_not,
-        **beliefs(plan.budget.epsilon),
     }
     if isinstance(plan, OnlinePlan):
         useful_from = _least_rows(plan, share=Fraction(1, 2))
