@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,11 +21,11 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
+from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
-from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
+from releases.engine.mechanisms.base import Plan, PlanChanged
+from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.forms.predicates import predicate
 from releases.forms.releases import AskForm, SessionForm
@@ -44,14 +42,14 @@ from releases.models import (
     Session,
 )
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
-from releases.planning import comparison, usefulness
+from releases.planning.session_plans import planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
 from releases.presentation.sessions.session_page import LiveSession, live_session, session_page
+from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.publication.receipt import percent, rows_text, rules_in_words
 from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
@@ -60,8 +58,6 @@ from releases.views.common.wizard import budget_facts
 PAGE_LENGTH = 25
 #: States in which a session's page shows what it has answered.
 READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
-#: Sizes of table that the plan's page tries, to say from which on a session is of use.
-_SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
 
 
 def session_list(request: HttpRequest) -> HttpResponse:
@@ -98,7 +94,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "problem": problem,
         "draft": given.get("draft", ""),
         **budget_facts(dataset.budget),
-        **(session_facts(plan, dataset) if plan is not None else {}),
+        "planned": session_plan(plan, dataset) if plan is not None else None,
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
@@ -118,18 +114,13 @@ def _session_form(given: QueryDict, budget: Budget | None, universe: Universe) -
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:
     given = form.cleaned_data
-    return _planned(
+    return planned_session(
+        MECHANISM,
         schema.project(services.columns_of_session(schema.universe, given["columns"])),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
     )
-
-
-@lru_cache(maxsize=256)
-def _planned(schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]) -> Plan:
-    workload = one_count(schema.universe)
-    return mechanism(MECHANISM).plan(schema, workload, budget=budget, beta=beta, options=dict(options))
 
 
 def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release:
@@ -171,55 +162,6 @@ def address_of_session(release: Release) -> str:
     (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
     held |= options | {"columns": list(query["count"])}
     return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
-
-
-def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
-    """What pages say of a session's plan. Public inputs only."""
-    row = comparison.compared([plan], dataset.budget)[0]
-    facts: dict[str, Any] = {
-        "plan": plan,
-        "row": row,
-        "why_not": row.why_not,
-    }
-    if isinstance(plan, OnlinePlan):
-        useful_from = _least_rows(plan, share=Fraction(1, 2))
-        facts |= {
-            "rules": plan.rules,
-            "left_out": rules_in_words(plan.schema.universe),
-            "columns": plan.schema.universe.names,
-            "cells": comparison.cells_text(plan.schema.universe.size),
-            "sentence": session_sentence(plan),
-            "free_margin": rows_text(plan.rules.public_half_width),
-            "paid_margin": rows_text(plan.rules.paid_half_width),
-            "population": plan.options["population"],
-            "useful_from": useful_from,
-            "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
-            "formula": row.formula,
-            "prepared": usefulness.prepared(plan),
-            "confidence": percent(1 - plan.beta),
-        }
-        alpha = plan.expectation.alpha if plan.expectation else 0.0
-        facts["says_little"] = usefulness.says_little(alpha, plan.options["population"])
-    return facts
-
-
-def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
-    """The least size of table, of those tried from one on, for which the bound is below a share of it; None if none is.
-
-    For any number of updates the bound is a constant and a fixed share of the table, so its share of the table falls
-    as the table grows, and so does the least over the numbers of updates.
-    """
-    if above is None:
-        return None
-    low, high = sum(size < above for size in _SIZES), len(_SIZES)
-    while low < high:
-        middle = (low + high) // 2
-        options = {**plan.options, "population": _SIZES[middle]}
-        kept = tuple((name, value) for name, value in options.items() if value is not None)
-        tried = _planned(plan.schema, plan.budget, plan.beta, kept)
-        is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
-        low, high = (low, middle) if is_below else (middle + 1, high)
-    return _SIZES[low] if low < len(_SIZES) else None
 
 
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
