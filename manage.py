@@ -23,8 +23,8 @@ WANTED = {
     "site": [
         "django",
         "celery",
-        "ibis",
         "duckdb",
+        "sqlglot",
         "allauth",
         "csp",
         "ninja",
