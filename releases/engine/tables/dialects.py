@@ -29,6 +29,10 @@ class Dialect:
     def as_text(self, column: exp.Expr) -> exp.Expr:
         return exp.cast(column, exp.DataType.Type.TEXT)
 
+    def read_double(self, text: exp.Expr) -> exp.Expr:
+        """The double that a text writes. Ask only where it matches the grammar; even elsewhere the cast ends no run."""
+        return exp.TryCast(this=text, to=exp.DataType.build("DOUBLE"), safe=True)
+
     def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
         """Whether the whole text matches a pattern, which begins with ^ and ends with $ and has no other of these."""
         return exp.RegexpLike(this=text, expression=exp.Literal.string(pattern))
@@ -62,6 +66,10 @@ class PostgreSQL(Dialect):
     def as_text(self, column: exp.Expr) -> exp.Expr:
         return exp.Collate(this=super().as_text(column), expression=exp.to_identifier("C", quoted=True))
 
+    def read_double(self, text: exp.Expr) -> exp.Expr:
+        # It has no cast that gives null. What it evaluates first in a CASE is documented: the condition.
+        return as_double(text)
+
     def numbered(self, texts: Sequence[str], parameters: list[list[str]]) -> exp.Select:
         parameters.append(list(texts))
         return self.bound(len(parameters))
@@ -78,6 +86,10 @@ class PostgreSQL(Dialect):
 
 class Spark(Dialect):
     name = "spark"
+
+    def as_text(self, column: exp.Expr) -> exp.Expr:
+        # A column may be declared to ignore case or accents.
+        return exp.Anonymous(this="COLLATE", expressions=[super().as_text(column), exp.Literal.string("UTF8_BINARY")])
 
     def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
         # Else $ would also match before a line end of Unicode.

@@ -42,15 +42,15 @@ def _any(axis: int) -> str:
 
 
 def _number(text: exp.Expr, dialect: Dialect) -> exp.Expr:
-    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), as_double(text.copy()), copy=False)
+    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), dialect.read_double(text.copy()), copy=False)
 
 
 def _whole(number: exp.Expr) -> exp.Expr:
     """The number where it is a whole one, else null.
 
     From 2^53 on every double is whole. They are clamped before the floor, which databases cast to 64 bits: one number
-    beyond those must not end a run.
+    beyond those must not end a run. What is compared is clamped, and not the number.
     """
     within = clamped(number, -_ALL_WHOLE, _ALL_WHOLE)
     is_whole = exp.EQ(this=within, expression=as_double(exp.Floor(this=within.copy())))
-    return exp.case().when(is_whole, within.copy(), copy=False)
+    return exp.case().when(is_whole, number.copy(), copy=False)

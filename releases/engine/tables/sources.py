@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
 from releases.engine.tables.dialects import Dialect, PostgreSQL, Spark, bound_table
 
@@ -107,9 +108,18 @@ class ServerTable:
             "standard_conforming_strings": "on",
             # To compile these statements takes longer than it saves.
             "jit": "off",
+            # How values of other types are written, whatever the database or the role prefers.
+            "extra_float_digits": "1",
+            "DateStyle": "ISO, YMD",
+            "IntervalStyle": "postgres",
+            "TimeZone": "UTC",
+            "bytea_output": "hex",
         }
         for setting, value in settings.items():
             self._connection.execute("SELECT set_config(%s, %s, false)", [setting, value])
+        if self._connection.info.parameter_status("server_encoding") != "UTF8":
+            # Some texts of other encodings cannot be written in UTF-8: one row could end a run.
+            raise InvalidInput("table", "encoding of the database", "must be UTF8")
         described = self._connection.execute(
             self.dialect.sql(exp.select("*").from_(self.relation).limit(0)).encode()
         ).description
