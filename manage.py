@@ -32,7 +32,7 @@ WANTED = {
         "latex2mathml",
         "prometheus_client",
     ],
-    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py", "sphinx"],
+    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py", "sphinx", "pyspark"],
     "bench": ["mbi", "opendp"],
     "docs": ["sphinx", "myst_parser", "furo"],
 }
