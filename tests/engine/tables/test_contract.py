@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import uuid
+from datetime import date
+from decimal import Decimal
 from itertools import combinations
 
 import duckdb
@@ -167,6 +169,21 @@ def dirty(drawn, tables):
 # Databases
 
 
+#: As each database writes them: a column of text, and those of other types.
+KINDS = {str: ("text", pa.string()), int: ("bigint", pa.int64()), float: ("float8", pa.float64())}
+KINDS |= {bool: ("boolean", pa.bool_()), date: ("date", pa.date32()), Decimal: ("numeric", pa.decimal128(12, 3))}
+
+
+def kinds_of(rows):
+    return {name: next((type(row[name]) for row in rows if row[name] is not None), str) for name in rows[0]}
+
+
+def columns_of(rows):
+    return pa.table(
+        {name: pa.array([row[name] for row in rows], KINDS[kind][1]) for name, kind in kinds_of(rows).items()}
+    )
+
+
 def in_duckdb(rows, request):
     target = request.getfixturevalue("tmp_path") / f"{uuid.uuid4().hex}.parquet"
     with duckdb.connect() as connection:
@@ -176,34 +193,42 @@ def in_duckdb(rows, request):
 
 
 def in_postgres(rows, request):
-    """In columns of a collation to which upper and lower case, and letters composed or not, are equal."""
+    """In a database with settings of its own, texts in a collation to which upper and lower case, and letters with an
+    accent and without, are equal.
+    """
     url, name = request.getfixturevalue("postgres_database"), f'Table "{uuid.uuid4().hex[:8]}" \\'
+    identifier, sql = psycopg.sql.Identifier, psycopg.sql.SQL
     with psycopg.connect(url, autocommit=True) as connection:
+        for setting, value in {
+            "standard_conforming_strings": "off",
+            "extra_float_digits": "-9",
+            "DateStyle": "German",
+            "TimeZone": "Asia/Tokyo",
+        }.items():
+            connection.execute(
+                sql("ALTER DATABASE {} SET {} = {}").format(identifier(url.rpartition("/")[2]), sql(setting), value)
+            )
         connection.execute(
             "CREATE COLLATION IF NOT EXISTS lax (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
         )
-        columns = psycopg.sql.SQL(", ").join(
-            psycopg.sql.SQL("{} text COLLATE lax").format(psycopg.sql.Identifier(column)) for column in rows[0]
+        columns = sql(", ").join(
+            sql("{} {} {}").format(identifier(column), sql(KINDS[kind][0]), sql("COLLATE lax" if kind is str else ""))
+            for column, kind in kinds_of(rows).items()
         )
-        table = psycopg.sql.Identifier(name)
-        connection.execute(psycopg.sql.SQL("CREATE TABLE {} ({})").format(table, columns))
-        with connection.cursor().copy(psycopg.sql.SQL("COPY {} FROM STDIN").format(table)) as copied:
+        connection.execute(sql("CREATE TABLE {} ({})").format(identifier(name), columns))
+        with connection.cursor().copy(sql("COPY {} FROM STDIN").format(identifier(name))) as copied:
             for row in rows:
                 copied.write_row(list(row.values()))
     return open_table(f"{url}#{name}")
 
 
 def in_spark(rows, request):
-    """In columns of a collation to which upper and lower case are equal."""
+    """Texts in a collation to which upper and lower case are equal."""
     session, name = request.getfixturevalue("spark"), f"given_{uuid.uuid4().hex}"
-    given = session.createDataFrame(columns_of(rows))
-    quoted = ["`" + column.replace("`", "``") + "`" for column in given.columns]
-    given.selectExpr(*(f"{each} COLLATE UTF8_LCASE AS {each}" for each in quoted)).createOrReplaceTempView(name)
+    quoted = {"`" + column.replace("`", "``") + "`": kind for column, kind in kinds_of(rows).items()}
+    selected = [f"{each} COLLATE UTF8_LCASE AS {each}" if kind is str else each for each, kind in quoted.items()]
+    session.createDataFrame(columns_of(rows)).selectExpr(*selected).createOrReplaceTempView(name)
     return SparkTable(session, name)
-
-
-def columns_of(rows):
-    return pa.table({column: pa.array([row[column] for row in rows], pa.string()) for column in rows[0]})
 
 
 @pytest.fixture(scope="session")
@@ -251,7 +276,53 @@ def test_dirty_tables_count_as_the_reference_says(load, declarations, tables, ho
         check(TableCounts(load(rows, request), Schema.from_json(schema)), Reference(schema, rows), case)
 
 
-def check(counts, reference, case):
+@pytest.mark.parametrize("load", [pytest.param(each.values[0], id=each.id, marks=each.marks) for each in ENGINES])
+def test_values_of_other_types_count_as_what_is_written_for_them(load, request):
+    drawn = random.Random(1)
+    typed = [
+        {
+            ID: drawn.choice([None, *range(40)]),
+            AGE: drawn.choice([None, drawn.randrange(-60, 120), 2**62]),
+            WAGE: drawn.choice([None, 0.1, 0.30000000000000004, 10.499999999999998, 1e-7, 1e16, 1e99, 1e100])
+            if drawn.random() < 0.5
+            else drawn.uniform(0, 80),
+            SEX: drawn.choice([None, date(2020, 1, 31), date(1999, 12, 1), date(2020, 2, 1)]),
+            TOWN: drawn.choice([None, True, False]),
+            CODE: Decimal(drawn.randrange(-5000, 50_000)).scaleb(-3),
+        }
+        for _ in range(600)
+    ]
+    named = {"type": "categorical", "outside": "none"}
+    schema = {
+        "version": 1,
+        "columns": [
+            {"name": AGE, "type": "integer", **AGES[0]},
+            {"name": WAGE, "type": "number", **WAGES[0]},
+            {"name": SEX, **named, "categories": ["none", "2020-01-31", "1999-12-01"]},
+            {"name": TOWN, **named, "categories": ["none", "true", "false"]},
+            {"name": CODE, "type": "number", **WAGES[0]},
+        ],
+        "unit": UNITS[2],
+        "neighbours": "add_remove",
+    }
+    rows = [
+        {
+            name: value
+            if value is None
+            else str(value).lower()
+            if isinstance(value, bool)
+            else repr(value)
+            if isinstance(value, float)
+            else str(value)
+            for name, value in row.items()
+        }
+        for row in typed
+    ]
+    counts, reference = TableCounts(load(typed, request), Schema.from_json(schema)), Reference(schema, rows)
+    check(counts, reference, "typed", texts=(SEX, TOWN))
+
+
+def check(counts, reference, case, *, texts=(SEX, TOWN, CODE)):
     names = reference.names
     sets = [each for order in (1, 2) for each in combinations(names[::-1], order)]
     sets += [each for each in combinations(names, 3) if TABLE in each and AGE not in each]
@@ -266,7 +337,7 @@ def check(counts, reference, case):
     assert dict(zip(combined, tally.counts.tolist(), strict=True)) == dict(reference.tally(names)), case
     # Enough rows, of enough persons, that a rule would show.
     assert tally.counts.sum() > len(reference.rows) / 20
-    for name in (SEX, TOWN, CODE):
+    for name in texts:
         found = counts.texts(name)
         assert len(set(found.texts.tolist())) == len(found.texts)
         assert dict(zip(found.texts.tolist(), found.counts.tolist(), strict=True)) == dict(reference.texts(name)), (

@@ -289,6 +289,20 @@ OUTSIDE = [
     "SET allowed_paths = ['/etc/passwd']",
     "SET memory_limit = '999GB'",
     "SET temp_directory = '/tmp'",
+    "RESET memory_limit",
+    "RESET lock_configuration",
+    "SET threads = 64",
+    "SET allowed_configs = ['threads']",
+    "LOAD '{folder}/own.duckdb_extension'",
+    "SELECT * FROM read_duckdb('{folder}/beside.parquet', table_name = 'people')",
+    "SELECT * FROM read_blob('/etc/passwd')",
+    "SELECT * FROM read_single_parquet_file('{folder}/beside.parquet')",
+    "SELECT * FROM parquet_full_metadata('{folder}/beside.parquet')",
+    "CALL enable_profiling(save_location = '{folder}/profile.json')",
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/log')",
+    "CALL add_grammar_extension('own')",
+    "CREATE PERSISTENT SECRET (TYPE http)",
+    "ATTACH 'quack:localhost' AS other",
 ]
 
 
