@@ -604,10 +604,10 @@ MUTATIONS = (
         test="tests/web/datasets/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
     ),
     Mutation(
-        name="spark-takes-a-line-end-of-unicode-for-the-end-of-a-number",
+        name="spark-orders-texts-by-another-hash",
         file="releases/engine/tables/dialects.py",
-        text='        return super().matches(text, f"(?d){pattern}")',
-        instead="        return super().matches(text, pattern)",
+        text='        return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])',
+        instead='        return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(512)])',
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[spark]",
     ),
     Mutation(

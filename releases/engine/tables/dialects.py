@@ -92,7 +92,7 @@ class Spark(Dialect):
         return exp.Anonymous(this="COLLATE", expressions=[super().as_text(column), exp.Literal.string("UTF8_BINARY")])
 
     def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
-        # Else $ would also match before a line end of Unicode.
+        # Else $ would also match before a line end of Unicode. The cast would give null there, but the grammar decides.
         return super().matches(text, f"(?d){pattern}")
 
     def sha256(self, text: exp.Expr) -> exp.Expr:
