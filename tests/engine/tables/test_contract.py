@@ -51,6 +51,7 @@ NUMBERS = (
     *("9007199254740993", "-9007199254740993", "9223372036854775807", "9223372036854775808", "1e19", "-1e19"),
     *("9007199254740991", "9007199254740992", "-9007199254740994", "1e16", "-1e16", "18446744073709551616"),
     *("0.1", "0.30000000000000004", "10.499999999999999", "10.5", "99.995", "-0.005", "\t7\n", "\x0b8\x0c", " 9\r"),
+    *("1" * 40 + "." + "2" * 40, "7." + "1" * 40, "." + "9" * 40, "-." + "0" * 39 + "1", "5e+01", "5e-01", "1E0"),
     *("2.5", "-2.5", "0.005", "0.015", "1.005", "49.999999999999999999", "50", "1e1", "1.0", "01"),
 )
 WORDS = (
@@ -144,9 +145,17 @@ def written(drawn):
     return str(drawn.randrange(-9, 90)) if kind < 15 else f"{drawn.randrange(12000)}e-2"
 
 
+def each_in_turn():
+    """Rows of which all but one value are in order: each number, and each word, once in each column."""
+    fine = {TABLE: "t0", ID: "", AGE: "5", WAGE: "5", SEX: "f", TOWN: "v", CODE: "c7"}
+    tried = [(column, text) for column in (AGE, WAGE) for text in (*NO_NUMBERS, *NUMBERS)]
+    tried += [(column, text) for column in (SEX, TOWN, CODE) for text in WORDS]
+    return [{**fine, ID: f"{place} tried", column: text} for place, (column, text) in enumerate(tried)]
+
+
 def dirty(drawn, tables):
-    """The rows of many small tables, each of few persons."""
-    rows = []
+    """The rows of many small tables, each of few persons; in the first also each value in turn."""
+    rows = each_in_turn()
     for table in range(tables):
         people = drawn.sample(PEOPLE, 3)
         for _ in range(drawn.randrange(1, 16)):
