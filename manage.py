@@ -23,8 +23,8 @@ WANTED = {
     "site": [
         "django",
         "celery",
-        "ibis",
         "duckdb",
+        "sqlglot",
         "allauth",
         "csp",
         "ninja",
@@ -32,7 +32,7 @@ WANTED = {
         "latex2mathml",
         "prometheus_client",
     ],
-    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py", "sphinx"],
+    "test": ["pytest", "pytest_django", "hypothesis", "importlinter", "opendp", "cyclonedx_py", "sphinx", "pyspark"],
     "bench": ["mbi", "opendp"],
     "docs": ["sphinx", "myst_parser", "furo"],
 }

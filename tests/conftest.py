@@ -76,6 +76,7 @@ _CHECKS = {
     "postgres": ("PostgreSQL does not answer", _postgres_answers),
     "redis": ("Redis does not answer", lambda: _answers(6379)),
     "nginx": ("nginx is not installed", lambda: find_nginx() is not None),
+    "spark": ("Java is not installed", lambda: shutil.which("java") is not None),
     "browser": ("Chromium is not installed", lambda: find_chromium() is not None),
 }
 

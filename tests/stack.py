@@ -60,7 +60,7 @@ import os, sys, traceback
 import django
 django.setup()
 # What most scripts need, imported once.
-import allauth.mfa.models, ibis.backends.duckdb, numba, pandas
+import allauth.mfa.models, numba, pyarrow
 import releases.engine.tables.ingest, releases.engine.tables.query, releases.publication.files
 import releases.services, releases.urls
 from releases.engine.mechanisms.base import mechanisms

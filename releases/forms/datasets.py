@@ -318,7 +318,10 @@ class ProtectionForm(forms.Form):
         error_messages=missing("Whom to protect: nothing was chosen."),
     )
     id_column = forms.ChoiceField(
-        label="Column that tells people apart", required=False, help_text="It is used for counting and never released."
+        label="Column that tells people apart",
+        required=False,
+        help_text="It is used for counting and never released. Write each person's id in one way: 1 and 1.0, "
+        "or A and a, are two people. Spaces around an id do not matter.",
     )
     max_rows = WholeNumberField(
         label="Rows counted of each person, at most",

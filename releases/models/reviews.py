@@ -53,6 +53,12 @@ class Request(models.Model):
     class Meta:
         abstract = True
 
+    @property
+    def deciders(self) -> str:
+        """Who decided it: both, where two approved it."""
+        both = self.first_by is not None and self.state == RequestState.APPROVED
+        return f"{self.first_by} and {self.decided_by}" if both else str(self.decided_by)
+
 
 class BudgetRequestQuerySet(models.QuerySet["BudgetRequest"]):
     def for_review(self) -> BudgetRequestQuerySet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,26 @@ from releases.questions.base import kind_of
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
 _CURVE_STEPS = ("0.1", "0.2", "0.35", "0.6", "1", "1.7", "3", "5", "10")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurveTable:
+    """Curves as a table: a row for every place on the axis, a column for every curve."""
+
+    label: str
+    axis: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundCurves:
+    """Bounds in one unit against epsilon: as a table, and as a chart with its id on the page."""
+
+    id: str
+    unit: str
+    table: CurveTable
+    chart: dict[str, Any]
 
 
 def bound_points(plans: Sequence[Plan]) -> list[BoundPoint]:
@@ -68,28 +89,34 @@ def _curve(
     return tuple(points)
 
 
-def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[dict[str, Any]]:
-    """For each unit of bounds: the curves as a table, and as a chart."""
+def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[BoundCurves]:
+    """The curves of each unit of bounds."""
     drawn = []
     for number, unit in enumerate(dict.fromkeys(row.unit for row in rows)):
         points = bound_points([row.plan for row in rows if row.unit == unit])
         if points:
             drawn.append(
-                {
-                    "id": f"bounds-data-{number}" if number else "bounds-data",
-                    "unit": unit,
-                    **bound_table(points),
-                    "chart": charts.bound_curves(points, chosen=float(chosen), unit=unit, titles=drawn_titles(rows)),
-                }
+                BoundCurves(
+                    id=f"bounds-data-{number}" if number else "bounds-data",
+                    unit=unit,
+                    table=_bound_table(points, unit),
+                    chart=charts.bound_curves(points, chosen=float(chosen), unit=unit, titles=drawn_titles(rows)),
+                )
             )
     return drawn
 
 
-def bound_table(points: Sequence[BoundPoint]) -> dict[str, Any]:
-    """The curves as a table: a row for every epsilon, a column for every mechanism."""
+def _bound_table(points: Sequence[BoundPoint], unit: str) -> CurveTable:
+    """A row for every epsilon, a column for every mechanism."""
     heads = list(dict.fromkeys(point.mechanism for point in points))
     places = 0 if all(point.alpha >= 10 for point in points) else 1
     found = {(point.epsilon, point.mechanism): f"{point.alpha:,.{places}f}" for point in points}
-    epsilons = sorted({point.epsilon for point in points})
-    rows = [(f"{epsilon:.3g}", [found.get((epsilon, head), "–") for head in heads]) for epsilon in epsilons]
-    return {"heads": heads, "rows": rows}
+    return CurveTable(
+        label=f"Bounds at other epsilons, in {unit}",
+        axis="Epsilon",
+        heads=tuple(heads),
+        rows=tuple(
+            (f"{epsilon:.3g}", tuple(found.get((epsilon, head), "–") for head in heads))
+            for epsilon in sorted({point.epsilon for point in points})
+        ),
+    )

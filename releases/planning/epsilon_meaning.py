@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from releases.engine.accounting.accountant import Price
+from releases.engine.domain.privacy import exact
 from releases.publication.receipt import percent
 
 #: From here on a page says that an epsilon is large: a belief of 10% can rise above 90%.
 LARGE_EPSILON = 5
+_PRIORS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+OF_A_RELEASE = "how sure a reader of the release can become of a fact about one unit."
+OF_A_REPORT = (
+    "somebody who believed something about one respondent's answer, and then sees that respondent's report, believes "
+    "it more strongly, but only up to a limit."
+)
 
 
-def beliefs(epsilon: Fraction) -> dict[str, Any]:
-    """What pages say of an epsilon: its table of beliefs, and whether it is large."""
-    return {"beliefs": _belief_table(epsilon), "is_large": epsilon >= LARGE_EPSILON}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpsilonMeaning:
+    """What pages say of an epsilon.
+
+    Attributes:
+        lead: what it limits, after "What epsilon 1 means:".
+        beliefs: how sure somebody can be before, and after at most.
+        delta: that allows more than the table says; empty where none does.
+    """
+
+    epsilon: str
+    lead: str
+    beliefs: tuple[tuple[str, str], ...]
+    delta: str
+    is_large: bool
+
+
+def epsilon_meaning(
+    epsilon: str, *, delta: str = "", price: Price | None = None, lead: str = OF_A_RELEASE
+) -> EpsilonMeaning:
+    """
+    Args:
+        price: of the plan, if there is one. It may be paid by epsilon alone, whatever delta was typed.
+    """
+    exactly = exact(epsilon, field="epsilon")
+    is_pure = delta in ("", "0") or (price is not None and bool(price.pure_epsilon))
+    return EpsilonMeaning(
+        epsilon=epsilon,
+        lead=lead,
+        beliefs=tuple((percent(prior), belief_after(prior, exactly)) for prior in _PRIORS),
+        delta="" if is_pure else delta,
+        is_large=exactly >= LARGE_EPSILON,
+    )
 
 
 def belief_after(prior: Fraction, epsilon: Fraction) -> str:
@@ -48,12 +87,6 @@ def _posterior(prior: Fraction, epsilon: Fraction) -> Any:
     growth = iv.exp(iv.mpf(epsilon.numerator) / epsilon.denominator)
     other = iv.mpf(prior.denominator - prior.numerator) / prior.numerator
     return mpf((100 / (1 + other / growth)).b)
-
-
-def _belief_table(epsilon: Fraction) -> list[dict[str, str]]:
-    """How far an adversary's belief in a fact about one unit can rise."""
-    priors = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
-    return [{"prior": percent(prior), "posterior": belief_after(prior, epsilon)} for prior in priors]
 
 
 def epsilon_scale() -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.queries import all_marginals
 from releases.planning import comparison
+from releases.planning.curves import CurveTable
 from releases.publication.receipt import percent
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "health_insurance.json"
@@ -126,8 +127,12 @@ def along(numbers: Numbers, axis: Axis) -> list[dict[str, Any]]:
                 }
                 for each in theory.crossings(numbers, axis, is_pure=is_pure)
             ],
-            "heads": [way.value for way in Way],
-            "points": list(_points(numbers, axis, is_pure)),
+            "table": CurveTable(
+                label=f"{KINDS[is_pure]} curves against {axis.value}",
+                axis=axis.value,
+                heads=tuple(way.value for way in Way),
+                rows=tuple(_points(numbers, axis, is_pure)),
+            ),
         }
         for is_pure in kinds
     ]
@@ -178,12 +183,12 @@ def numbers_text(numbers: Numbers) -> str:
     )
 
 
-def _points(numbers: Numbers, axis: Axis, is_pure: bool) -> Iterator[tuple[str, list[str]]]:
+def _points(numbers: Numbers, axis: Axis, is_pure: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every tenth point of the curves, in words."""
     curves = [dict(theory.curve(way, numbers, axis, is_pure=is_pure)) for way in Way]
     values = list(curves[0])
     for value in values[:: max(1, (len(values) - 1) // 6)]:
-        yield value_text(axis, value).split("\u00a0")[-1], [count_text(curve[value]) for curve in curves]
+        yield value_text(axis, value).split("\u00a0")[-1], tuple(count_text(curve[value]) for curve in curves)
 
 
 # The chart
@@ -395,9 +400,9 @@ def _overtaking(numbers: Numbers) -> Iterator[str]:
             for crossing in each["crossings"]:
                 yield f"| {crossing['at']} | {crossing['after']} | {crossing['before']} | {crossing['margin']} |"
             yield ""
-            yield f"| {axis.value} | {' | '.join(each['heads'])} |"
-            yield f"|---:|{'---:|' * len(each['heads'])}"
-            for value, alphas in each["points"]:
+            yield f"| {axis.value} | {' | '.join(each['table'].heads)} |"
+            yield f"|---:|{'---:|' * len(each['table'].heads)}"
+            for value, alphas in each["table"].rows:
                 yield f"| {value} | {' | '.join(alphas)} |"
             yield ""
     yield "Above the dotted line of a chart a bound is larger than n and says nothing."

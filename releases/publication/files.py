@@ -34,7 +34,7 @@ from releases.engine.domain.universe import Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease
-from releases.engine.tables.query import NUMBER_GRAMMAR
+from releases.engine.tables.number import NUMBER_GRAMMAR
 from releases.engine.workload.queries import MarginalSource, Workload
 from releases.engine.workload.questions import Question
 from releases.models import Release

@@ -26,7 +26,7 @@ from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
-from releases.models import CERTIFICATE, Release
+from releases.models import CERTIFICATE, Budget, Release
 from releases.publication.build_info import SOFTWARE
 from releases.schema.bin_edges import ends_in_words
 from releases.schema.learned import origins
@@ -201,6 +201,11 @@ def protects_text(receipt: Mapping[str, Any]) -> str:
     """Whom the price protects, and what is kept private."""
     unit = PrivacyUnit.from_json(receipt["unit"])
     return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
+
+
+def protection_text(budget: Budget) -> str:
+    """The same of a budget, before any release."""
+    return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
 
 
 def neighbours_text(relation: NeighbouringRelation) -> str:

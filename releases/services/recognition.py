@@ -36,6 +36,7 @@ _IN_WORDS = {
     FEW: "has some of the rows in common with these tables",
     COLUMNS: "has the same columns",
 }
+_HEADINGS = {SAME: "The very same rows:", COLUMNS: "Are these the same people?"}
 #: Shown of each kind.
 _MOST = 5
 
@@ -53,6 +54,10 @@ class Match:
     budget: Budget
     kind: str
     why_no_join: str
+
+    @property
+    def heading(self) -> str:
+        return _HEADINGS.get(self.kind, "Probably the same people:")
 
     @property
     def in_words(self) -> str:

@@ -47,8 +47,9 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
 
 
 def _import_all(*, warm: bool) -> None:
-    import ibis.backends.duckdb  # noqa: F401
+    import duckdb  # noqa: F401
     import numba  # noqa: F401
+    import pyarrow  # noqa: F401
 
     from releases.engine.estimation import warmup
     from releases.worker import jobs  # noqa: F401

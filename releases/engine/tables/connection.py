@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -83,18 +83,6 @@ def connect(
     connection = duckdb.connect()
     _confine(connection, paths, limits, options or {})
     return connection
-
-
-def connect_ibis(
-    *, paths: Sequence[str | Path], limits: Limits | None = None, options: Mapping[str, str] | None = None
-) -> Any:
-    """The same as a backend of ibis."""
-    refuse_unless_confined()
-    import ibis
-
-    backend = ibis.duckdb.connect()
-    _confine(backend.con, paths, limits, options or {})
-    return backend
 
 
 def _confine(

@@ -26,7 +26,7 @@ import duckdb
 from releases.engine.domain.universe import MAX_COLUMNS
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import Limits, connect
-from releases.engine.tables.query import NUMBER_GRAMMAR
+from releases.engine.tables.number import NUMBER_GRAMMAR
 
 _CHUNK = 1 << 20
 _PARQUET_MAGIC = b"PAR1"

@@ -1,5 +1,8 @@
 """For every mechanism two small questions, each with neighbouring tables on which it spends nearly all that it claims.
 
+A mechanism can go several ways: by its default options, and by each other word of an option that offers words. Each
+way is looked at by itself.
+
 The unit of the one is a row, that of the other a person with several rows, who may have none in the other table, and
 whose columns leave no row out. A mechanism that answers counts and has no entry of its own is asked one table of two
 cells, and of persons weighted counts that overlap. Any other needs an entry in `CASES` and in `CASES_OF_PERSONS`:
@@ -12,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -228,12 +232,27 @@ class Case:
         return mechanism(name).plan(schema, question, budget=self.budget, beta=beta, options=self.options)
 
 
-def case_for(name: str, *, of_persons: bool = False) -> Case:
+def ways_of(name: str) -> tuple[str, ...]:
+    """The ways of a registered mechanism; the first, by its default options, has no name."""
+    options = mechanism(name).options
+    words = ((option, word) for option in options for word in option.choices if word != option.default)
+    return ("", *(f"{option.name}: {word}" for option, word in words))
+
+
+def case_for(name: str, *, way: str = "", of_persons: bool = False) -> Case:
     """The case of a registered mechanism, with rows for units or with persons.
 
     Raises:
         InvalidInput: none is known.
     """
+    if way not in ways_of(name):
+        raise InvalidInput("way", way, f"must be a way of {name}")
+    if way:
+        option, _, word = way.partition(": ")
+        case = case_for(name, of_persons=of_persons)
+        if (name, way) in WAYS:
+            case = _of_persons(WAYS[name, way]) if of_persons else WAYS[name, way]
+        return replace(case, options={**case.options, option: word})
     known = CASES_OF_PERSONS if of_persons else CASES
     if name in known:
         return known[name]
@@ -361,6 +380,7 @@ _LOW_AND_HIGH_3 = [(0,)] * 3 + [(2,)] * 3
 _LOW_AND_HIGH = [(0,)] * 40 + [(1000,)] * 40
 _MANY = [(3,)] * 16
 _ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
+_CUBE = [*product((0, 1), repeat=3)] * 20
 
 #: By the mechanism's name.
 CASES: dict[str, Case] = {
@@ -479,6 +499,27 @@ CASES: dict[str, Case] = {
         },
         budget=PURE_3,
         options={"population": 40, "updates": 1},
+    ),
+}
+
+#: Of the ways of a mechanism, those that are asked something else.
+WAYS: dict[tuple[str, str], Case] = {
+    # Noise of so many tables that the bound of answers that agree is proved.
+    ("gaussian-queries", "agree: yes"): Case(
+        columns=_yes_no("p", "q", "r"),
+        queries=[{"marginals": 1}, {"marginals": 2}, {"marginals": 3}],
+        pairs=_pairs(
+            add_remove=(_CUBE, [*_CUBE, (0, 0, 0)]),
+            replace=(_CUBE, [*_CUBE[1:], (1, 1, 1)]),
+            look_at=along_in_tenths,
+            weakened=TENTH,
+        ),
+        budget=APPROXIMATE,
+        share=TWENTIETH,
+    ),
+    # Twice the noise that it needs.
+    ("exponential-metric", "constant: theorem"): _of_a_median(
+        _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates, weakened=TENTH)
     ),
 }
 

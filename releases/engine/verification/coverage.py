@@ -18,7 +18,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
-from releases.engine.verification.cases import Remembered, Table, case_for, rows_of
+from releases.engine.verification.cases import Remembered, Table, case_for, rows_of, ways_of
 from releases.engine.verification.truths import bound_holds
 
 #: The failure probability asked for: so large that a bound too narrow by little is seen in few runs.
@@ -36,7 +36,7 @@ class BoundSeen:
     """One mechanism under one relation with units of one kind, on the table where more answers left their bound.
 
     Attributes:
-        mechanism, neighbours, unit: which.
+        mechanism, way, neighbours, unit: which.
         beta: how often an answer may leave its bound.
         left, runs: how often one did, in how many.
         rate: an interval of the true rate, with 99% confidence (Clopper and Pearson 1934).
@@ -47,6 +47,7 @@ class BoundSeen:
 
     mechanism: str
     neighbours: NeighbouringRelation
+    way: str = ""
     unit: str = "row"
     beta: float = float(BETA)
     left: int = 0
@@ -64,7 +65,7 @@ class BoundSeen:
 def bounds_seen(
     *, runs: int, false_alarm: float, rng: Randomness, names: Sequence[str] | None = None
 ) -> Iterator[BoundSeen]:
-    """Look at the bound of every mechanism under both relations, with rows for units and with persons.
+    """Look at the bound of every way of every mechanism under both relations, with rows and with persons for units.
 
     Args:
         runs: on each table.
@@ -72,11 +73,11 @@ def bounds_seen(
         rng: where the noise comes from.
         names: which mechanisms; all where not given.
     """
-    looked_at = list(names or mechanisms())
+    looked_at = [(name, way) for name in names or mechanisms() for way in ways_of(name)]
     looks = list(product(looked_at, (False, True), NeighbouringRelation))
     each = false_alarm / (len(looks) * len(_COPIES))
-    for name, of_persons, neighbours in looks:
-        yield bound_seen(name, neighbours, of_persons=of_persons, runs=runs, false_alarm=each, rng=rng)
+    for (name, way), of_persons, neighbours in looks:
+        yield bound_seen(name, neighbours, way=way, of_persons=of_persons, runs=runs, false_alarm=each, rng=rng)
 
 
 def bound_seen(
@@ -86,20 +87,22 @@ def bound_seen(
     runs: int,
     false_alarm: float,
     rng: Randomness,
+    way: str = "",
     of_persons: bool = False,
 ) -> BoundSeen:
     try:
-        case = case_for(name, of_persons=of_persons)
+        case = case_for(name, way=way, of_persons=of_persons)
     except InvalidInput as unknown:
-        return BoundSeen(mechanism=name, neighbours=neighbours, infeasible=str(unknown))
+        return BoundSeen(mechanism=name, way=way, neighbours=neighbours, infeasible=str(unknown))
     plan = case.plan(name, neighbours, beta=BETA)
     if plan.infeasible:
-        return BoundSeen(mechanism=name, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
+        return BoundSeen(mechanism=name, way=way, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
     runs = max(_FEWEST_RUNS, int(runs * case.share))
     table = case.pairs[neighbours].other
     left = max(_times_left(plan, [*table] * copies, runs=runs, rng=rng) for copies in _COPIES)
     return BoundSeen(
         mechanism=name,
+        way=way,
         neighbours=neighbours,
         unit=case.unit,
         left=left,

@@ -23,7 +23,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
-from releases.engine.verification.cases import Pair, case_for, counts_of
+from releases.engine.verification.cases import Pair, case_for, counts_of, ways_of
 from releases.engine.verification.recording import with_noise_scaled
 
 #: The factor on all noise that is tried first; where too few runs show it, the pair's own follows.
@@ -39,7 +39,7 @@ class LossSeen:
     """One mechanism under one relation, with units of one kind.
 
     Attributes:
-        mechanism, neighbours, unit: which.
+        mechanism, way, neighbours, unit: which.
         epsilon, delta: what its plan claims.
         proved: a lower bound of epsilon at that delta.
         weakened: the factor on its noise at which a second bound was taken: the mildest that was noticed.
@@ -50,6 +50,7 @@ class LossSeen:
 
     mechanism: str
     neighbours: NeighbouringRelation
+    way: str = ""
     unit: str = "row"
     epsilon: float = 0.0
     delta: float = 0.0
@@ -76,7 +77,7 @@ class LossSeen:
 def losses_seen(
     *, runs: int, false_alarm: float, rng: Randomness, names: Sequence[str] | None = None
 ) -> Iterator[LossSeen]:
-    """Look at every mechanism under both relations, with rows for units and with persons.
+    """Look at every way of every mechanism under both relations, with rows for units and with persons.
 
     Args:
         runs: on each of two tables.
@@ -84,11 +85,11 @@ def losses_seen(
         rng: where the noise comes from.
         names: which mechanisms; all where not given.
     """
-    looked_at = list(names or mechanisms())
+    looked_at = [(name, way) for name in names or mechanisms() for way in ways_of(name)]
     looks = list(product(looked_at, (False, True), NeighbouringRelation))
-    for name, of_persons, neighbours in looks:
+    for (name, way), of_persons, neighbours in looks:
         yield loss_seen(
-            name, neighbours, of_persons=of_persons, runs=runs, false_alarm=false_alarm / len(looks), rng=rng
+            name, neighbours, way=way, of_persons=of_persons, runs=runs, false_alarm=false_alarm / len(looks), rng=rng
         )
 
 
@@ -99,15 +100,16 @@ def loss_seen(
     runs: int,
     false_alarm: float,
     rng: Randomness,
+    way: str = "",
     of_persons: bool = False,
 ) -> LossSeen:
     try:
-        case = case_for(name, of_persons=of_persons)
+        case = case_for(name, way=way, of_persons=of_persons)
     except InvalidInput as unknown:
-        return LossSeen(mechanism=name, neighbours=neighbours, infeasible=str(unknown))
+        return LossSeen(mechanism=name, way=way, neighbours=neighbours, infeasible=str(unknown))
     plan = case.plan(name, neighbours)
     if plan.infeasible:
-        return LossSeen(mechanism=name, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
+        return LossSeen(mechanism=name, way=way, neighbours=neighbours, unit=case.unit, infeasible=plan.infeasible)
     price = accountant.price(plan.events, delta=plan.delta, neighbours=neighbours)
     assert price.epsilon is not None
     runs = max(_FEWEST_RUNS, int(runs * case.share))
@@ -121,6 +123,7 @@ def loss_seen(
             break
     return LossSeen(
         mechanism=name,
+        way=way,
         neighbours=neighbours,
         unit=case.unit,
         epsilon=price.epsilon / 10**accountant.EPSILON_PLACES,

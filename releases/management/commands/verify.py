@@ -15,9 +15,9 @@ from django.core.management.base import BaseCommand, CommandError
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.noise.randomness import OperatingSystemRandomness, Randomness
 from releases.engine.verification.adversary import strategies_seen
-from releases.engine.verification.coverage import BETA, bounds_seen
+from releases.engine.verification.coverage import BETA, BoundSeen, bounds_seen
 from releases.engine.verification.oracles import figures_seen
-from releases.engine.verification.privacy_loss import losses_seen
+from releases.engine.verification.privacy_loss import LossSeen, losses_seen
 from releases.engine.verification.samplers import samplers_seen
 from releases.engine.verification.sparse_vector_audit import loss_checks
 from releases.management.database import ensure_database
@@ -153,11 +153,11 @@ class Command(BaseCommand):
             Part(
                 name="privacy",
                 title="PRIVACY",
-                says=f"Every mechanism on two neighbouring tables, {runs:,} times each (fewer where one takes long), "
-                "once where a row is the unit and\nonce where it is a person of up to three rows: the epsilon proved "
-                "from what came out must not pass the claim, and must pass\nit when all noise is scaled by the factor "
-                f"shown. All these bounds are true at once with probability {1 - FALSE_ALARM:.1%} (Clopper and\n"
-                "Pearson, on other runs than those that chose the event).",
+                says=f"Every mechanism, with each word of its options, on two neighbouring tables, {runs:,} times "
+                "(fewer where one takes long), once\nwhere a row is the unit and once where it is a person of up to "
+                "three rows: the epsilon proved from what came out must not pass\nthe claim, and must pass it when "
+                "all noise is scaled by the factor shown. All these bounds are true at once with probability\n"
+                f"{1 - FALSE_ALARM:.1%} (Clopper and Pearson, on other runs than those that chose the event).",
                 heads=(
                     "mechanism",
                     "neighbours",
@@ -169,7 +169,7 @@ class Command(BaseCommand):
                     "proved then",
                     "runs",
                 ),
-                widths=(24, 11, 6, -7, -8, -8, -8, -11, -6),
+                widths=(36, 11, 6, -7, -8, -8, -8, -11, -6),
                 lines=lambda: self._privacy_lines(runs, names),
             ),
             Part(
@@ -178,7 +178,7 @@ class Command(BaseCommand):
                 says=f"How often any answer left its bound, which may happen with probability {float(BETA)} (chosen "
                 f"large to be seen). True bounds fail\nwith probability {FALSE_ALARM:g} at most, all together.",
                 heads=("mechanism", "neighbours", "unit", "allowed", "left", "runs", "true rate (99%)"),
-                widths=(24, 11, 6, -8, -6, -6, -16),
+                widths=(36, 11, 6, -8, -6, -6, -16),
                 lines=lambda: self._bound_lines(max(1, runs // _SHARE_FOR_BOUNDS), names),
             ),
         ]
@@ -223,7 +223,7 @@ class Command(BaseCommand):
                     f"{seen.proved_weakened:.3f}",
                     f"{seen.runs:,}",
                 )
-            cells = (seen.mechanism, seen.neighbours.value, seen.unit, *shown)
+            cells = (_named(seen), seen.neighbours.value, seen.unit, *shown)
             yield Line(cells=cells, passed=seen.is_as_it_should_be)
 
     def _bound_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
@@ -232,7 +232,11 @@ class Command(BaseCommand):
             if not seen.infeasible:
                 low, high = seen.rate
                 shown = (f"{seen.beta:g}", f"{seen.left:,}", f"{seen.runs:,}", f"{low:.3f} to {high:.3f}")
-            yield Line(cells=(seen.mechanism, seen.neighbours.value, seen.unit, *shown), passed=seen.is_as_it_should_be)
+            yield Line(cells=(_named(seen), seen.neighbours.value, seen.unit, *shown), passed=seen.is_as_it_should_be)
+
+
+def _named(seen: LossSeen | BoundSeen) -> str:
+    return f"{seen.mechanism}, {seen.way}" if seen.way else seen.mechanism
 
 
 def _threshold_lines() -> Iterator[Line]:

@@ -13,7 +13,7 @@ from releases.engine.workload.questions import Question
 from releases.ledger import reports
 from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.planning import comparison
-from releases.publication.receipt import neighbours_text
+from releases.publication.receipt import protection_text
 
 STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
 
@@ -37,11 +37,6 @@ def frame(step: str, dataset: Dataset | None = None, release: Release | None = N
         "steps": list(_steps(step, dataset, release)),
         "summary": list(_summary(step, dataset, release)) if dataset is not None else [],
     }
-
-
-def protection_text(budget: Budget) -> str:
-    """Whom epsilon protects, and what is kept private."""
-    return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
 
 
 def budget_facts(budget: Budget | None) -> dict[str, str]:

@@ -21,8 +21,9 @@ from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
+from releases.publication.receipt import protection_text
 from releases.views.common.live_validation import checked, is_check, undone_if_check
-from releases.views.common.wizard import budget_text, frame, protection_text
+from releases.views.common.wizard import budget_text, frame
 
 PAGE_LENGTH = 50
 

@@ -26,10 +26,10 @@ from releases.ledger.balances import first_epsilon
 from releases.models import Budget, Dataset, Release
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning import comparison
-from releases.planning.epsilon_meaning import beliefs
-from releases.publication.receipt import rows_text
+from releases.planning.epsilon_meaning import epsilon_meaning
+from releases.publication.receipt import protection_text, rows_text
 from releases.views.common.live_validation import status_of
-from releases.views.common.wizard import budget_text, protection_text
+from releases.views.common.wizard import budget_text
 
 #: What stands in the field of the word for everything else at first.
 _OTHER = "other"
@@ -119,7 +119,7 @@ def _planned(
             form.refuse(error)
     context["form"] = form
     if plan is not None:
-        context |= _price_facts(plan, dataset) | kind.facts(plan, dataset, named)
+        context |= _price_facts(plan, dataset, form.cleaned_data) | kind.facts(plan, dataset, named)
     return render(request, kind.page, context, status=status_of(request, is_wrong=bool(form.errors)))
 
 
@@ -140,7 +140,7 @@ def _offered(dataset: Dataset, budget: Budget, declared: dict[str, Attribute], k
     return [name for name in columns if kind.may(declared.get(name))]
 
 
-def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+def _price_facts(plan: Plan, dataset: Dataset, typed: dict[str, Any]) -> dict[str, Any]:
     """What any plan costs and leaves. Public inputs only."""
     assert dataset.universe is not None
     row = comparison.compared([plan], dataset.budget)[0]
@@ -148,7 +148,7 @@ def _price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "plan": plan,
         "row": row,
         "declares": not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes),
-        **beliefs(plan.budget.epsilon),
+        "meaning": epsilon_meaning(typed["epsilon"], delta=typed.get("delta") or "", price=row.price),
     }
 
 

@@ -21,11 +21,12 @@ from releases.models.role_rules import may_review
 from releases.permissions import signed_in
 from releases.planning.epsilon_meaning import highest_posterior
 from releases.presentation.results.stored_answers import first_table
+from releases.presentation.review.queue_page import requests_waiting
+from releases.presentation.sessions.session_list import session_rows
 from releases.publication import files
 from releases.publication.receipt import percent, rows_text
 from releases.publication.search_index import folded
 from releases.views.datasets.datasets import with_standings
-from releases.views.review.queue import requests_waiting
 
 #: Open sessions shown beside the catalogue; all of them have a page of their own.
 MAX_SESSIONS = 5
@@ -107,14 +108,16 @@ def home(request: HttpRequest) -> HttpResponse:
         "notices": new[:MAX_NOTICES],
         "more_notices": max(0, new.count() - MAX_NOTICES),
     }
-    if may_review(person):
+    is_reviewer = may_review(person)
+    if is_reviewer:
         requests, waiting = requests_waiting(MAX_REQUESTS)
         context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
     if datasets:
         context["releases"] = Release.objects.for_list(person).with_review()[:MAX_RELEASES]
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
-        context["sessions"] = Session.objects.that_answer(person)[:MAX_SESSIONS]
+        if not is_reviewer:
+            context["sessions"] = session_rows(Session.objects.that_answer(person)[:MAX_SESSIONS])
     return render(request, "public/home.html", context)
 
 
@@ -151,5 +154,5 @@ def catalogue(request: HttpRequest) -> HttpResponse:
     wanted = request.GET.get("q", "").strip()
     page = PaginatorByKey(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
     sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
-    context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": sessions}
+    context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": session_rows(sessions)}
     return render(request, "public/catalogue.html", context)

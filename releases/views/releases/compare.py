@@ -20,7 +20,7 @@ from releases.ledger.balances import first_epsilon
 from releases.models import Release
 from releases.planning import comparison, error_target
 from releases.planning.curves import bound_curves as drawn_curves
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import GUESSES, guessed_rows
 from releases.presentation.releases.comparison_page import comparison_page
 from releases.views.common.live_validation import checked, is_check
@@ -82,7 +82,7 @@ def _page(
         "fits": reports.room_of(release.dataset.budget),
         **_compared(request, release, plans, rows),
         **curves,
-        **beliefs(exact(release.epsilon, field="epsilon")),
+        "meaning": epsilon_meaning(release.epsilon, delta=release.delta),
         **frame("compare", release.dataset, release),
     }
     return render(request, "releases/compare.html", context, status=400 if is_wrong else 200)

@@ -11,7 +11,6 @@ from django.shortcuts import redirect, render
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.forms.releases import TitleForm
@@ -19,7 +18,7 @@ from releases.ledger import ledger
 from releases.models import Release, ReleaseState
 from releases.permissions import signed_in
 from releases.planning import comparison
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.confirm_page import confirm_page
 from releases.services.releases import DRAFT_CHANGED, plan_digest
@@ -82,7 +81,7 @@ def _shown(
         "row": row,
         "reason": _reason(request),
         "address_of_plan": pages.address_of_plan(release),
-        **beliefs(exact(release.epsilon, field="epsilon")),
+        "meaning": epsilon_meaning(release.epsilon, delta=release.delta, price=row.price),
         **frame("confirm", release.dataset, release),
         **pages.facts(request, release, plan),
     }

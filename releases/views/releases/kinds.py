@@ -11,9 +11,10 @@ from django.urls import reverse
 
 from releases.engine.mechanisms.base import Plan
 from releases.models import CERTIFICATE, PLAIN, SESSION, Release, ReleaseKind, ReleaseState
+from releases.presentation.sessions.session_plan import session_plan
 from releases.publication.receipt import rules_in_words
 from releases.views.results.certificates import address_of_certificate, certificate_facts
-from releases.views.sessions.sessions import address_of_session, session_facts
+from releases.views.sessions.sessions import address_of_session
 
 #: Earlier releases that are looked through for the same questions under the same declaration.
 _MAX_ALIKE = 20
@@ -76,7 +77,7 @@ _PAGES: dict[ReleaseKind, KindPages] = {
         title_label="Title of the session",
         button="Spend and open",
         address_of_plan=address_of_session,
-        facts=lambda request, release, plan: session_facts(plan, release.dataset),
+        facts=lambda request, release, plan: {"planned": session_plan(plan, release.dataset)},
     ),
     CERTIFICATE: KindPages(
         confirmation="results/certificate_confirm.html",

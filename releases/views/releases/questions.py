@@ -26,12 +26,12 @@ from releases.engine.workload.queries import (
 from releases.engine.workload.questions import Inquiry, Question
 from releases.engine.workload.statistic import asks_statistic
 from releases.forms.fields import MAX_TICKED_COLUMNS
+from releases.forms.predicates import column_field, predicate
 from releases.forms.releases import WorkloadForm
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
 from releases.questions.base import kinds, offered_statistics
-from releases.views.common.predicates import column_field, predicate
 from releases.views.common.wizard import workload_of
 from releases.views.releases.weights import ImportanceField, is_typed, weighed, with_importance
 

@@ -13,12 +13,12 @@ from django.shortcuts import redirect, render
 from releases import services
 from releases.forms.review import LogFilterForm
 from releases.ledger import audit_log as log
-from releases.ledger import ledger
 from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.permissions import reviewers_only, signed_in
+from releases.presentation.review.ledger_rows import decimal_amounts, granted_by, ledger_row
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
-from releases.views.review.budgets import decimal_amounts, entry_row, filters_of, granted_by
+from releases.views.review.budgets import filters_of
 
 PAGE_LENGTH = 50
 
@@ -37,7 +37,7 @@ def ledger_page(request: HttpRequest) -> HttpResponse:
     last = AuditEvent.objects.filter(action=AuditAction.VERIFY).select_related("actor").order_by("-pk").first()
     context = {
         "page": page,
-        "entries": [{**entry_row(entry), "is_whole": ledger.is_whole(entry)} for entry in page],
+        "rows": [ledger_row(entry) for entry in page],
         "last": last,
         "is_sound": last is not None and last.detail.endswith(services.NO_FAULT),
         "since": LedgerEntry.objects.filter(made_at__gt=last.at).count() if last is not None else 0,

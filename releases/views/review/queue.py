@@ -23,7 +23,7 @@ from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger, record, reports
+from releases.ledger import ledger, reports
 from releases.models import (
     POLICY_MEANING,
     Budget,
@@ -36,51 +36,16 @@ from releases.models import (
 from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.planning import comparison
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import prepared
-from releases.publication.receipt import percent, rules_in_words
-from releases.views.common.wizard import protection_text
-from releases.views.sessions.sessions import session_words
-
-#: Shown of each kind; the oldest wait longest and come first.
-PAGE_LENGTH = 50
-HISTORY_LENGTH = 20
+from releases.presentation.review.queue_page import queue_page
+from releases.presentation.sessions.sentences import session_words
+from releases.publication.receipt import percent, protection_text, rules_in_words
 
 
 @reviewers_only
 def review_queue(request: HttpRequest) -> HttpResponse:
-    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
-    decided = [*BudgetRequest.objects.for_history()[:HISTORY_LENGTH]]
-    decided += ReleaseRequest.objects.for_history()[:HISTORY_LENGTH]
-    waiting = budgets.count() + releases.count()
-    shown = [*budgets[:PAGE_LENGTH], *releases[:PAGE_LENGTH]]
-    return render(
-        request,
-        "review/review_queue.html",
-        {
-            "installation_waits": bool(record.look().fault),
-            "requests": sorted((_row(each) for each in shown), key=lambda row: row["asked"].requested_at),
-            "waiting": waiting,
-            "not_shown": waiting - len(shown),
-            "decided": sorted((_row(each) for each in decided), key=lambda row: row["asked"].decided_at, reverse=True)[
-                :HISTORY_LENGTH
-            ],
-        },
-    )
-
-
-def requests_waiting(most: int) -> tuple[list[dict[str, Any]], int]:
-    """The requests that have waited longest, and how many wait."""
-    budgets, releases = BudgetRequest.objects.for_review(), ReleaseRequest.objects.for_review()
-    shown = sorted([*budgets[:most], *releases[:most]], key=lambda asked: asked.requested_at)[:most]
-    return [_row(each) for each in shown], budgets.count() + releases.count()
-
-
-def _row(asked: BudgetRequest | ReleaseRequest) -> dict[str, Any]:
-    if isinstance(asked, BudgetRequest):
-        return {"asked": asked, "kind": "budget", "title": asked.budget.name, "dataset": ""}
-    release = asked.release
-    return {"asked": asked, "kind": release.kind.noun, "title": release.title, "dataset": release.dataset.title}
+    return render(request, "review/review_queue.html", {"page": queue_page()})
 
 
 @reviewers_only
@@ -202,6 +167,7 @@ def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
     row = comparison.compared([plan], budget)[0]
     return {
         "row": row,
+        "meaning": epsilon_meaning(asked.first_epsilon or asked.epsilon, delta=asked.delta, price=row.price),
         "questions": comparison.questions_text(plan.workload),
         "attributes": plan.schema.universe.attributes,
         "about": comparison.universe_text(plan.workload),
@@ -227,7 +193,6 @@ def _request_context(
     policy = Policy(budget.policy)
     # What can still be granted at most: of two reviewers, the second is bound by the first.
     most = asked.first_epsilon or asked.epsilon
-    epsilon = exact(most, field="epsilon")
     organisation = Organisation.current()
     if asked.first_by is not None and asked.state == RequestState.WAITING:
         form.fields["epsilon"].help_text = f"At most the {most} that {asked.first_by} approved."
@@ -238,7 +203,7 @@ def _request_context(
         "policy": POLICY_TITLES[policy],
         "policy_meaning": POLICY_MEANING[policy],
         "most": most,
-        **beliefs(epsilon),
+        "meaning": epsilon_meaning(most, delta=asked.first_delta or asked.delta),
         "may_decide": organisation.lets_decide(request.user),
         "reviewers": organisation.reviewers,
         "is_two_person": organisation.is_two_person,

@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
-from math import ceil, floor
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -25,14 +21,13 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
-from releases.engine.domain.universe import Schema, Universe, number, plain
+from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, PlanChanged, mechanism
-from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
+from releases.engine.mechanisms.base import Plan, PlanChanged
+from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
-from releases.engine.workload.queries import read_count
-from releases.forms.fields import MAX_TICKED_COLUMNS
+from releases.forms.predicates import predicate
 from releases.forms.releases import AskForm, SessionForm
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import first_epsilon
@@ -45,58 +40,30 @@ from releases.models import (
     Release,
     ReleaseState,
     Session,
-    SessionAnswer,
 )
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
-from releases.planning import comparison, usefulness
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.session_plans import planned_session
+from releases.presentation.sessions.past_answers import PastAnswer, past_answer
+from releases.presentation.sessions.sentences import session_sentence
+from releases.presentation.sessions.session_list import session_rows
+from releases.presentation.sessions.session_page import LiveSession, live_session, session_page
+from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.publication.receipt import percent, rows_text, rules_in_words
-from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM, NARROWED
+from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
-from releases.views.common.predicates import column_field, predicate
-from releases.views.common.wizard import budget_facts, protection_text
+from releases.views.common.wizard import budget_facts
 
 PAGE_LENGTH = 25
-#: Few enough columns and bins to show all of them opened, ready to click.
-MAX_OPEN_COLUMNS, MAX_OPEN_BINS = 9, 12
 #: States in which a session's page shows what it has answered.
 READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
-#: Sizes of table that the plan's page tries, to say from which on a session is of use.
-_SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PastAnswer:
-    """One line of a session's history."""
-
-    stored: SessionAnswer
-    title: str
-    query: str
-    is_paid: bool
-    #: How many rows there can be in all.
-    most_rows: float
-
-    @property
-    def lower(self) -> int:
-        return max(0, floor(self.stored.estimate - self.stored.half_width))
-
-    @property
-    def upper(self) -> int:
-        """No count is above that of all rows, which is bounded at the same confidence, all at once."""
-        return ceil(min(self.stored.estimate + self.stored.half_width, self.most_rows))
-
-    @property
-    def margin(self) -> str:
-        return rows_text(self.stored.half_width)
 
 
 def session_list(request: HttpRequest) -> HttpResponse:
     """The sessions one may ask in, open ones first."""
     page = Paginator(Session.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "sessions/session_list.html", {"page": page})
+    return render(request, "sessions/session_list.html", {"page": page, "rows": session_rows(page)})
 
 
 def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -127,7 +94,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "problem": problem,
         "draft": given.get("draft", ""),
         **budget_facts(dataset.budget),
-        **(session_facts(plan, dataset) if plan is not None else {}),
+        "planned": session_plan(plan, dataset) if plan is not None else None,
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
@@ -147,18 +114,13 @@ def _session_form(given: QueryDict, budget: Budget | None, universe: Universe) -
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:
     given = form.cleaned_data
-    return _planned(
+    return planned_session(
+        MECHANISM,
         schema.project(services.columns_of_session(schema.universe, given["columns"])),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
     )
-
-
-@lru_cache(maxsize=256)
-def _planned(schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]) -> Plan:
-    workload = one_count(schema.universe)
-    return mechanism(MECHANISM).plan(schema, workload, budget=budget, beta=beta, options=dict(options))
 
 
 def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release:
@@ -202,102 +164,29 @@ def address_of_session(release: Release) -> str:
     return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
 
 
-def session_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
-    """What pages say of a session's plan. Public inputs only."""
-    row = comparison.compared([plan], dataset.budget)[0]
-    facts: dict[str, Any] = {
-        "plan": plan,
-        "row": row,
-        "why_not": row.why_not,
-        **beliefs(plan.budget.epsilon),
-    }
-    if isinstance(plan, OnlinePlan):
-        useful_from = _least_rows(plan, share=Fraction(1, 2))
-        facts |= {
-            "rules": plan.rules,
-            "left_out": rules_in_words(plan.schema.universe),
-            "columns": plan.schema.universe.names,
-            "cells": comparison.cells_text(plan.schema.universe.size),
-            "sentence": session_sentence(plan),
-            "free_margin": rows_text(plan.rules.public_half_width),
-            "paid_margin": rows_text(plan.rules.paid_half_width),
-            "population": plan.options["population"],
-            "useful_from": useful_from,
-            "good_from": _least_rows(plan, share=Fraction(1, 10), above=useful_from),
-            "formula": row.formula,
-            "prepared": usefulness.prepared(plan),
-            "confidence": percent(1 - plan.beta),
-        }
-        alpha = plan.expectation.alpha if plan.expectation else 0.0
-        facts["says_little"] = usefulness.says_little(alpha, plan.options["population"])
-    return facts
-
-
-def session_sentence(plan: OnlinePlan) -> str:
-    """The one sentence on a session's accuracy."""
-    half_width = max(plan.rules.public_half_width, plan.rules.paid_half_width)
-    number = plan.rules.questions
-    every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
-    return (
-        f"With probability {percent(1 - plan.beta)}, {every} is within {rows_text(half_width)} of the truth"
-        f"{'' if number == 1 else ', all at once'}."
-    )
-
-
-def session_words(release: Release, plan: Plan) -> dict[str, str]:
-    """What a session asks and how accurate it is, where a page would else speak of a workload; nothing of others."""
-    if release.kind is not SESSION or not isinstance(plan, OnlinePlan):
-        return {}
-    rules = plan.rules
-    asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
-    return {"questions": asked, "sentence": session_sentence(plan)}
-
-
-def _least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
-    """The least size of table, of those tried from one on, for which the bound is below a share of it; None if none is.
-
-    For any number of updates the bound is a constant and a fixed share of the table, so its share of the table falls
-    as the table grows, and so does the least over the numbers of updates.
-    """
-    if above is None:
-        return None
-    low, high = sum(size < above for size in _SIZES), len(_SIZES)
-    while low < high:
-        middle = (low + high) // 2
-        options = {**plan.options, "population": _SIZES[middle]}
-        kept = tuple((name, value) for name, value in options.items() if value is not None)
-        tried = _planned(plan.schema, plan.budget, plan.beta, kept)
-        is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
-        low, high = (low, middle) if is_below else (middle + 1, high)
-    return _SIZES[low] if low < len(_SIZES) else None
-
-
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """The analyst's page: ask by clicking or as text, the answer, what is left, and everything asked so far."""
-    live = _readable(request, release_id)
-    if isinstance(live, HttpResponse):
-        return live
-    plan = _readable_plan(request, live)
+    session = _readable(request, release_id)
+    if isinstance(session, HttpResponse):
+        return session
+    plan = _readable_plan(request, session)
     if isinstance(plan, HttpResponse):
         return plan
     form = AskForm(request.POST if "query" in request.POST else None)
     problem, status = "", 200
     if request.method == "POST":
-        asked = _ask(request, live, plan, form)
+        asked = _ask(request, session, plan, form)
         if isinstance(asked, services.Answered):
-            return _answered(request, live, plan, asked)
+            return _answered(request, session, plan, asked)
         problem, status = asked
-    context = {"problem": problem, **_page_context(request, live, plan)}
-    if problem:
-        # The answer before it, in the address still, would be taken for one to this question.
-        context["answer"] = None
+    live = _live(
+        request, session, plan, answer=_answer_in_address(request), again="again" in request.GET, problem=problem
+    )
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
-        return render(request, "sessions/_session_live.html", context)
-    # What was typed; or the question whose answer is shown, to ask another like it.
-    fields = request.POST if request.method == "POST" else _fields_of(context["answer"])
-    context |= {"ask_form": form, **_fields_to_ask(plan.schema.universe, fields)}
-    return render(request, "sessions/session.html", context, status=status)
+        return render(request, "sessions/_session_live.html", {"live": live})
+    page = session_page(session, plan, live, typed=request.POST if request.method == "POST" else None)
+    return render(request, "sessions/session.html", {"page": page, "ask_form": form}, status=status)
 
 
 def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResponse:
@@ -311,17 +200,6 @@ def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResp
     if live.release.status not in READABLE:
         raise Http404
     return live
-
-
-def _fields_to_ask(universe: Universe, fields: QueryDict) -> dict[str, Any]:
-    return {
-        "left_out": rules_in_words(universe),
-        "columns": universe.names,
-        "is_ticked": len(universe.names) <= MAX_TICKED_COLUMNS,
-        "column_fields": [column_field(each, fields) for each in universe.attributes[:MAX_TICKED_COLUMNS]],
-        "are_open": len(universe.names) <= MAX_OPEN_COLUMNS and max(universe.shape) <= MAX_OPEN_BINS,
-        "example": _example(universe),
-    }
 
 
 def _ask(request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm) -> services.Answered | tuple[str, int]:
@@ -350,95 +228,40 @@ def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResp
         )
 
 
-def _answered(request: HttpRequest, live: Session, plan: OnlinePlan, answered: services.Answered) -> HttpResponse:
+def _answered(request: HttpRequest, session: Session, plan: OnlinePlan, answered: services.Answered) -> HttpResponse:
     """The answer is stored; show it in place, or at an address of its own."""
     again = answered.exchange.kind is AnswerKind.REPEATED
     shown = {"answer": answered.sequence} | ({"again": 1} if again else {})
-    address = f"{reverse('session', args=[live.pk])}?{urlencode(shown)}#answer"
+    address = f"{reverse('session', args=[session.pk])}?{urlencode(shown)}#answer"
     if not request.headers.get("HX-Request"):
         return redirect(address)
-    context = _page_context(request, live, plan, answer=answered.sequence, again=again)
-    if context["standing"].over:
+    live = _live(request, session, plan, answer=answered.sequence, again=again)
+    if live.over:
         # Nothing more can be asked, so the fields to ask with must go too.
         return HttpResponse(headers={"HX-Redirect": address})
-    response = render(request, "sessions/_session_live.html", context)
+    response = render(request, "sessions/_session_live.html", {"live": live})
     # Loaded again, the page shows the same answer, and asks nothing.
     response["HX-Replace-Url"] = address.removesuffix("#answer")
     return response
 
 
-def _page_context(
-    request: HttpRequest, live: Session, plan: OnlinePlan, *, answer: int | None = None, again: bool = False
-) -> dict[str, Any]:
-    """Everything but the fields to ask with."""
-    universe = plan.schema.universe
-    if answer is None and (answer := _answer_in_address(request)) is not None:
-        again = "again" in request.GET
-    told = live.told(request.user)
-    shown = told.filter(sequence=answer).first() if answer is not None else None
-    stored = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH)
-    page: Page[SessionAnswer] = stored.get_page(request.GET.get("page"))
-    release = live.release
-    return {
-        "session": live,
-        "release": release,
-        "is_own": Release.objects.editable_by(request.user).filter(pk=release.pk).exists(),
-        "can_read_release": release.status is ReleaseState.PUBLISHED
-        and Release.objects.visible_to(request.user).filter(pk=release.pk).exists(),
-        "may_ask": live.lets_ask(request.user),
-        "narrowed": NARROWED,
-        "standing": services.standing(live, plan),
-        "sentence": session_sentence(plan),
-        "protection": protection_text(release.dataset.budget) if release.dataset.budget else "",
-        "cost": comparison.compared([plan], None)[0].cost,
-        "free_margin": rows_text(plan.rules.public_half_width),
-        "paid_margin": rows_text(plan.rules.paid_half_width),
-        "total_margin": rows_text(live.total_half_width) if live.total_half_width else "",
-        "is_larger": live.total > plan.options["population"] and plan.rules.updates < plan.rules.questions,
-        "population": plan.options["population"],
-        "answer": _past(shown, live, universe) if shown is not None else None,
-        "again": again,
-        "page": page,
-        "history": [_past(each, live, universe) for each in page],
-    }
+def _live(
+    request: HttpRequest, session: Session, plan: OnlinePlan, *, answer: int | None, again: bool, problem: str = ""
+) -> LiveSession:
+    return live_session(
+        session,
+        plan,
+        person=signed_in(request),
+        page=request.GET.get("page"),
+        answer=answer,
+        again=again,
+        problem=problem,
+    )
 
 
 def _answer_in_address(request: HttpRequest) -> int | None:
     wanted = request.GET.get("answer", "")
     return int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else None
-
-
-def _past(stored: SessionAnswer, live: Session, universe: Universe) -> PastAnswer:
-    return PastAnswer(
-        stored=stored,
-        title=read_count(stored.query, universe).title(universe),
-        query=json.dumps(stored.query, ensure_ascii=False),
-        is_paid=stored.kind == AnswerKind.PAID.value,
-        most_rows=live.total + live.total_half_width,
-    )
-
-
-def _fields_of(answer: PastAnswer | None) -> QueryDict:
-    """The fields of the page that would ask a question again."""
-    fields = QueryDict(mutable=True)
-    for name, condition in (answer.stored.query if answer is not None else {}).items():
-        if isinstance(condition, dict):
-            fields.update({f"{end}.{name}": plain(number(value, field=name)) for end, value in condition.items()})
-        else:
-            fields.setlist(f"in.{name}", [str(each) for each in condition])
-    return fields
-
-
-def _example(universe: Universe) -> str:
-    """A question in the format, about the columns that there are."""
-    asked: dict[str, Any] = {}
-    for attribute in universe.attributes[:2]:
-        described = attribute.to_json()
-        if attribute.is_numeric:
-            asked[attribute.name] = {"from": described["edges"][0], "to": described["edges"][1]}
-        else:
-            asked[attribute.name] = [described["categories"][0]]
-    return json.dumps(asked, ensure_ascii=False)
 
 
 @require_POST
@@ -478,7 +301,7 @@ def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpRe
     plan = _readable_plan(request, live)
     if isinstance(plan, HttpResponse):
         return plan
-    answers = [_past(each, live, plan.schema.universe) for each in live.told(request.user).order_by("sequence")]
+    answers = [past_answer(each, live, plan.schema.universe) for each in live.told(request.user).order_by("sequence")]
     audit_log.record(AuditAction.DOWNLOAD, actor=signed_in(request), on=live.release, detail=f"transcript.{form}")
     told_apart = f"{name_of(live.release.title, str(live.pk))}-transcript.{form}"
     if form == "csv":

@@ -32,7 +32,7 @@ from releases.forms.surveys import SurveyForm
 from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState
 from releases.permissions import get_own_survey_for, get_survey_for, get_survey_to_answer, groups_to_choose, signed_in
-from releases.planning.epsilon_meaning import beliefs
+from releases.planning.epsilon_meaning import OF_A_REPORT, epsilon_meaning
 from releases.publication import files
 from releases.services.surveys import BETA
 from releases.views.common.csv_exports import csv_response
@@ -133,7 +133,7 @@ def survey_detail(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
 
 def _law_context(survey: Survey) -> dict[str, Any]:
     """What every page says of the law: public, and known before anybody answers."""
-    law, epsilon = survey.law, survey.exact_epsilon
+    law = survey.law
     names = ["your own answer"]
     names += ["the other answer"] if law.answers == 2 else [_steps(step) for step in range(1, law.answers)]
     return {
@@ -142,7 +142,7 @@ def _law_context(survey: Survey) -> dict[str, Any]:
         "truth_chance": _chance(law.truth),
         "other_chance": _chance(law.other),
         "others": law.answers - 1,
-        **beliefs(epsilon),
+        "meaning": epsilon_meaning(survey.epsilon, lead=OF_A_REPORT),
         "ranges": [
             {"first": _digits(first), "last": _digits(last), "report": name}
             for name, (first, last) in zip(names, law.ranges(), strict=True)

@@ -8,14 +8,15 @@ import re
 import uuid
 from itertools import permutations
 
-import ibis
+import duckdb
 import numpy as np
 import pytest
 
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Histogram, Rows
-from releases.engine.tables.query import NUMBER_GRAMMAR, TableCounts, open_table
+from releases.engine.tables.number import NUMBER_GRAMMAR
+from releases.engine.tables.query import TableCounts, open_table
 
 ROWS = """id,age,wage,sex,town
 p1,18,0,f,a
@@ -78,9 +79,8 @@ def plain_counts(declared, text=ROWS):
 def load_duckdb(text, tmp_path, request):
     path = tmp_path / f"{uuid.uuid4().hex}.csv"
     path.write_text(text)
-    connection = ibis.duckdb.connect()
     target = path.with_suffix(".parquet")
-    connection.raw_sql(f"COPY (SELECT * FROM read_csv('{path}', all_varchar = true)) TO '{target}'")
+    duckdb.sql(f"COPY (SELECT * FROM read_csv('{path}', all_varchar = true)) TO '{target}'")
     return open_table(str(target))
 
 
@@ -129,7 +129,7 @@ def test_a_marginal_is_the_histogram_summed(load, names):
 @pytest.mark.parametrize("unit", [None, {"kind": "person", "id": "id", "max_rows": 1}], ids=["rows", "persons"])
 def test_many_marginals_read_at_once_are_those_read_one_by_one(load, unit, monkeypatch):
     """A few rows at a time; every order of attributes, and one marginal twice."""
-    monkeypatch.setattr("releases.engine.tables.query._ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr("releases.engine.tables.sources._ROWS_AT_A_TIME", 3)
     declared = schema(unit)
     counts = TableCounts(load(), declared)
     sets = [*permutations(("age", "sex", "town"), 2), ("age",), ("wage",), ("wage",), ("town", "wage", "age", "sex")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from math import exp, log
 
 import numpy as np
@@ -23,7 +24,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification import cases, coverage, oracles, privacy_loss
-from releases.engine.verification.cases import case_for
+from releases.engine.verification.cases import case_for, ways_of
 from releases.engine.verification.coverage import bound_seen, interval_of_rate
 from releases.engine.verification.oracles import FigureSeen
 from releases.engine.verification.privacy_loss import epsilon_of_outcomes, least_epsilon, loss_seen
@@ -36,10 +37,34 @@ FALSE_ALARM = 1e-6
 # Cases
 
 
+WAYS = [pytest.param(name, way, id=f"{name} {way}".strip()) for name in mechanisms() for way in ways_of(name)]
+
+
+def test_every_word_of_every_option_is_looked_at():
+    words = {
+        (name, option.name, word)
+        for name, each in mechanisms().items()
+        for option in each.options
+        for word in option.choices
+    }
+    looked_at = set()
+    for each in WAYS:
+        name, way = each.values
+        for of_persons, neighbours in product((False, True), NeighbouringRelation):
+            chosen = case_for(name, way=way, of_persons=of_persons).plan(name, neighbours).options
+            looked_at |= {(name, option, word, of_persons, neighbours) for option, word in chosen.items()}
+    assert len(words) >= 9
+    assert {each[:3] for each in looked_at} >= words
+    for of_persons, neighbours in product((False, True), NeighbouringRelation):
+        assert {(*each, of_persons, neighbours) for each in words} <= looked_at
+
+
 @pytest.mark.parametrize("neighbours", NeighbouringRelation)
-@pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_has_two_tables_that_differ_in_the_rows_of_a_person_and_can_be_run_on_them(name, neighbours):
-    case = case_for(name, of_persons=True)
+@pytest.mark.parametrize(("name", "way"), WAYS)
+def test_every_mechanism_has_two_tables_that_differ_in_the_rows_of_a_person_and_can_be_run_on_them(
+    name, way, neighbours
+):
+    case = case_for(name, way=way, of_persons=True)
     plan = case.plan(name, neighbours)
     assert plan.infeasible == ""
     assert plan.schema.unit.max_rows > 1
@@ -81,9 +106,9 @@ def test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong(name, m
 
 
 @pytest.mark.parametrize("neighbours", NeighbouringRelation)
-@pytest.mark.parametrize("name", mechanisms())
-def test_every_mechanism_has_two_neighbouring_tables_that_it_can_be_run_on(name, neighbours):
-    case = case_for(name)
+@pytest.mark.parametrize(("name", "way"), WAYS)
+def test_every_mechanism_has_two_neighbouring_tables_that_it_can_be_run_on(name, way, neighbours):
+    case = case_for(name, way=way)
     plan = case.plan(name, neighbours)
     assert plan.infeasible == ""
     pair = case.pairs[neighbours]
@@ -194,7 +219,7 @@ def test_the_false_alarm_is_shared_among_all_that_is_looked_at(monkeypatch):
     shares = []
     monkeypatch.setattr(privacy_loss, "loss_seen", lambda *args, false_alarm, **kwargs: shares.append(false_alarm))
     list(privacy_loss.losses_seen(runs=1, false_alarm=0.01, rng=StreamRandomness(b"x")))
-    assert len(shares) == 2 * 2 * len(mechanisms())
+    assert len(shares) == 2 * 2 * len(WAYS)
     assert sum(shares) == pytest.approx(0.01)
     shares.clear()
     monkeypatch.setattr(coverage, "bound_seen", lambda *args, false_alarm, **kwargs: shares.append(false_alarm))

@@ -10,7 +10,8 @@ import sys
 import uuid
 from pathlib import Path
 
-import ibis
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -36,7 +37,7 @@ def path_of(dataset):
 
 def replace_by_invented_rows(dataset):
     """Another table in its place, with the same columns."""
-    ibis.memtable({name: ["30"] * 50_000 for name in dataset.columns}).to_parquet(path_of(dataset))
+    pyarrow.parquet.write_table(pa.table({name: ["30"] * 50_000 for name in dataset.columns}), path_of(dataset))
 
 
 def write_into(dataset):
@@ -288,18 +289,32 @@ OUTSIDE = [
     "SET allowed_paths = ['/etc/passwd']",
     "SET memory_limit = '999GB'",
     "SET temp_directory = '/tmp'",
+    "RESET memory_limit",
+    "RESET lock_configuration",
+    "SET threads = 64",
+    "SET allowed_configs = ['threads']",
+    "LOAD '{folder}/own.duckdb_extension'",
+    "SELECT * FROM read_duckdb('{folder}/beside.parquet', table_name = 'people')",
+    "SELECT * FROM read_blob('/etc/passwd')",
+    "SELECT * FROM read_single_parquet_file('{folder}/beside.parquet')",
+    "SELECT * FROM parquet_full_metadata('{folder}/beside.parquet')",
+    "CALL enable_profiling(save_location = '{folder}/profile.json')",
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/log')",
+    "CALL add_grammar_extension('own')",
+    "CREATE PERSISTENT SECRET (TYPE http)",
+    "ATTACH 'quack:localhost' AS other",
 ]
 
 
 @pytest.fixture
 def worker_connection(dataset, opens_tables):
-    return query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).get_backend().con
+    return query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).connection
 
 
 @pytest.mark.parametrize("statement", OUTSIDE)
 def test_a_worker_s_connection_reaches_its_table_and_nothing_else(worker_connection, dataset, tmp_path, statement):
     beside = tmp_path / "beside.parquet"
-    ibis.memtable({"a": [1]}).to_parquet(beside)
+    pyarrow.parquet.write_table(pa.table({"a": [1]}), beside)
     assert worker_connection.execute(f"SELECT count(*) FROM '{path_of(dataset)}'").fetchone() == (200,)
     with pytest.raises(engine_ingest.duckdb.Error):
         worker_connection.execute(statement.format(folder=tmp_path)).fetchall()
@@ -307,7 +322,7 @@ def test_a_worker_s_connection_reaches_its_table_and_nothing_else(worker_connect
 
 
 def test_a_worker_s_connection_sees_no_variable_of_the_program(worker_connection):
-    people = ibis.memtable({"a": [1]}).to_pyarrow()
+    people = pa.table({"a": [1]})
     assert people.num_rows == 1
     with pytest.raises(engine_ingest.duckdb.CatalogException):
         worker_connection.execute("SELECT * FROM people")
@@ -315,7 +330,7 @@ def test_a_worker_s_connection_sees_no_variable_of_the_program(worker_connection
 
 def test_memory_and_the_folder_for_what_does_not_fit_are_those_of_the_settings(dataset, settings, opens_tables):
     settings.DUCKDB_MEMORY_LIMIT = "123MiB"
-    connection = query.open_table(table_path(dataset), limits=scratch.limits()).get_backend().con
+    connection = query.open_table(table_path(dataset), limits=scratch.limits()).connection
     said = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
     assert said["memory_limit"] == "123.0 MiB"
     folder = Path(said["temp_directory"])

@@ -203,7 +203,7 @@ def test_a_mechanism_keeps_its_colour_whatever_else_is_compared(ask):
     def colours(delta):
         rows = comparison.compared(services.compare(release=ask(delta=delta)), None)
         (drawn,) = curves.bound_curves(rows, chosen=Fraction(1))
-        colour = drawn["chart"]["layer"][0]["encoding"]["color"]
+        colour = drawn.chart["layer"][0]["encoding"]["color"]
         domain = colour["scale"]["domain"]
         return {title: domain.index(title) for title in colour["legend"]["values"]}
 

@@ -204,6 +204,12 @@ def test_the_number_of_tables_and_answers_is_said_before_they_are_asked_for(show
     assert "2 columns: 1 table, 10 answers over all columns" in words(show())
 
 
+def test_beside_a_column_stands_how_many_bins_or_values_it_has(show):
+    page = words(show())
+    assert "age (5 bins)" in page
+    assert "sex (2 values)" in page
+
+
 def test_questions_that_no_longer_fit_the_columns_are_said_to_and_nothing_breaks(draft, dataset, as_, alice):
     services.declare_universe(dataset=dataset, columns=COLUMNS[:1])
     page = as_(alice).get(reverse("questions", args=[draft.pk]))

@@ -323,10 +323,7 @@ def test_beside_a_budget_stand_its_releases_with_what_they_asked_why_and_who_can
     services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice, reason="The yearbook.", send=False)
     services.approve_release(request=reviewed.reviews.get(), by=sofia)
     page = as_(sofia).get(f"/review/budgets/{dataset.budget.pk}/")
-    told = {
-        each["release"].pk: (each["asked"], each["reason"], each["readers"], each["share"])
-        for each in page.context["released"]
-    }
+    told = {each.id: (each.asked, each.reason, each.readers, each.share) for each in page.context["page"].released}
     asked = "2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers"
     assert told == {
         public.pk: (asked, "", "everybody: public", "12.5%"),

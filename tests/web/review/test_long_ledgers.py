@@ -17,7 +17,7 @@ from releases.engine.accounting.filters import Totals
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.ledger import ledger, reports
 from releases.models import Budget, LedgerEntry, Release
-from releases.views.review.budgets import MAX_DRAWN
+from releases.presentation.review.budget_page import MAX_DRAWN
 from tests.web.pages import body, words
 from tests.web.past_the_guards import lift
 
@@ -30,7 +30,7 @@ def charge(make_dataset, alice, bob, monkeypatch):
 
     The first is the ledger's own; the others are copies with other amounts, for it takes long to make many.
     """
-    monkeypatch.setattr("releases.views.review.budgets._asked", lambda release: "counts")
+    monkeypatch.setattr("releases.presentation.review.budget_page._asked", lambda release: "counts")
     dataset = make_dataset(epsilon="100")
     budget = Budget.objects.get(pk=dataset.budget.pk)
 

@@ -94,8 +94,8 @@ def test_a_session_is_held_against_one_release_of_the_same_questions_before_anyt
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     client = as_(alice)
     response = client.get(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
-    found = response.context["prepared"]
-    assert found.session == response.context["plan"].expectation.alpha
+    found = response.context["planned"].prepared
+    assert found.session == response.context["planned"].bound
     assert found.times > 3
     said = (
         f"Asked together in one release, the same 50 questions would have an error of at most {rows_text(found.best)} "
@@ -117,7 +117,7 @@ def test_a_session_is_held_against_one_release_of_the_same_questions_before_anyt
 def test_the_reviewer_reads_as_well_that_one_release_would_be_closer(dataset_with_room, as_, alice, sofia):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
     confirmation = as_(alice).post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
-    found = confirmation.context["prepared"]
+    found = confirmation.context["planned"].prepared
     release = Release.objects.get(is_session=True)
     services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     page = as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk]))
@@ -134,7 +134,7 @@ def test_where_a_session_is_the_closer_one_the_page_says_so_without_a_warning(ma
     services.declare_universe(dataset=dataset, columns=wide)
     asked = PLAN | {"epsilon": "1", "questions": "1000"}
     page = as_(alice).get(reverse("new_session", args=[dataset.pk]), asked)
-    assert page.context["prepared"].times < 1
+    assert page.context["planned"].prepared.times < 1
     assert "times as close" not in words(page)
     assert "Asked together in one release, the same 1,000 questions would have an error of at most" in words(page)
     assert "the session's bound is" in words(page)
@@ -142,13 +142,14 @@ def test_where_a_session_is_the_closer_one_the_page_says_so_without_a_warning(ma
 
 
 def test_from_the_size_that_is_said_the_bound_is_below_half_the_table(dataset, as_, alice):
-    found = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN).context
-    sizes = (found["useful_from"], found["good_from"])
+    def planned(**changed):
+        return as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | changed).context["planned"]
+
+    found = planned()
+    sizes = (found.useful_from, found.good_from)
     for size, share in zip(sizes, (2, 10), strict=True):
-        at = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": str(size)}).context
-        below = as_(alice).get(reverse("new_session", args=[dataset.pk]), PLAN | {"population": str(size // 3)}).context
-        assert at["plan"].expectation.alpha < size / share
-        assert below["plan"].expectation.alpha >= (size // 3) / share
+        assert planned(population=str(size)).bound < size / share
+        assert planned(population=str(size // 3)).bound >= (size // 3) / share
 
 
 WRONG_VALUES = [
@@ -561,7 +562,7 @@ def told(client, session):
     assert page.status_code == 200
     table = client.get(reverse("transcript_csv", args=[session.pk]))
     whole = json.loads(body(client.get(reverse("transcript_json", args=[session.pk]))))
-    numbers = [each.stored.sequence for each in page.context["history"]]
+    numbers = [int(each.number) for each in page.context["page"].live.rows]
     assert [int(row["number"]) for row in csv.DictReader(io.StringIO(body(table)))] == numbers[::-1]
     assert [each["number"] for each in whole["answers"]] == numbers[::-1]
     return numbers
@@ -610,7 +611,7 @@ def test_who_may_ask_no_more_keeps_what_was_answered_up_to_their_last_question(
     page = words(client.get(page_of(session)))
     assert "The curator has narrowed who may ask here, and you may no more." in page
     assert "Ask how many rows" not in page
-    assert client.get(page_of(session), {"answer": "3"}).context["answer"] is None
+    assert client.get(page_of(session), {"answer": "3"}).context["page"].live.answer is None
     refused = ask(client, session, {"from.age": "25"})
     assert refused.status_code == 409
     assert "you may no more" in words(refused)

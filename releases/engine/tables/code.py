@@ -1,0 +1,108 @@
+"""Step 3: of every declared column the number of its bin; null where the row does not count."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sqlglot import exp
+
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, Universe
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.dialects import (
+    Dialect,
+    clamped,
+    column,
+    double,
+    floor,
+    is_there,
+    step,
+    whole,
+)
+from releases.engine.tables.number import number_of
+from releases.engine.tables.text import text_of
+
+#: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
+_SHORT_CHAIN = 64
+
+
+def code_of(axis: int) -> str:
+    return f"code_{axis}"
+
+
+def codes(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: list[list[str]]) -> exp.Select:
+    attributes = universe.attributes
+    # All in one select: one select a column takes a database longer to plan than the rows take to read.
+    within = [
+        exp.alias_(_code_within(axis, each), code_of(axis), quoted=True)
+        for axis, each in enumerate(attributes)
+        if not _is_joined(each)
+    ]
+    rows = step(rows, within, dialect) if within else rows
+    for axis, attribute in enumerate(attributes):
+        if _is_joined(attribute):
+            rows = _with_joined_code(rows, axis, attribute, dialect, parameters)
+    return rows
+
+
+def _is_joined(attribute: Attribute) -> bool:
+    return not attribute.is_numeric and attribute.size > _SHORT_CHAIN
+
+
+def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
+    """A bin number, or that of a category among few, by comparisons in the row itself."""
+    if attribute.is_numeric:
+        return _bin(column(number_of(axis)), attribute)
+    chain = exp.case()
+    for position, category in enumerate(attribute.categories):
+        is_it = exp.EQ(this=column(text_of(axis)), expression=exp.Literal.string(category))
+        chain = chain.when(is_it, whole(position), copy=False)
+    return chain.else_(_caught(attribute), copy=False)
+
+
+def _with_joined_code(
+    rows: exp.Select, axis: int, attribute: Attribute, dialect: Dialect, parameters: list[list[str]]
+) -> exp.Select:
+    """That of a category among many, looked up in a table of them."""
+    named = dialect.numbered(attribute.categories, parameters).subquery("named", copy=False)
+    is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
+    found = exp.alias_(exp.func("COALESCE", column("position"), _caught(attribute)), code_of(axis), quoted=True)
+    below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
+    return step(rows, [below, found], dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
+
+
+def _caught(attribute: Attribute) -> exp.Expr:
+    """The catch-all's code; null where other values drop their row."""
+    if attribute.outside == DROP:
+        return exp.cast(exp.null(), exp.DataType.Type.BIGINT)
+    return whole(attribute.categories.index(attribute.outside))
+
+
+def _bin(value: exp.Expr, attribute: Attribute) -> exp.Expr:
+    """The bin of a number: lower edge inclusive, upper exclusive, the last bin closed; null is dropped."""
+    edges = [float(edge) for edge in attribute.edges]
+    inside = _search(value, edges, 0, attribute.size - 1)
+    if attribute.outside == CLAMP:
+        return exp.case().when(is_there(value.name), inside, copy=False)
+    above = exp.GTE(this=value.copy(), expression=double(edges[0]))
+    below = exp.LTE(this=value.copy(), expression=double(edges[-1]))
+    return exp.case().when(exp.And(this=above, expression=below), inside, copy=False)
+
+
+def _search(value: exp.Expr, edges: list[float], low: int, high: int) -> exp.Expr:
+    """The bin among low..high, clamped at both ends: a balanced chain of comparisons, or arithmetic."""
+    if high - low >= _SHORT_CHAIN * _SHORT_CHAIN:
+        return _equal_width(value, edges)
+    if low == high:
+        return whole(low)
+    middle = (low + high + 1) // 2
+    upper, lower = _search(value, edges, middle, high), _search(value, edges, low, middle - 1)
+    is_upper = exp.GTE(this=value.copy(), expression=double(edges[middle]))
+    return exp.case().when(is_upper, upper, copy=False).else_(lower, copy=False)
+
+
+def _equal_width(value: exp.Expr, edges: list[float]) -> exp.Expr:
+    """Thousands of bins must be of one width; then the bin is a division, clamped."""
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    if any(abs(high - low - width) > 1e-9 * abs(width) for low, high in pairwise(edges)):
+        raise InvalidInput("edges", f"{len(edges) - 1:,} bins", "must be of equal width when there are so many")
+    return floor(clamped((value - double(edges[0])) / double(width), 0.0, float(len(edges) - 2)))

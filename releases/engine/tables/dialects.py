@@ -1,0 +1,159 @@
+"""What the three databases write differently: all other SQL is the same expression, written in one dialect each.
+
+Nothing that is compared or cut depends on a locale, a collation or an escape of the database: text is compared byte by
+byte, and the characters that are cut off are named by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+#: Space, tab, line feed, vertical tab, form feed, carriage return.
+SPACES = (32, 9, 10, 11, 12, 13)
+
+
+class Dialect:
+    """How DuckDB writes it; the others change what they must.
+
+    Attributes:
+        name: as sqlglot has it.
+    """
+
+    name = "duckdb"
+
+    def sql(self, expression: exp.Expr) -> str:
+        return expression.sql(dialect=self.name)
+
+    def as_text(self, column: exp.Expr) -> exp.Expr:
+        return exp.cast(column, exp.DataType.Type.TEXT)
+
+    def read_double(self, text: exp.Expr) -> exp.Expr:
+        """The double that a text writes. Ask only where it matches the grammar; even elsewhere the cast ends no run."""
+        return exp.TryCast(this=text, to=exp.DataType.build("DOUBLE"), safe=True)
+
+    def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
+        """Whether the whole text matches a pattern, which begins with ^ and ends with $ and has no other of these."""
+        return exp.RegexpLike(this=text, expression=exp.Literal.string(pattern))
+
+    def sha256(self, text: exp.Expr) -> exp.Expr:
+        """SHA-256 of the text's UTF-8 bytes, in lower hexadecimal digits."""
+        return exp.Anonymous(this="SHA256", expressions=[text])
+
+    def fenced(self, step: exp.Select) -> exp.Select:
+        """A step whose columns are worked out once, however often the next step uses them."""
+        return step
+
+    def numbered(self, texts: Sequence[str], parameters: list[list[str]]) -> exp.Select:
+        """A table of texts (`category`) and their positions (`position`, from 0), bound as a parameter."""
+        parameters.append(list(texts))
+        return exp.select("*").from_(exp.table_(bound_table(len(parameters)), quoted=True))
+
+    def bound(self, number: int) -> exp.Select:
+        """The texts of a parameter, and their positions."""
+        given = exp.cast(exp.Parameter(this=exp.Literal.number(number)), "ARRAY<TEXT>", dialect="spark")
+        subscripts = exp.Anonymous(this="GENERATE_SUBSCRIPTS", expressions=[given.copy(), exp.Literal.number(1)])
+        return exp.select(
+            exp.alias_(exp.Anonymous(this="UNNEST", expressions=[given]), "category", quoted=True),
+            exp.alias_(exp.cast(subscripts - 1, exp.DataType.Type.BIGINT), "position", quoted=True),
+        )
+
+
+class PostgreSQL(Dialect):
+    name = "postgres"
+
+    def as_text(self, column: exp.Expr) -> exp.Expr:
+        return exp.Collate(this=super().as_text(column), expression=exp.to_identifier("C", quoted=True))
+
+    def read_double(self, text: exp.Expr) -> exp.Expr:
+        # It has no cast that gives null. What it evaluates first in a CASE is documented: the condition.
+        return as_double(text)
+
+    def numbered(self, texts: Sequence[str], parameters: list[list[str]]) -> exp.Select:
+        parameters.append(list(texts))
+        return self.bound(len(parameters))
+
+    def sha256(self, text: exp.Expr) -> exp.Expr:
+        octets = exp.Anonymous(this="CONVERT_TO", expressions=[text, exp.Literal.string("UTF8")])
+        hashed = exp.Anonymous(this="SHA256", expressions=[octets])
+        return exp.Anonymous(this="ENCODE", expressions=[hashed, exp.Literal.string("hex")])
+
+    def fenced(self, step: exp.Select) -> exp.Select:
+        # Else the server would write each column's expression wherever the column is used.
+        return step.offset(0, copy=False)
+
+
+class Spark(Dialect):
+    name = "spark"
+
+    def as_text(self, column: exp.Expr) -> exp.Expr:
+        # A column may be declared to ignore case or accents.
+        return exp.Anonymous(this="COLLATE", expressions=[super().as_text(column), exp.Literal.string("UTF8_BINARY")])
+
+    def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
+        # Else $ would also match before a line end of Unicode. The cast would give null there, but the grammar decides.
+        return super().matches(text, f"(?d){pattern}")
+
+    def sha256(self, text: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])
+
+    def numbered(self, texts: Sequence[str], parameters: list[list[str]]) -> exp.Select:
+        rows = [(text, position) for position, text in enumerate(texts)]
+        values = exp.values(rows, alias="named", columns=["category", "position"])
+        return exp.select(
+            column("category"), exp.alias_(exp.cast(column("position"), exp.DataType.Type.BIGINT), "position")
+        ).from_(values, copy=False)
+
+
+def bound_table(number: int) -> str:
+    """Where DuckDB keeps the texts of a parameter: with parameters, a statement's rows would be held in memory."""
+    return f"named_{number}"
+
+
+def column(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def whole(number: int) -> exp.Expr:
+    return exp.cast(exp.convert(number), exp.DataType.Type.BIGINT)
+
+
+def double(number: float) -> exp.Expr:
+    """The very double: written as text, for databases read digits as decimal fractions of their own."""
+    return exp.cast(exp.Literal.string(repr(number)), exp.DataType.Type.DOUBLE)
+
+
+def as_double(expression: exp.Expr) -> exp.Expr:
+    return exp.cast(expression, exp.DataType.Type.DOUBLE)
+
+
+def clamped(value: exp.Expr, lowest: float, highest: float) -> exp.Expr:
+    """Null stays null."""
+    return (
+        exp.case()
+        .when(exp.LT(this=value.copy(), expression=double(lowest)), double(lowest), copy=False)
+        .when(exp.GT(this=value.copy(), expression=double(highest)), double(highest), copy=False)
+        .else_(value, copy=False)
+    )
+
+
+def floor(value: exp.Expr) -> exp.Expr:
+    """As a whole number. Clamp before: a double beyond 64 bits would end the run."""
+    return exp.cast(exp.Floor(this=value), exp.DataType.Type.BIGINT)
+
+
+def step(below: exp.Select, selected: Sequence[exp.Expr], dialect: Dialect, *, keep: bool = True) -> exp.Select:
+    """The next step: the columns of the one below (unless not `keep`), and these."""
+    columns = [exp.Star(), *selected] if keep else list(selected)
+    return exp.select(*columns, copy=False).from_(dialect.fenced(below).subquery("below", copy=False), copy=False)
+
+
+def filtered(below: exp.Select, conditions: Sequence[exp.Expr], dialect: Dialect) -> exp.Select:
+    """The rows of a step of which all conditions are true."""
+    rows = step(below, [], dialect)
+    return rows.where(*conditions, copy=False) if conditions else rows
+
+
+def is_there(name: str) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=column(name), expression=exp.null()))

@@ -1,0 +1,171 @@
+"""Tables where they are: in a file that DuckDB reads, on a PostgreSQL server, in Spark.
+
+Each runs a statement that the steps have built and gives its rows a batch at a time, as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
+from releases.engine.tables.dialects import Dialect, PostgreSQL, Spark, bound_table
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Rows held at once.
+_ROWS_AT_A_TIME = 1 << 18
+_ROWS_OF_OBJECTS = 1 << 14
+
+
+class Source(Protocol):
+    """A table.
+
+    Attributes:
+        dialect: in which statements are written for it.
+        is_here: its rows are on this machine, so that they may be coded once and counted from their codes; else
+            nothing but grouped counts leaves the server.
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def is_here(self) -> bool: ...
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def relation(self) -> exp.Expr:
+        """What stands after FROM."""
+        ...
+
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        """The columns of some rows at a time, so that memory does not grow with their number."""
+        ...
+
+
+class FileTable:
+    """A Parquet file, by a connection of DuckDB that reaches nothing else."""
+
+    dialect = Dialect()
+    is_here = True
+
+    def __init__(self, path: str, *, limits: Limits | None = None) -> None:
+        # Pushed below the selects that it stands on, the filter of rows that count would work out every code again.
+        options = {"disabled_optimizers": "'filter_pushdown'"}
+        self.connection: DuckDBPyConnection = connect(paths=[path], limits=limits, options=options)
+        self._path = path
+        described = self.connection.execute(f"DESCRIBE SELECT * FROM {self.dialect.sql(self.relation)}").fetchall()
+        self.columns = tuple(str(column[0]) for column in described)
+
+    @property
+    def relation(self) -> exp.Expr:
+        return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self._path)]))
+
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        for number, texts in enumerate(parameters, start=1):
+            kept = exp.table_(bound_table(number), quoted=True)
+            made = exp.Create(
+                this=kept,
+                kind="TABLE",
+                replace=True,
+                properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+                expression=self.dialect.bound(1),
+            )
+            self.connection.execute(self.dialect.sql(made), [texts])
+        found = self.connection.sql(self.dialect.sql(statement))
+        for batch in found.to_arrow_reader(_ROWS_AT_A_TIME):
+            yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+
+
+class ServerTable:
+    """A table of a PostgreSQL server, read in one transaction that cannot write: all counts are of one moment."""
+
+    dialect = PostgreSQL()
+    is_here = False
+
+    def __init__(self, url: str, name: str) -> None:
+        refuse_unless_confined()
+        import psycopg
+
+        self._connection = psycopg.connect(url)
+        self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._connection.read_only = True
+        self._connection.server_cursor_factory = psycopg.RawServerCursor
+        schema, _, table = name.rpartition(".")
+        self._names = (table, schema)
+        settings = {
+            # A cursor is otherwise planned for its first rows.
+            "cursor_tuple_fraction": "1",
+            "standard_conforming_strings": "on",
+            # To compile these statements takes longer than it saves.
+            "jit": "off",
+            # How values of other types are written, whatever the database or the role prefers.
+            "extra_float_digits": "1",
+            "DateStyle": "ISO, YMD",
+            "IntervalStyle": "postgres",
+            "TimeZone": "UTC",
+            "bytea_output": "hex",
+        }
+        for setting, value in settings.items():
+            self._connection.execute("SELECT set_config(%s, %s, false)", [setting, value])
+        if self._connection.info.parameter_status("server_encoding") != "UTF8":
+            # Some texts of other encodings cannot be written in UTF-8: one row could end a run.
+            raise InvalidInput("table", "encoding of the database", "must be UTF8")
+        described = self._connection.execute(
+            self.dialect.sql(exp.select("*").from_(self.relation).limit(0)).encode()
+        ).description
+        self.columns = tuple(column.name for column in described or ())
+
+    @property
+    def relation(self) -> exp.Expr:
+        table, schema = self._names
+        return exp.table_(table, db=schema or None, quoted=True)
+
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        with self._connection.cursor(name="counted") as cursor:
+            cursor.execute(self.dialect.sql(statement).encode(), list(parameters))
+            while rows := cursor.fetchmany(_ROWS_OF_OBJECTS):
+                yield _arrays(rows)
+
+
+class SparkTable:
+    """A table or view of a Spark session."""
+
+    dialect = Spark()
+    is_here = False
+
+    def __init__(self, session: Any, name: str) -> None:
+        refuse_unless_confined()
+        self._session = session
+        self._names = name.split(".")
+        self.columns = tuple(session.table(self.dialect.sql(self.relation)).columns)
+
+    @property
+    def relation(self) -> exp.Expr:
+        *above, table = self._names
+        return exp.table_(table, db=above[-1] if above else None, catalog=above[0] if above[1:] else None, quoted=True)
+
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        assert not parameters
+        rows: list[Any] = []
+        for row in self._session.sql(self.dialect.sql(statement)).toLocalIterator():
+            rows.append(row)
+            if len(rows) == _ROWS_OF_OBJECTS:
+                yield _arrays(rows)
+                rows = []
+        if rows:
+            yield _arrays(rows)
+
+
+def _arrays(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[Any], ...]:
+    columns = zip(*rows, strict=True)
+    return tuple(np.array(column, dtype=object if isinstance(column[0], str) else np.int64) for column in columns)

@@ -1,0 +1,45 @@
+"""Plans of live sessions, and from how many rows on one is of use. Public inputs only."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from releases.engine.domain.privacy import PrivacyBudget
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
+
+#: Sizes of table that are tried.
+_SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
+
+
+@lru_cache(maxsize=256)
+def planned_session(
+    name: str, schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]
+) -> Plan:
+    """
+    Args:
+        name: of the mechanism.
+    """
+    return mechanism(name).plan(schema, one_count(schema.universe), budget=budget, beta=beta, options=dict(options))
+
+
+def least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
+    """The least size of table, of those tried from one on, for which the bound is below a share of it; None if none is.
+
+    For any number of updates the bound is a constant and a fixed share of the table, so its share of the table falls
+    as the table grows, and so does the least over the numbers of updates.
+    """
+    if above is None:
+        return None
+    low, high = sum(size < above for size in _SIZES), len(_SIZES)
+    while low < high:
+        middle = (low + high) // 2
+        options = {**plan.options, "population": _SIZES[middle]}
+        kept = tuple((name, value) for name, value in options.items() if value is not None)
+        tried = planned_session(plan.mechanism, plan.schema, plan.budget, plan.beta, kept)
+        is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
+        low, high = (low, middle) if is_below else (middle + 1, high)
+    return _SIZES[low] if low < len(_SIZES) else None

@@ -1,0 +1,236 @@
+"""The page of a live session: what it answers, what is left of it, and everything asked so far."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.paginator import Page, Paginator
+from django.http import QueryDict
+from django.urls import reverse
+
+from releases import services
+from releases.engine.domain.universe import Universe, number, plain
+from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.forms.fields import MAX_TICKED_COLUMNS
+from releases.forms.predicates import ColumnField, column_field
+from releases.models import Audience, Release, ReleaseState, Session, SessionAnswer
+from releases.planning import comparison
+from releases.presentation.sessions.past_answers import AnswerShown, answer_shown
+from releases.presentation.sessions.sentences import session_sentence
+from releases.presentation.sessions.session_list import session_chip
+from releases.publication.receipt import rows_text, rules_in_words
+from releases.services.sessions import NARROWED
+
+PAGE_LENGTH = 25
+#: Few enough columns and bins to show all of them opened, ready to click.
+_MAX_OPEN_COLUMNS, _MAX_OPEN_BINS = 9, 12
+
+_CLOSE_IT = (
+    "Close it below: what it answered becomes a release with its error bounds, a receipt and synthetic rows, and "
+    "closing spends nothing."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveSession:
+    """The part that a question changes.
+
+    Attributes:
+        problem: what is wrong with the question; empty where nothing is.
+        answer: the one that is shown; `question` what it answers, as it was asked.
+        over: why it answers no new questions; empty while it does. `kept_as` is the address of its release, if the
+            person may read that, and `then` says what becomes of the answers.
+        why_not_ask: why this person may not ask; empty where they may, or where nobody can.
+        updates, questions: how many are left.
+        rows_margin: empty where the number of rows is public.
+        may_run_out: that there are more rows than it was planned for; empty where there are not.
+        history: one page of `rows`.
+    """
+
+    problem: str
+    answer: AnswerShown | None
+    question: dict[str, Any]
+    over: str
+    kept_as: str
+    then: str
+    why_not_ask: str
+    updates: str
+    questions: str
+    cost: str
+    table_rows: str
+    rows_margin: str
+    may_run_out: str
+    is_own: bool
+    history: Page[SessionAnswer]
+    rows: tuple[AnswerShown, ...]
+    csv_address: str
+    json_address: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionPage:
+    """A session for those who may read it.
+
+    Attributes:
+        chip: whether it answers; `chip_kind` the chip's class.
+        dataset_address: for its own people; empty for others.
+        can_be_asked: something new, by this person.
+        fields: a condition on each column, to click; empty where there are too many. `opens_fields`: few enough to
+            show all of them opened.
+        example: a question as text.
+        left_out: which rows are not counted.
+        audiences: who may ask, with labels, and whether each is chosen; empty where the person cannot say so.
+        is_used_up: it can be closed, and there is a reason to.
+    """
+
+    title: str
+    chip: str
+    chip_kind: str
+    dataset: str
+    dataset_address: str
+    opened_at: datetime
+    sentence: str
+    columns: str
+    can_be_asked: bool
+    fields: tuple[ColumnField, ...]
+    opens_fields: bool
+    example: str
+    live: LiveSession
+    left_out: tuple[str, ...]
+    audiences: tuple[tuple[str, str, bool], ...]
+    audience_address: str
+    close_address: str
+    is_used_up: bool
+
+
+def live_session(
+    session: Session,
+    plan: OnlinePlan,
+    *,
+    person: User,
+    page: str | None,
+    answer: int | None = None,
+    again: bool = False,
+    problem: str = "",
+) -> LiveSession:
+    """
+    Args:
+        page: of what was asked so far.
+        answer: the number of the one to show; `again` where it was asked before.
+        problem: what is wrong with the question. An answer before it would be taken for one to this question, so none
+            is shown then.
+    """
+    release, universe, rules = session.release, plan.schema.universe, plan.rules
+    is_own = Release.objects.editable_by(person).filter(pk=release.pk).exists()
+    told, standing = session.told(person), services.standing(session, plan)
+    shown = told.filter(sequence=answer).first() if answer is not None and not problem else None
+    history = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH).get_page(page)
+    is_published = release.status is ReleaseState.PUBLISHED
+    can_read_release = is_published and Release.objects.visible_to(person).filter(pk=release.pk).exists()
+    is_larger = session.total > plan.options["population"] and rules.updates < rules.questions
+    return LiveSession(
+        problem=problem,
+        answer=answer_shown(shown, session, universe, again=again) if shown is not None else None,
+        question=shown.query if shown is not None else {},
+        over=standing.over,
+        kept_as=reverse("release_detail", args=[release.pk]) if can_read_release else "",
+        then=_then(session, is_own=is_own, is_below=bool(history) and not can_read_release),
+        why_not_ask="" if standing.over or session.lets_ask(person) else NARROWED,
+        updates=f"{standing.updates_left:,} of {standing.updates:,}",
+        questions=f"{standing.questions_left:,} of {standing.questions:,}",
+        cost=comparison.compared([plan], None)[0].cost,
+        table_rows=f"{session.total:,}",
+        rows_margin=rows_text(session.total_half_width) if session.total_half_width else "",
+        may_run_out=_may_run_out(plan) if is_larger and not standing.over else "",
+        is_own=is_own,
+        history=history,
+        rows=tuple(answer_shown(each, session, universe, names_people=is_own) for each in history),
+        csv_address=reverse("transcript_csv", args=[session.pk]),
+        json_address=reverse("transcript_json", args=[session.pk]),
+    )
+
+
+def _then(session: Session, *, is_own: bool, is_below: bool) -> str:
+    """What becomes of the answers of a session that answers no new questions."""
+    state, sentences = session.release.status, []
+    if is_below:
+        stays = " and stays readable for everybody who could ask" if state is ReleaseState.PUBLISHED else ""
+        sentences.append(f"Everything it has answered is below{stays}.")
+    if is_own and session.used_up_at and state is ReleaseState.OPEN:
+        sentences.append(_CLOSE_IT)
+    return " ".join(sentences)
+
+
+def _may_run_out(plan: OnlinePlan) -> str:
+    return (
+        f"The session was planned for about {plan.options['population']:,} rows and there are more, so its updates may "
+        "run out before all questions are asked."
+    )
+
+
+def session_page(session: Session, plan: OnlinePlan, live: LiveSession, *, typed: QueryDict | None) -> SessionPage:
+    """
+    Args:
+        live: the part that a question changes, made before.
+        typed: the question that was sent; without one, the fields hold the question whose answer is shown.
+    """
+    release, universe = session.release, plan.schema.universe
+    chip_kind, chip = session_chip(session)
+    fields = typed if typed is not None else _fields_of(live.question)
+    is_clickable = len(universe.names) <= MAX_TICKED_COLUMNS
+    can_change = live.is_own and release.status is ReleaseState.OPEN
+    return SessionPage(
+        title=release.title,
+        chip=chip,
+        chip_kind=chip_kind,
+        dataset=release.dataset.title,
+        dataset_address=reverse("dataset_detail", args=[release.dataset_id]) if live.is_own else "",
+        opened_at=session.opened_at,
+        sentence=session_sentence(plan),
+        columns=", ".join(universe.names),
+        can_be_asked=not live.over and not live.why_not_ask,
+        fields=tuple(column_field(each, fields) for each in universe.attributes) if is_clickable else (),
+        opens_fields=len(universe.names) <= _MAX_OPEN_COLUMNS and max(universe.shape) <= _MAX_OPEN_BINS,
+        example=_example(universe),
+        live=live,
+        left_out=tuple(rules_in_words(universe)),
+        audiences=_audiences(session) if can_change else (),
+        audience_address=reverse("session_audience", args=[session.pk]),
+        close_address=reverse("session_close", args=[session.pk]),
+        is_used_up=session.used_up_at is not None,
+    )
+
+
+def _audiences(session: Session) -> tuple[tuple[str, str, bool], ...]:
+    labels = {
+        Audience.GROUP: "The dataset's people: its owner and their group",
+        Audience.EVERYBODY: "Everybody who signs in",
+    }
+    return tuple((each.value, label, session.audience == each) for each, label in labels.items())
+
+
+def _fields_of(question: dict[str, Any]) -> QueryDict:
+    """The fields of the page that would ask a question again."""
+    fields = QueryDict(mutable=True)
+    for name, condition in question.items():
+        if isinstance(condition, dict):
+            fields.update({f"{end}.{name}": plain(number(value, field=name)) for end, value in condition.items()})
+        else:
+            fields.setlist(f"in.{name}", [str(each) for each in condition])
+    return fields
+
+
+def _example(universe: Universe) -> str:
+    """A question in the format, about the columns that there are."""
+    asked: dict[str, Any] = {}
+    for attribute in universe.attributes[:2]:
+        described = attribute.to_json()
+        if attribute.is_numeric:
+            asked[attribute.name] = {"from": described["edges"][0], "to": described["edges"][1]}
+        else:
+            asked[attribute.name] = [described["categories"][0]]
+    return json.dumps(asked, ensure_ascii=False)
