@@ -47,9 +47,13 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
 
 
 def _import_all(*, warm: bool) -> None:
-    import duckdb  # noqa: F401
+    import duckdb
     import numba  # noqa: F401
     import pyarrow  # noqa: F401
+
+    # What a thread keeps of DuckDB is made when the thread first uses it. A process that has no memory for that is
+    # aborted.
+    duckdb.tokenize("SELECT 1")
 
     from releases.engine.estimation import warmup
     from releases.worker import jobs  # noqa: F401

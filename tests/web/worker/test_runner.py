@@ -120,7 +120,8 @@ def test_memory_beyond_its_limit_is_refused_and_the_reason_is_the_same_each_time
     "asks_for_more",
     [
         "bytearray(2**26)",
-        "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        # Not by `threading`, which waits for a thread that may end before it can say that it has begun.
+        "import _thread, time\nwhile True: _thread.start_new_thread(time.sleep, (60,))",
         "import mmap\nmmap.mmap(-1, 2**26, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)",
         "import duckdb\nduckdb.execute('SELECT list(i) FROM range(10_000_000) AS t(i)')",
     ],
@@ -259,6 +260,7 @@ def test_a_process_that_nothing_confines_opens_no_table(tmp_path):
 def test_one_module_makes_connections_and_every_other_way_to_one_is_forbidden():
     """DuckDB's functions of the module use a connection of their own, which nothing confines."""
     allowed = {"Error", "IOException", "OutOfMemoryException", "DuckDBPyConnection"}
+    allowed |= {"tokenize"}  # Splits a text into words, without a connection.
     found = []
     for path in [*(ROOT / "releases").rglob("*.py"), *(ROOT / "dpweb").rglob("*.py")]:
         if path == ROOT / "releases/engine/tables/connection.py":
