@@ -138,6 +138,12 @@ class ColumnForm(forms.Form):
         max_length=200,
         widget=forms.TextInput(attrs={"placeholder": "which category"}),
     )
+    missing_codes = forms.CharField(
+        label="Missing codes",
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"placeholder": "missing codes, such as -9, NA"}),
+    )
     description = forms.CharField(
         label="Description",
         required=False,
@@ -180,12 +186,13 @@ class ColumnForm(forms.Form):
                 described["edges"] = edges_from_text(values, kind=AttributeKind(given["kind"]))
             if outside := self._outside(described.get("categories", [])):
                 described["outside"] = outside
+            described["missing"] = categories_from_text(given.get("missing_codes", ""))
             if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
                 described |= decimals_kept(int(given["decimals"]), described["edges"])
             attribute = given["attribute"] = Attribute.from_json(described)
             given["readings"] = [reading(values, attribute)] if attribute.is_numeric and names_bins(values) else []
         except InvalidInput as error:
-            field = "outside" if error.field == "outside" else "values"
+            field = {"outside": "outside", "missing": "missing_codes"}.get(error.field, "values")
             self.add_error(field, in_words(error))
         return given
 
@@ -260,6 +267,8 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
         is_rule = attribute.is_numeric or attribute.outside == DROP
         outside = {"outside": attribute.outside} if is_rule else _catching(attribute.outside)
         initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside, **said})
+        if attribute.missing:
+            initials[-1]["missing_codes"] = ", ".join(attribute.missing)
         if attribute.kind is AttributeKind.NUMBER:
             initials[-1]["decimals"] = str(attribute.decimals)
     return initials

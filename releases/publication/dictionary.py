@@ -16,7 +16,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
-from releases.schema.bin_edges import bins_in_words, ends_in_words
+from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words
 from releases.schema.descriptions import Notes
 
 DICTIONARY = "dictionary.csv"
@@ -176,6 +176,10 @@ def _also_holds(attribute: Attribute, index: int) -> str:
 
 
 def _other_values(attribute: Attribute) -> str:
+    return "; ".join(said for said in (_rule_in_words(attribute), codes_in_words(attribute)) if said)
+
+
+def _rule_in_words(attribute: Attribute) -> str:
     if not attribute.is_numeric:
         if attribute.outside != DROP:
             return f"any other value, or none, counts as {attribute.outside}"

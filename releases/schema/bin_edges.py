@@ -22,6 +22,7 @@ from itertools import pairwise
 
 from releases.engine.domain.universe import CLAMP, Attribute, AttributeKind, number, plain
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.number import is_number
 
 #: More bins than this are a slip of the pen.
 _MAX_BINS = 1_000_000
@@ -100,6 +101,21 @@ def ends_in_words(attribute: Attribute) -> str:
         return f"values below {lowest} and values above {highest} are counted in it too"
     first, last = attribute.labels[0], attribute.labels[-1]
     return f"values below {lowest} are counted in the first bin ({first}), values above {highest} in the last ({last})"
+
+
+def codes_in_words(attribute: Attribute) -> str:
+    """Which texts of a column mean that a value is missing; empty where none is declared."""
+    if not attribute.missing:
+        return ""
+    return f"{', '.join(attribute.missing)} mean{'s' if len(attribute.missing) == 1 else ''} that a value is missing"
+
+
+def codes_within(attribute: Attribute) -> list[str]:
+    """The missing codes of a column that are numbers of its declared range."""
+    if not attribute.is_numeric:
+        return []
+    lowest, highest = attribute.edges[0], attribute.edges[-1]
+    return [each for each in attribute.missing if is_number(each) and lowest <= Decimal(each) <= highest]
 
 
 def _with_plain_dashes(text: str) -> str:

@@ -5,10 +5,10 @@
     age,integer,"18, 25, 35, 65",clamp
     income,number,0 to 100000 in 20 bins,
 
-The header names the columns, in any order: `name` and `type`; `values`; `outside`, `decimals`, `description` and `unit`
-where wanted; each by any of its names below. Categories and edges stand in one cell: one a line, or between bars, or
-between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at hand writes them. Types
-have several names too; what is stored has one.
+The header names the columns, in any order: `name` and `type`; `values`; `outside`, `missing`, `decimals`, `description`
+and `unit` where wanted; each by any of its names below. Categories, edges and missing codes stand in one cell: one a
+line, or between bars, or between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at
+hand writes them. Types have several names too; what is stored has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from releases.engine.domain.universe import (
     places,
 )
 from releases.engine.errors import InvalidInput
-from releases.schema.bin_edges import bins_in_words, edges_from_text, names_bins
+from releases.engine.tables.number import is_number
+from releases.schema.bin_edges import bins_in_words, codes_within, edges_from_text, names_bins
 from releases.schema.descriptions import DESCRIPTION, LONGEST, UNIT, read_note
 
 #: The heads understood, by the field of the schema format that they fill; the first is its name.
@@ -40,6 +41,7 @@ _NAMES_OF_HEADS = {
     "type": ("type", "kind"),
     "values": ("values", "categories", "levels", "edges", "bins", "range", "categories or edges"),
     "outside": ("outside",),
+    "missing": ("missing", "missing codes", "missing values"),
     "decimals": ("decimals",),
     DESCRIPTION: ("description", "label", "meaning"),
     UNIT: ("unit", "units"),
@@ -125,7 +127,7 @@ def with_known_types(codebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def categories_from_text(text: str) -> list[str]:
-    """One category a line; or, on a single line, between bars or between commas."""
+    """One category, or one missing code, a line; or, on a single line, between bars or between commas."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for separator in ("|", ","):
         if len(lines) == 1 and separator in lines[0]:
@@ -215,6 +217,8 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
             described["edges"] = edges_from_text(values, kind=kind)
         if outside := cells.get("outside", "").strip():
             described["outside"] = outside
+        if missing := categories_from_text(cells.get("missing", "")):
+            described["missing"] = missing
         if decimals := cells.get("decimals", "").strip():
             described["decimals"] = _whole(decimals)
         return Attribute.from_json(described)
@@ -252,6 +256,15 @@ def doubts(universe: Universe) -> list[str]:
     """What in a declaration is allowed and seldom meant, in sentences: public, whatever the rows hold."""
     found = []
     for attribute in universe.attributes:
+        found += [
+            f"{attribute.name}: {each} lies in the declared range, and is a missing code: it never counts as a number."
+            for each in codes_within(attribute)
+        ]
+        found += [
+            f"{attribute.name}: “{each}” is one missing code. Write several between commas."
+            for each in attribute.missing
+            if len(each.split()) > 1 and all(map(is_number, each.split()))
+        ]
         joined = [each for each in attribute.categories if any(mark in each for mark in ";|")]
         if joined:
             found.append(

@@ -161,7 +161,7 @@ class LearnedCategories(Learned):
             raise InvalidInput(self.column, "numbers", "must be declared as categories to take values")
         caught = [] if kept.outside == DROP else [kept.outside]
         there = [each for each in kept.categories if each not in caught]
-        declared = set(kept.categories)
+        declared = {*kept.categories, *kept.missing}
         new = [each for each in self.values if each not in declared]
         return replace(kept, categories=(*there, *new, *caught))
 
@@ -239,6 +239,7 @@ def with_catch_all(universe: Universe, column: str, *, other: str) -> Universe:
         kind=AttributeKind.CATEGORICAL,
         categories=categories if other in categories else (*categories, other),
         outside=other,
+        missing=() if present is None else present.missing,
     )
     return universe if caught == present else _with(universe, present, caught)
 

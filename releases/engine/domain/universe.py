@@ -22,6 +22,7 @@ SCHEMA_VERSION = 1
 MAX_BINS = 2_000_000
 MAX_COLUMNS = 10_000
 MAX_DECIMALS = 9
+MAX_MISSING_CODES = 30
 #: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
 LARGEST_POINT = 2**53
 #: Of a number whose declaration does not say.
@@ -54,6 +55,9 @@ class Attribute:
     `outside` is CLAMP (numbers: to the nearest bin), DROP (the row does not count), or a declared category.
     A missing value, or text that is not a number in a numeric column, is outside; as it has no nearest bin,
     CLAMP drops its row.
+
+    `missing` lists texts that mean that a value is missing, as an empty cell does. In a numeric column one that writes
+    a number means every way to write it; it may lie between the edges.
     """
 
     name: str
@@ -62,14 +66,29 @@ class Attribute:
     edges: tuple[Decimal, ...] = ()
     outside: str = ""
     decimals: int = -1
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.name or self.name != self.name.strip() or not self.name.isprintable():
+        if not _is_plain(self.name):
             raise InvalidInput("name", self.name, "must be printable text without spaces around it")
+        self._check_missing()
         if self.kind is AttributeKind.CATEGORICAL:
             self._check_categories()
         else:
             self._check_edges()
+
+    def _check_missing(self) -> None:
+        if len(self.missing) > MAX_MISSING_CODES:
+            raise InvalidInput("missing", len(self.missing), f"must be at most {MAX_MISSING_CODES} codes")
+        for position, code in enumerate(self.missing):
+            if not _is_plain(code):
+                raise InvalidInput("missing", code, "must be printable text without spaces around it")
+            if any(mark in code for mark in ",;|"):
+                raise InvalidInput("missing", code, "must be one code, without a comma, semicolon or bar")
+            if code in self.missing[:position]:
+                raise InvalidInput("missing", code, "is named twice")
+            if code in self.categories:
+                raise InvalidInput("missing", code, "must not be a declared category")
 
     def _check_categories(self) -> None:
         if self.edges:
@@ -81,7 +100,7 @@ class Attribute:
             raise InvalidInput("categories", len(self.categories), f"must be 1 to {MAX_BINS:,} in number")
         seen: set[str] = set()
         for category in self.categories:
-            if not category or category != category.strip() or not category.isprintable():
+            if not _is_plain(category):
                 raise InvalidInput("categories", category, "must be printable text without spaces around it")
             if category in seen:
                 raise InvalidInput("categories", category, "is named twice")
@@ -178,13 +197,15 @@ class Attribute:
         described["outside"] = self.outside
         if self.kind is AttributeKind.NUMBER:
             described["decimals"] = self.decimals
+        if self.missing:
+            described["missing"] = list(self.missing)
         return described
 
     @staticmethod
     def from_json(value: object) -> Attribute:
         if not isinstance(value, dict):
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
-        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals"}
+        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals", "missing"}
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
         name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
@@ -201,10 +222,11 @@ class Attribute:
         return Attribute(
             name=name,
             kind=AttributeKind(kind),
-            categories=tuple(_category(each) for each in _listed(value, "categories")),
+            categories=tuple(_text(each, field="categories") for each in _listed(value, "categories")),
             edges=tuple(number(each, field="edges") for each in _listed(value, "edges")),
             outside=outside,
             decimals=decimals,
+            missing=tuple(_text(each, field="missing") for each in _listed(value, "missing")),
         )
 
 
@@ -402,10 +424,14 @@ def _listed(value: dict[str, Any], field: str) -> list[Any]:
     return listed
 
 
-def _category(value: object) -> str:
-    """A category as text; codebooks often write codes as JSON integers."""
+def _text(value: object, *, field: str) -> str:
+    """A category or a code as text; codebooks often write codes as JSON integers."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise InvalidInput("categories", value, "must be text")
+        raise InvalidInput(field, value, "must be text")
     return value.strip()
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and text == text.strip() and text.isprintable()

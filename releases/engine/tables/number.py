@@ -1,14 +1,18 @@
-"""Step 2: of numeric columns the number that the text writes, as a double; null where it writes none.
+"""Step 2: of numeric columns the number that the text writes, as a double; null where it writes none, and where it is
+that of a missing code.
 
 The cast is that of IEEE 754 to the nearest double, ties to even, in every database.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from releases.engine.domain.universe import AttributeKind, Universe
-from releases.engine.tables.dialects import Dialect, as_double, clamped, column, step
+from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, step
 from releases.engine.tables.text import text_of
 
 #: A number: plain digits with an optional point and a short exponent. Neither "nan", "inf" nor hexadecimal is one,
@@ -22,17 +26,27 @@ def number_of(axis: int) -> str:
     return f"number_{axis}"
 
 
+def is_number(text: str) -> bool:
+    return re.fullmatch(NUMBER_GRAMMAR, text) is not None
+
+
 def numbers(rows: exp.Select, universe: Universe, dialect: Dialect) -> exp.Select:
-    numeric = {axis: each.kind for axis, each in enumerate(universe.attributes) if each.is_numeric}
+    numeric = {axis: each for axis, each in enumerate(universe.attributes) if each.is_numeric}
     if not numeric:
         return rows
-    read = {axis: number_of(axis) if kind is AttributeKind.NUMBER else _any(axis) for axis, kind in numeric.items()}
-    cast = [exp.alias_(_number(column(text_of(axis)), dialect), name, quoted=True) for axis, name in read.items()]
+    cast = [
+        exp.alias_(
+            _number(column(text_of(axis)), each.missing, dialect),
+            number_of(axis) if each.kind is AttributeKind.NUMBER else _any(axis),
+            quoted=True,
+        )
+        for axis, each in numeric.items()
+    ]
     rows = step(rows, cast, dialect)
     checked = [
         exp.alias_(_whole(column(_any(axis))), number_of(axis), quoted=True)
-        for axis, kind in numeric.items()
-        if kind is AttributeKind.INTEGER
+        for axis, each in numeric.items()
+        if each.kind is AttributeKind.INTEGER
     ]
     return step(rows, checked, dialect) if checked else rows
 
@@ -41,8 +55,12 @@ def _any(axis: int) -> str:
     return f"any_number_{axis}"
 
 
-def _number(text: exp.Expr, dialect: Dialect) -> exp.Expr:
-    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), dialect.read_double(text.copy()), copy=False)
+def _number(text: exp.Expr, codes: Sequence[str], dialect: Dialect) -> exp.Expr:
+    read: exp.Expr = dialect.read_double(text.copy())
+    # A missing code is compared as a number too: a table may write -9 as -9.0.
+    for code in sorted({float(each) for each in codes if is_number(each)}):
+        read = exp.Nullif(this=read, expression=double(code))
+    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), read, copy=False)
 
 
 def _whole(number: exp.Expr) -> exp.Expr:

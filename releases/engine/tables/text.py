@@ -1,10 +1,13 @@
-"""Step 1: every declared column as text, without spaces around it; nothing, and text of spaces only, is missing.
+"""Step 1: every declared column as text, without spaces around it; nothing, text of spaces only, and text that its
+declaration lists as a missing code, is missing.
 
 Spaces are the six of `dialects.SPACES`, and no other character of Unicode. Texts are equal where their UTF-8 bytes are:
 upper and lower case, composed and decomposed letters, and `1` and `1.0` differ, as categories and as persons.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -21,10 +24,12 @@ def text_of(axis: int) -> str:
 
 def texts(relation: exp.Expr, schema: Schema, dialect: Dialect) -> exp.Select:
     """The declared columns and the id. A row without an id belongs to nobody and is left out."""
-    named = {text_of(axis): each.name for axis, each in enumerate(schema.universe.attributes)}
+    selected = [
+        exp.alias_(_without_codes(trimmed(column(each.name), dialect), each.missing), text_of(axis), quoted=True)
+        for axis, each in enumerate(schema.universe.attributes)
+    ]
     if schema.unit.id_column is not None:
-        named[UNIT] = schema.unit.id_column
-    selected = [exp.alias_(trimmed(column(name), dialect), text, quoted=True) for text, name in named.items()]
+        selected.append(exp.alias_(trimmed(column(schema.unit.id_column), dialect), UNIT, quoted=True))
     rows = exp.select(*selected, copy=False).from_(relation, copy=False)
     return rows if schema.unit.id_column is None else filtered(rows, [is_there(UNIT)], dialect)
 
@@ -33,3 +38,9 @@ def trimmed(given: exp.Expr, dialect: Dialect) -> exp.Expr:
     spaces = exp.Concat(expressions=[exp.Chr(expressions=[exp.Literal.number(each)]) for each in SPACES])
     text = exp.Trim(this=dialect.as_text(given), expression=spaces, position="BOTH")
     return exp.Nullif(this=text, expression=exp.Literal.string(""))
+
+
+def _without_codes(text: exp.Expr, codes: Sequence[str]) -> exp.Expr:
+    for code in codes:
+        text = exp.Nullif(this=text, expression=exp.Literal.string(code))
+    return text

@@ -110,11 +110,12 @@ def _listed(release: Release) -> dict[str, Any]:
 def column_text(attribute: Attribute) -> str:
     """What a column is declared to hold, in a few words."""
     kind = {"categorical": "categories", "integer": "whole numbers", "number": "numbers"}[attribute.kind.value]
+    missing = f"; missing codes: {', '.join(attribute.missing)}" if attribute.missing else ""
     if attribute.is_numeric:
-        return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.size:,} bins"
+        return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.size:,} bins{missing}"
     named = ", ".join(attribute.categories[:_MAX_NAMED])
     more = f" and {attribute.size - _MAX_NAMED:,} more" if attribute.size > _MAX_NAMED else ""
-    return f"{kind}: {named}{more}"
+    return f"{kind}: {named}{more}{missing}"
 
 
 def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:

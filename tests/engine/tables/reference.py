@@ -53,8 +53,19 @@ def number(text):
     return exact.numerator / exact.denominator
 
 
-def code(column, text):
+def read(column, given):
+    """The text of a column; None where it is missing: nothing, or a code, which in numbers may be written otherwise."""
+    text, codes = trimmed(given), column.get("missing", ())
+    if text in codes:
+        return None
+    if column["type"] != "categorical" and number(text) is not None and number(text) in map(number, codes):
+        return None
+    return text
+
+
+def code(column, given):
     """The number of a bin, and the value in units of its last place; None for a row that does not count."""
+    text = read(column, given)
     if column["type"] == "categorical":
         names, outside = column["categories"], column.get("outside", "drop")
         if text in names:
@@ -111,10 +122,10 @@ class Reference:
     def _counted(self):
         found = []
         for row in self.rows:
-            read = [code(column, trimmed(row[column["name"]])) for column in self.columns]
-            if None in read:
+            found_at = [code(column, row[column["name"]]) for column in self.columns]
+            if None in found_at:
                 continue
-            codes, values = zip(*read, strict=True)
+            codes, values = zip(*found_at, strict=True)
             if self.unit["kind"] == "row":
                 found.append((None, None, codes, values))
             else:
@@ -133,8 +144,8 @@ class Reference:
     def texts(self, name):
         found = []
         for row in self.rows:
-            text = trimmed(row[name])
-            others = [code(each, trimmed(row[each["name"]])) for each in self.columns if each["name"] != name]
+            text = read(self.columns[self.names.index(name)], row[name])
+            others = [code(each, row[each["name"]]) for each in self.columns if each["name"] != name]
             if text is None or None in others:
                 continue
             if self.unit["kind"] == "row":

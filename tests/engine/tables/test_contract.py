@@ -52,6 +52,7 @@ NUMBERS = (
     *("9007199254740991", "9007199254740992", "-9007199254740994", "1e16", "-1e16", "18446744073709551616"),
     *("0.1", "0.30000000000000004", "10.499999999999999", "10.5", "99.995", "-0.005", "\t7\n", "\x0b8\x0c", " 9\r"),
     *("1" * 40 + "." + "2" * 40, "7." + "1" * 40, "." + "9" * 40, "-." + "0" * 39 + "1", "5e+01", "5e-01", "1E0"),
+    *("-9", "-9.0", "-09", "-9e0", " -9.", "-90e-1", "-9.0000000000000001", "-9.1", "7e1", "70", ".3", "0.30", "30e-2"),
     *("2.5", "-2.5", "0.005", "0.015", "1.005", "49.999999999999999999", "50", "1e1", "1.0", "01"),
 )
 WORDS = (
@@ -100,6 +101,14 @@ WAGES = (
 SEXES = ["f", "m", "F", "a'b", "a\\b", "\\n", "%s", "ß"]
 TOWNS = ["v", "Ünïcode", "é", "𝔘", "`", "\\", "$1", "other"]
 CODES = [*(f"c{i}" for i in range(80)), "a\\b", "a'b", 'a"b', "é"]
+#: Missing codes: one is an edge, some lie between edges, some are no numbers, and a statement might break on some.
+MISSING = {
+    AGE: ["-9", "+70.0", "nan", "it's \\", "-9.0", "1e99"],
+    WAGE: ["0.3", "%s", "-1", "1.5.2"],
+    SEX: ["null", "É", "f v", "\\", "it's", "1"],
+    TOWN: ["f", "a'b", "e\u0301", "$1 `", "9"],
+    CODE: ["C7", "zz", "$1", "\\n"],
+}
 UNITS = ({"kind": "row"}, *({"kind": "person", "id": ID, "max_rows": most} for most in (1, 2, 5)))
 
 
@@ -112,6 +121,8 @@ def declared(number, tables):
         {"name": TOWN, "type": "categorical", "outside": "other", "categories": TOWNS},
         {"name": CODE, "type": "categorical", "outside": ["c7", "drop", "a\\b"][number % 3], "categories": CODES},
     ]
+    if number % 2 == (number // 4) % 2:
+        columns = [{**column, "missing": MISSING[column["name"]]} for column in columns]
     # Declared as a column, so that what is counted shows the counts of each table.
     columns[number % 6 : number % 6] = [
         {"name": TABLE, "type": "categorical", "categories": [f"t{each}" for each in range(tables)]}
