@@ -653,6 +653,23 @@ MUTATIONS = (
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
     ),
     Mutation(
+        name="a-missing-code-written-otherwise-is-a-number",
+        file="releases/engine/tables/number.py",
+        text="        read = exp.Nullif(this=read, expression=double(code))",
+        instead="        read = exp.Coalesce(this=read, expressions=[double(code)])",
+        test=(
+            "tests/engine/tables/test_tables.py::"
+            "test_a_missing_code_is_no_child_and_a_row_with_one_counts_as_a_row_without_a_value[duckdb]"
+        ),
+    ),
+    Mutation(
+        name="a-missing-code-is-a-text-like-others",
+        file="releases/engine/tables/text.py",
+        text="        text = exp.Nullif(this=text, expression=exp.Literal.string(code))",
+        instead="        continue",
+        test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
+    ),
+    Mutation(
         name="claimed-twice",
         file="releases/services/execution.py",
         text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MAX_ATTEMPTS",

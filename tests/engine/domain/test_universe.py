@@ -87,6 +87,15 @@ def test_a_schema_survives_a_round_trip_through_json():
         ),
         ({**GENDER, "decimals": 2}, "columns[0] (gender).decimals", "belong to numbers"),
         ({**AGE, "bins": 3}, "columns[0] (age).field", "not known"),
+        ({**AGE, "missing": "-9"}, "columns[0] (age).missing", "must be a list"),
+        ({**AGE, "missing": [1.5]}, "columns[0] (age).missing", "must be text"),
+        ({**AGE, "missing": [""]}, "columns[0] (age).missing", "printable"),
+        ({**AGE, "missing": ["a\nb"]}, "columns[0] (age).missing", "printable"),
+        ({**AGE, "missing": ["-9", "-9"]}, "columns[0] (age).missing", "twice"),
+        ({**AGE, "missing": ["-9, NA"]}, "columns[0] (age).missing", "without a comma"),
+        ({**AGE, "missing": ["-9;-99"]}, "columns[0] (age).missing", "semicolon"),
+        ({**AGE, "missing": [str(i) for i in range(31)]}, "columns[0] (age).missing", "at most 30"),
+        ({**GENDER, "missing": ["NA", "male"]}, "columns[0] (gender).missing", "must not be a declared category"),
         ("age", "columns[0].column", "must be an object"),
     ],
 )
@@ -147,3 +156,10 @@ def test_every_number_within_the_edges_has_exactly_one_label(edges):
     assert attribute.labels[-1].endswith("]")
     assert all(label.endswith(")") for label in attribute.labels[:-1])
     assert Attribute.from_json(attribute.to_json()).edges == tuple(Decimal(repr(float(edge))) for edge in edges)
+
+
+def test_missing_codes_are_part_of_a_column_and_a_column_without_any_is_described_as_before():
+    coded = {**AGE, "missing": [-9, " NA "]}
+    assert Attribute.from_json(coded).to_json() == {**AGE, "outside": "clamp", "missing": ["-9", "NA"]}
+    assert schema(coded, WAGE) != schema(AGE, WAGE)
+    assert schema({**AGE, "missing": []}).to_json()["columns"] == [{**AGE, "outside": "clamp"}]

@@ -331,3 +331,21 @@ def test_a_number_beyond_what_a_database_holds_as_an_integer_ends_no_run(load, k
     tallied = counts.tally(("age",))
     assert tallied.counts.sum() == found.sum()
     assert tallied.values[0].max() <= 65 * 10 ** (0 if kind == "integer" else 2)
+
+
+def test_a_missing_code_is_no_child_and_a_row_with_one_counts_as_a_row_without_a_value(load):
+    """Ten people of 40, three of 5, and eight ways to say nothing."""
+    ages = ["40"] * 10 + ["5"] * 3 + ["", "-9", "-9.0", " -09 ", "-90e-1", "NA", "-99", "99"]
+    text = "age,sex\n" + "".join(f"{age},f\n" for age in ages)
+    table = load(text)
+    age = {"name": "age", "type": "integer", "edges": [0, 18, 120]}
+    as_numbers = TableCounts(table, schema(columns=[age])).marginal(("age",))
+    assert as_numbers.tolist() == [3 + 5, 10 + 1]
+    coded = TableCounts(table, schema(columns=[{**age, "missing": ["-9", "NA", "-99", "99"]}]))
+    assert coded.marginal(("age",)).tolist() == [3, 10]
+    tally = coded.tally(("age",))
+    assert dict(zip(tally.values[0].tolist(), tally.counts.tolist(), strict=True)) == {5: 3, 40: 10}
+    # As text, a code is itself alone.
+    word = {"name": "age", "type": "categorical", "categories": ["40", "none"], "outside": "none", "missing": ["-9"]}
+    named = TableCounts(table, schema(columns=[word])).texts("age")
+    assert set(named.texts.tolist()) == {"40", "5", "-9.0", "-09", "-90e-1", "NA", "-99", "99"}

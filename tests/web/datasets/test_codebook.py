@@ -45,6 +45,7 @@ def test_spreadsheets_of_other_countries_are_read_too(delimiter):
 
 
 WORD = st.text(alphabet=st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=8)
+CODES = st.lists(WORD.filter(lambda word: not set(word) & set(",;|")), max_size=3, unique=True)
 
 
 @st.composite
@@ -54,11 +55,13 @@ def attributes(draw, name):
         # Two at least: a single one with a comma in it would read as a list.
         categories = draw(st.lists(WORD, min_size=2, max_size=5, unique=True))
         outside = draw(st.sampled_from(["drop", *categories]))
-        return Attribute(name=name, kind=kind, categories=tuple(categories), outside=outside)
+        missing = tuple(each for each in draw(CODES) if each not in categories)
+        return Attribute(name=name, kind=kind, categories=tuple(categories), outside=outside, missing=missing)
     places = 0 if kind is AttributeKind.INTEGER else draw(st.integers(0, 3))
     whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
     edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
-    return Attribute(name=name, kind=kind, edges=edges, outside=draw(st.sampled_from(["clamp", "drop"])))
+    outside, missing = draw(st.sampled_from(["clamp", "drop"])), tuple(draw(CODES))
+    return Attribute(name=name, kind=kind, edges=edges, outside=outside, missing=missing)
 
 
 @given(st.data(), st.lists(WORD, min_size=1, max_size=4, unique=True))
@@ -66,11 +69,11 @@ def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
     declared = [data.draw(attributes(name)) for name in names]
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(["name", "type", "values", "outside", "decimals"])
+    writer.writerow(["name", "type", "values", "outside", "missing", "decimals"])
     for each in declared:
         values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
         decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
-        writer.writerow([each.name, each.kind.value, values, each.outside, decimals])
+        writer.writerow([each.name, each.kind.value, values, each.outside, "|".join(each.missing), decimals])
     assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
 
 

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from django.template.loader import render_to_string
 from django.urls import reverse
 
 from releases import services
@@ -37,11 +38,11 @@ def sheet(fresh, as_, alice):
             return client.post(url, {"codebook": text})
 
         def fill(self, *rows, check=False, **headers):
-            """Rows of (name, kind, values, outside, category that takes the rest)."""
+            """Rows of (name, kind, values, outside, category that takes the rest, missing codes)."""
             data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
             for position, row in enumerate(rows):
-                fields = ("name", "kind", "values", "outside", "catch_all")
-                for name, value in zip(fields, (*row, "", "", "", "")[:5], strict=True):
+                fields = ("name", "kind", "values", "outside", "catch_all", "missing_codes")
+                for name, value in zip(fields, (*row, "", "", "", "", "")[:6], strict=True):
                     data[f"form-{position}-{name}"] = value
             if check:
                 data["check"] = "1"
@@ -180,6 +181,12 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
         (("age", "integer", "18, 30", "other"), "outside: 'other' must be one of the rules in the menu"),
         (("age", "integer", "0-17, 19-64"), "edges: '0-17, 19-64' must meet: behind a bin of whole numbers up to 17"),
         (("age", "integer", "1,000, 2,000"), "edges: '000' must be a number without leading zeros or separators"),
+        (
+            ("sex", "categorical", "female\nmale", "", "", "NA, male"),
+            "missing: 'male' must not be a declared category",
+        ),
+        (("age", "integer", "18, 30", "", "", "-9, -9"), "missing: '-9' is named twice"),
+        (("age", "integer", "18, 30", "", "", "-9; -99"), "missing: '-9; -99' must be one code, without a comma"),
         (("=1+1", "categorical", "a, b"), "Column 1, name: '=1+1' is not a column of the table"),
         (("wage", "integer", "1, 2"), "Column 1, name: 'wage' is not a column of the table"),
     ],
@@ -468,3 +475,43 @@ def test_what_is_declared_is_downloaded_as_a_codebook_that_declares_the_same(she
 def test_before_anything_is_declared_there_is_no_codebook_to_download(sheet, fresh, as_, alice):
     assert "Download what is declared" not in words(sheet.get())
     assert as_(alice).get(reverse("codebook_file", args=[fresh.pk])).status_code == 404
+
+
+def test_missing_codes_are_stored_shown_again_and_copied_with_the_codebook(sheet, fresh):
+    assert sheet.fill((*AGE, "", "", "-9, NA"), (*SEX, "", "", "")).status_code == 302
+    assert declared(fresh)[0]["missing"] == ["-9", "NA"]
+    assert "missing" not in declared(fresh)[1]
+    shown = sheet.get()
+    assert field_value(shown, "form-1-missing_codes") == "-9, NA"
+    assert field_value(shown, "form-2-missing_codes") == ""
+    copied = json.loads(field_value(shown, "codebook"))
+    assert copied["columns"][0]["missing"] == ["-9", "NA"]
+    sheet.paste({"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9], "missing": [-99]}]})
+    assert declared(fresh)[0]["missing"] == ["-99"]
+    shown_to_reviewers = {"attributes": Dataset.objects.get(pk=fresh.pk).universe.attributes, "title": "Survey"}
+    assert "missing codes: -99" in render_to_string("shared/_schema.html", shown_to_reviewers)
+
+
+def test_a_broken_missing_code_stays_typed_in_its_field(sheet):
+    response = sheet.fill((*SEX, "", "", "male"))
+    assert field_value(response, "form-0-missing_codes") == "male"
+
+
+@pytest.mark.parametrize(
+    ("codes", "doubt"),
+    [
+        ("99, NA", "age: 99 lies in the declared range, and is a missing code: it never counts as a number."),
+        ("-9 -99", "age: “-9 -99” is one missing code. Write several between commas."),
+    ],
+)
+def test_a_missing_code_that_is_seldom_meant_is_asked_about_once(sheet, fresh, as_, alice, codes, doubt):
+    row = ("age", "integer", "0, 120", "", "", codes)
+    response = sheet.fill(row)
+    assert response.status_code == 200
+    assert doubt in words(response)
+    assert declared(fresh) is None
+    sent = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "doubts": doubt}
+    fields = ("name", "kind", "values", "outside", "catch_all", "missing_codes")
+    sent |= {f"form-0-{name}": value for name, value in zip(fields, row, strict=True)}
+    assert as_(alice).post(reverse("columns", args=[fresh.pk]), sent).status_code == 302
+    assert declared(fresh)[0]["missing"] == [each.strip() for each in codes.split(",")]

@@ -419,6 +419,23 @@ def test_a_column_that_is_left_out_or_drops_the_rest_since_takes_the_values_in_i
     assert chosen(shown, "form-0-outside") == "drop"
 
 
+def test_a_value_that_was_found_and_is_a_missing_code_since_is_not_taken_over(learn, survey, as_, alice):
+    release = learn()
+    town = {**town_of(survey), "missing": ["Oban"]}
+    services.declare_universe(dataset=survey, columns=[town, AGE])
+    shown = columns_page(as_(alice), survey, release)
+    assert field_value(shown, "form-0-values").split("\n") == ["Ayr", "Fort William, Highland", "elsewhere"]
+    assert field_value(shown, "form-0-missing_codes") == "Oban"
+
+
+def test_learning_more_keeps_the_missing_codes_and_finds_none_of_them(learn, survey):
+    town = {"name": "town", "type": "categorical", "categories": ["rest"], "missing": ["Oban", "NA"]}
+    services.declare_universe(dataset=survey, columns=[town, AGE])
+    release = learn()
+    assert town_of(survey)["missing"] == ["Oban", "NA"]
+    assert release.result["receipt"]["notes"]["categories"] == ["Ayr", "Fort William, Highland"]
+
+
 def test_the_columns_page_asks_the_database_as_much_for_many_learned_as_for_one(learn, survey, as_, alice):
     client = as_(alice)
 

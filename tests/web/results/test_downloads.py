@@ -223,6 +223,7 @@ def test_the_dictionary_tells_every_kind_of_column():
             {"name": "wage", "type": "number", "edges": [0, 10.5, 20], "decimals": 1},
             {"name": "town", "type": "categorical", "categories": ["=a", "other"], "outside": "other"},
             {"name": "height", "type": "number", "edges": [1, 2], "outside": "drop"},
+            {"name": "weight", "type": "number", "edges": [1, 2], "missing": ["-9", "NA"]},
             {"name": "estimate", "type": "integer", "edges": [0, 1, 3]},
         ],
     }
@@ -241,6 +242,10 @@ def test_the_dictionary_tells_every_kind_of_column():
     assert said["height", "1"]["also_holds"] == ""
     assert (
         said["height", "1"]["other_values"] == "a row with a number beyond, or without one, is left out of every count"
+    )
+    assert said["weight", "1"]["other_values"] == (
+        "a number beyond counts in the nearest bin; a row without a number is left out of every count; "
+        "-9, NA mean that a value is missing"
     )
     assert said["estimate", "1"]["meaning"] == "the whole number 0"
     assert said["estimate", "1"]["in_answers"] == "estimate_column"

@@ -67,13 +67,14 @@ def test_rules_are_told_for_every_kind_of_column():
         {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
         {"name": "town", "type": "categorical", "categories": ["a", "other"], "outside": "other"},
         {"name": "age", "type": "integer", "edges": [0, 10, 20]},
-        {"name": "height", "type": "number", "edges": [0, 1, 2], "outside": "drop"},
+        {"name": "height", "type": "number", "edges": [0, 1, 2], "outside": "drop", "missing": ["-9", "NA"]},
     ]
     rules = rules_in_words(Schema.from_json({"version": 1, "columns": columns}).universe)
     assert rules[0].startswith("A row whose value of sex is not exactly one of the declared categories is left out")
     assert rules[1].startswith("A row whose height is missing or outside the declared range is left out")
     assert rules[2].startswith("A number of age beyond the declared range counts in the first or the last bin")
     assert rules[3] == "Any other value of town counts as other."
+    assert rules[4] == "height: -9, NA mean that a value is missing."
 
 
 def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):
