@@ -97,6 +97,10 @@ class CodebookForm(forms.Form):
             raise ValidationError(in_words(error)) from None
 
 
+#: Of a column's form, by the field of the schema format; others are about what is declared.
+_FIELDS = {"outside": "outside", "missing": "missing_codes", "missing_as": "missing_rule"}
+
+
 class ColumnForm(forms.Form):
     """One column of the table: left out, or declared with its categories or edges."""
 
@@ -142,7 +146,23 @@ class ColumnForm(forms.Form):
         label="Missing codes",
         required=False,
         max_length=1000,
-        widget=forms.TextInput(attrs={"placeholder": "missing codes, such as -9, NA"}),
+        widget=forms.TextInput(attrs={"placeholder": "codes, such as -9, NA"}),
+    )
+    missing_rule = forms.ChoiceField(
+        label="Missing values",
+        required=False,
+        choices=[
+            ("", "as other values outside"),
+            (DROP, "leave the row out"),
+            (CATCH_ALL, "count them as a category:"),
+        ],
+        error_messages={"invalid_choice": "missing: '%(value)s' must be one of the rules in the menu"},
+    )
+    missing_category = forms.CharField(
+        label="Category of missing values",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"placeholder": "which category"}),
     )
     description = forms.CharField(
         label="Description",
@@ -171,6 +191,11 @@ class ColumnForm(forms.Form):
         """Whether something is said of the column, right or wrong."""
         return any(self[field].value() for field in (DESCRIPTION, UNIT))
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether something is said of missing values, right or wrong."""
+        return any(self[field].value() for field in ("missing_codes", "missing_rule", "missing_category"))
+
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         if not given.get("kind"):
@@ -187,13 +212,14 @@ class ColumnForm(forms.Form):
             if outside := self._outside(described.get("categories", [])):
                 described["outside"] = outside
             described["missing"] = categories_from_text(given.get("missing_codes", ""))
+            described["missing_as"] = self._missing_as(described.get("categories", []))
             if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
                 described |= decimals_kept(int(given["decimals"]), described["edges"])
             attribute = given["attribute"] = Attribute.from_json(described)
             given["readings"] = [reading(values, attribute)] if attribute.is_numeric and names_bins(values) else []
         except InvalidInput as error:
-            field = {"outside": "outside", "missing": "missing_codes"}.get(error.field, "values")
-            self.add_error(field, in_words(error))
+            field = _FIELDS.get(error.field, "values")
+            self.add_error(field, in_words(error, place="missing") if field == "missing_rule" else in_words(error))
         return given
 
     def _outside(self, categories: list[str]) -> str:
@@ -207,19 +233,38 @@ class ColumnForm(forms.Form):
         if rule == CLAMP and not is_numeric:
             rest = "is for numbers; choose to leave the row out, or to count it as a category"
             raise InvalidInput("outside", dict(self.fields["outside"].choices)[rule], rest)  # type: ignore[attr-defined]
+        if is_numeric and rule == self.CATCH_ALL:
+            rest = "is for categories; a number is counted in the nearest bin, or its row left out"
+            raise InvalidInput("outside", "count it as a category", rest)
+        return self._rule("outside", rule, category, categories)
+
+    def _missing_as(self, categories: list[str]) -> str:
+        """The rule of missing values; empty for that of other values outside, which in numbers leaves the row out.
+
+        Raises:
+            InvalidInput: the rule does not go with the type, or with the category named beside it.
+        """
+        rule, category = self.cleaned_data.get("missing_rule", ""), self.cleaned_data.get("missing_category", "")
+        is_numeric = self.cleaned_data["kind"] != AttributeKind.CATEGORICAL
+        if is_numeric and rule == self.CATCH_ALL:
+            raise InvalidInput(
+                "missing_as", "count them as a category", "is for categories; of numbers the row is left out"
+            )
+        named = self._rule("missing_as", rule, category, categories)
+        return "" if is_numeric else named
+
+    def _rule(self, field: str, rule: str, category: str, categories: list[str]) -> str:
+        """The word of the schema format for a rule in a menu, and the category named beside it."""
         if rule != self.CATCH_ALL:
             if category:
                 rest = "is named together with another rule; choose to count it as a category, or empty the field"
-                raise InvalidInput("outside", category, rest)
-            return str(rule)
-        if is_numeric:
-            rest = "is for categories; a number is counted in the nearest bin, or its row left out"
-            raise InvalidInput("outside", "count it as a category", rest)
+                raise InvalidInput(field, category, rest)
+            return rule
         if category not in categories:
-            raise InvalidInput("outside", category, "must be one of the declared categories")
+            raise InvalidInput(field, category, "must be one of the declared categories")
         if category == DROP:
-            raise InvalidInput("outside", category, "cannot take the rest: the word means leaving the row out")
-        return str(category)
+            raise InvalidInput(field, category, "cannot take the rest: the word means leaving the row out")
+        return category
 
 
 ColumnFormSet = forms.formset_factory(ColumnForm, extra=0, max_num=MAX_FORM_COLUMNS, absolute_max=MAX_FORM_COLUMNS)
@@ -269,6 +314,10 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
         initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside, **said})
         if attribute.missing:
             initials[-1]["missing_codes"] = ", ".join(attribute.missing)
+        if attribute.missing_as == DROP:
+            initials[-1]["missing_rule"] = DROP
+        elif attribute.missing_as:
+            initials[-1] |= {"missing_rule": ColumnForm.CATCH_ALL, "missing_category": attribute.missing_as}
         if attribute.kind is AttributeKind.NUMBER:
             initials[-1]["decimals"] = str(attribute.decimals)
     return initials

@@ -16,7 +16,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
-from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words
+from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, missing_in_words
 from releases.schema.descriptions import Notes
 
 DICTIONARY = "dictionary.csv"
@@ -166,8 +166,12 @@ def _meaning(attribute: Attribute, index: int) -> str:
 
 def _also_holds(attribute: Attribute, index: int) -> str:
     if not attribute.is_numeric:
-        is_catching = attribute.outside == attribute.categories[index] and attribute.outside != DROP
-        return "every other value, and rows without one" if is_catching else ""
+        category = attribute.categories[index]
+        if category == DROP or category not in (attribute.outside, attribute.missing_as):
+            return ""
+        if category == attribute.missing_as:
+            return "rows without a value"
+        return "every other value" if attribute.missing_as else "every other value, and rows without one"
     if attribute.outside != CLAMP:
         return ""
     ends = [f"values below {plain(attribute.edges[0])}"] if index == 0 else []
@@ -176,14 +180,16 @@ def _also_holds(attribute: Attribute, index: int) -> str:
 
 
 def _other_values(attribute: Attribute) -> str:
-    return "; ".join(said for said in (_rule_in_words(attribute), codes_in_words(attribute)) if said)
+    told = (_rule_in_words(attribute), missing_in_words(attribute), codes_in_words(attribute))
+    return "; ".join(said for said in told if said)
 
 
 def _rule_in_words(attribute: Attribute) -> str:
     if not attribute.is_numeric:
+        or_none = "" if attribute.missing_as else ", or none,"
         if attribute.outside != DROP:
-            return f"any other value, or none, counts as {attribute.outside}"
-        return "a row with any other value, or none, is left out of every count"
+            return f"any other value{or_none} counts as {attribute.outside}"
+        return f"a row with any other value{or_none} is left out of every count"
     if attribute.outside == CLAMP:
         return "a number beyond counts in the nearest bin; a row without a number is left out of every count"
     return "a row with a number beyond, or without one, is left out of every count"

@@ -28,7 +28,7 @@ from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.models import CERTIFICATE, Budget, Release
 from releases.publication.build_info import SOFTWARE
-from releases.schema.bin_edges import codes_in_words, ends_in_words
+from releases.schema.bin_edges import codes_in_words, ends_in_words, missing_in_words
 from releases.schema.learned import origins
 
 #: 2: the content's digest differs for each release; before, it was the same for the same rows.
@@ -253,6 +253,7 @@ def rules_in_words(universe: Universe) -> list[str]:
         )
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
+    rules += [f"{said[:1].upper()}{said[1:]}." for each in universe.attributes if (said := missing_in_words(each))]
     if universe.may_drop:
         rules.append(
             "These rules hold for every count here, also for one of a single column; no other column leaves a row out. "

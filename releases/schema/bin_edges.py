@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from releases.engine.domain.universe import CLAMP, Attribute, AttributeKind, number, plain
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, number, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
 
@@ -108,6 +108,14 @@ def codes_in_words(attribute: Attribute) -> str:
     if not attribute.missing:
         return ""
     return f"{', '.join(attribute.missing)} mean{'s' if len(attribute.missing) == 1 else ''} that a value is missing"
+
+
+def missing_in_words(attribute: Attribute) -> str:
+    """What becomes of missing values, where it is not what becomes of other values outside; else empty."""
+    if not attribute.missing_as:
+        return ""
+    rule = "is left out of every count" if attribute.missing_as == DROP else f"counts as {attribute.missing_as}"
+    return f"a row without a value of {attribute.name} {rule}"
 
 
 def codes_within(attribute: Attribute) -> list[str]:

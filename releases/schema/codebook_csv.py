@@ -5,10 +5,10 @@
     age,integer,"18, 25, 35, 65",clamp
     income,number,0 to 100000 in 20 bins,
 
-The header names the columns, in any order: `name` and `type`; `values`; `outside`, `missing`, `decimals`, `description`
-and `unit` where wanted; each by any of its names below. Categories, edges and missing codes stand in one cell: one a
-line, or between bars, or between commas. Lines may be separated by commas, semicolons or tabs, as the spreadsheet at
-hand writes them. Types have several names too; what is stored has one.
+The header names the columns, in any order: `name` and `type`; `values`; `outside`, `missing`, `missing_as`, `decimals`,
+`description` and `unit` where wanted; each by any of its names below. Categories, edges and missing codes stand in one
+cell: one a line, or between bars, or between commas. Lines may be separated by commas, semicolons or tabs, as the
+spreadsheet at hand writes them. Types have several names too; what is stored has one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _NAMES_OF_HEADS = {
     "type": ("type", "kind"),
     "values": ("values", "categories", "levels", "edges", "bins", "range", "categories or edges"),
     "outside": ("outside",),
-    "missing": ("missing", "missing codes", "missing values"),
+    "missing": ("missing", "missing codes"),
+    "missing_as": ("missing_as", "missing as", "missing values"),
     "decimals": ("decimals",),
     DESCRIPTION: ("description", "label", "meaning"),
     UNIT: ("unit", "units"),
@@ -219,6 +220,8 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
             described["outside"] = outside
         if missing := categories_from_text(cells.get("missing", "")):
             described["missing"] = missing
+        if missing_as := cells.get("missing_as", "").strip():
+            described["missing_as"] = missing_as
         if decimals := cells.get("decimals", "").strip():
             described["decimals"] = _whole(decimals)
         return Attribute.from_json(described)

@@ -233,14 +233,11 @@ def with_catch_all(universe: Universe, column: str, *, other: str) -> Universe:
         raise InvalidInput("column", column, "must not be declared as numbers")
     if other == DROP:
         raise InvalidInput("other", other, "must be another word: this one leaves rows out")
-    categories = () if present is None else present.categories
-    caught = Attribute(
-        name=column,
-        kind=AttributeKind.CATEGORICAL,
-        categories=categories if other in categories else (*categories, other),
-        outside=other,
-        missing=() if present is None else present.missing,
-    )
+    if present is None:
+        caught = Attribute(name=column, kind=AttributeKind.CATEGORICAL, categories=(other,), outside=other)
+    else:
+        there = present.categories
+        caught = replace(present, categories=there if other in there else (*there, other), outside=other)
     return universe if caught == present else _with(universe, present, caught)
 
 

@@ -58,6 +58,9 @@ class Attribute:
 
     `missing` lists texts that mean that a value is missing, as an empty cell does. In a numeric column one that writes
     a number means every way to write it; it may lie between the edges.
+
+    `missing_as` says what becomes of a missing value of a categorical column, where other values outside are treated
+    otherwise: DROP, or a declared category.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Attribute:
     outside: str = ""
     decimals: int = -1
     missing: tuple[str, ...] = ()
+    missing_as: str = ""
 
     def __post_init__(self) -> None:
         if not _is_plain(self.name):
@@ -109,12 +113,18 @@ class Attribute:
             object.__setattr__(self, "outside", DROP)
         if self.outside != DROP and self.outside not in seen:
             raise InvalidInput("outside", self.outside, 'must be "drop" or one of the declared categories')
+        if self.missing_as not in ("", DROP) and self.missing_as not in seen:
+            raise InvalidInput("missing_as", self.missing_as, 'must be "drop" or one of the declared categories')
+        if self.missing_as == self.outside:
+            object.__setattr__(self, "missing_as", "")
 
     def _check_edges(self) -> None:
         if self.categories:
             raise InvalidInput("categories", len(self.categories), "belong to a categorical column; a number has edges")
         if not 2 <= len(self.edges) <= MAX_BINS + 1:
             raise InvalidInput("edges", len(self.edges), f"must be 2 to {MAX_BINS + 1:,} in number")
+        if self.missing_as:
+            raise InvalidInput("missing_as", self.missing_as, "is for categories; a row without a number is left out")
         for lower, upper in zip(self.edges, self.edges[1:], strict=False):
             if not lower < upper:
                 raise InvalidInput("edges", f"{lower}, {upper}", "must rise: each edge above the one before it")
@@ -169,7 +179,12 @@ class Attribute:
     @property
     def may_drop(self) -> bool:
         """Whether some value would make its row not count (for numbers always: text is not a number)."""
-        return self.is_numeric or self.outside == DROP
+        return self.is_numeric or DROP in (self.outside, self.missing_as)
+
+    @property
+    def drops_missing(self) -> bool:
+        """Whether a row without a value does not count."""
+        return self.is_numeric or (self.missing_as or self.outside) == DROP
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -199,13 +214,15 @@ class Attribute:
             described["decimals"] = self.decimals
         if self.missing:
             described["missing"] = list(self.missing)
+        if self.missing_as:
+            described["missing_as"] = self.missing_as
         return described
 
     @staticmethod
     def from_json(value: object) -> Attribute:
         if not isinstance(value, dict):
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
-        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals", "missing"}
+        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as"}
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
         name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
@@ -216,6 +233,9 @@ class Attribute:
             raise InvalidInput("type", kind, f"must be one of {', '.join(AttributeKind)}")
         if not isinstance(outside, str):
             raise InvalidInput("outside", outside, "must be text")
+        missing_as = value.get("missing_as", "")
+        if not isinstance(missing_as, str):
+            raise InvalidInput("missing_as", missing_as, "must be text")
         decimals = value.get("decimals", -1)
         if isinstance(decimals, bool) or not isinstance(decimals, int) or ("decimals" in value and decimals < 0):
             raise InvalidInput("decimals", decimals, "must be a whole number, 0 or more")
@@ -227,6 +247,7 @@ class Attribute:
             outside=outside,
             decimals=decimals,
             missing=tuple(_text(each, field="missing") for each in _listed(value, "missing")),
+            missing_as=missing_as,
         )
 
 

@@ -56,7 +56,7 @@ def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
     for position, category in enumerate(attribute.categories):
         is_it = exp.EQ(this=column(text_of(axis)), expression=exp.Literal.string(category))
         chain = chain.when(is_it, whole(position), copy=False)
-    return chain.else_(_caught(attribute), copy=False)
+    return chain.else_(_rest(axis, attribute), copy=False)
 
 
 def _with_joined_code(
@@ -65,16 +65,25 @@ def _with_joined_code(
     """That of a category among many, looked up in a table of them."""
     named = dialect.numbered(attribute.categories, parameters).subquery("named", copy=False)
     is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
-    found = exp.alias_(exp.func("COALESCE", column("position"), _caught(attribute)), code_of(axis), quoted=True)
+    found = exp.alias_(exp.func("COALESCE", column("position"), _rest(axis, attribute)), code_of(axis), quoted=True)
     below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
     return step(rows, [below, found], dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
 
 
-def _caught(attribute: Attribute) -> exp.Expr:
-    """The catch-all's code; null where other values drop their row."""
-    if attribute.outside == DROP:
+def _rest(axis: int, attribute: Attribute) -> exp.Expr:
+    """The code of text that is no declared category, and of none."""
+    others = _by_rule(attribute.outside, attribute)
+    if not attribute.missing_as:
+        return others
+    is_missing = exp.Is(this=column(text_of(axis)), expression=exp.null())
+    return exp.case().when(is_missing, _by_rule(attribute.missing_as, attribute), copy=False).else_(others, copy=False)
+
+
+def _by_rule(rule: str, attribute: Attribute) -> exp.Expr:
+    """The code of the category that takes such values; null where they drop their row."""
+    if rule == DROP:
         return exp.cast(exp.null(), exp.DataType.Type.BIGINT)
-    return whole(attribute.categories.index(attribute.outside))
+    return whole(attribute.categories.index(rule))
 
 
 def _bin(value: exp.Expr, attribute: Attribute) -> exp.Expr:

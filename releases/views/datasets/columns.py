@@ -177,6 +177,7 @@ def _page(
             for each in (universe.attributes if universe is not None else ())
             if each.is_numeric
         ],
+        "dropping": [each.name for each in (universe.attributes if universe is not None else ()) if each.drops_missing],
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
         "cells": comparison.cells_text(universe.size) if universe is not None else "",
         "fits": (fits := _fits(universe)),

@@ -95,6 +95,9 @@ def test_a_schema_survives_a_round_trip_through_json():
         ({**AGE, "missing": ["-9, NA"]}, "columns[0] (age).missing", "without a comma"),
         ({**AGE, "missing": ["-9;-99"]}, "columns[0] (age).missing", "semicolon"),
         ({**AGE, "missing": [str(i) for i in range(31)]}, "columns[0] (age).missing", "at most 30"),
+        ({**GENDER, "missing_as": "unknown"}, "columns[0] (gender).missing_as", '"drop" or one of the declared'),
+        ({**GENDER, "missing_as": None}, "columns[0] (gender).missing_as", "must be text"),
+        ({**AGE, "missing_as": "drop"}, "columns[0] (age).missing_as", "is for categories"),
         ({**GENDER, "missing": ["NA", "male"]}, "columns[0] (gender).missing", "must not be a declared category"),
         ("age", "columns[0].column", "must be an object"),
     ],
@@ -163,3 +166,19 @@ def test_missing_codes_are_part_of_a_column_and_a_column_without_any_is_describe
     assert Attribute.from_json(coded).to_json() == {**AGE, "outside": "clamp", "missing": ["-9", "NA"]}
     assert schema(coded, WAGE) != schema(AGE, WAGE)
     assert schema({**AGE, "missing": []}).to_json()["columns"] == [{**AGE, "outside": "clamp"}]
+
+
+def test_a_rule_for_missing_values_is_kept_where_it_is_another_than_that_of_other_values():
+    kept = {**GENDER, "outside": "drop", "missing_as": "male"}
+    assert Attribute.from_json(kept).to_json() == kept
+    assert Attribute.from_json({**GENDER, "missing_as": "drop"}).to_json() == {**GENDER, "outside": "drop"}
+    assert "missing_as" not in Attribute.from_json({**GENDER, "outside": "male", "missing_as": "male"}).to_json()
+
+
+def test_the_total_is_private_where_a_row_without_a_value_is_dropped():
+    """Replaced by one without a value, a row is gone: the number of counted rows is no longer public."""
+    caught = {**GENDER, "outside": "male"}
+    assert schema(caught, neighbours="replace").total_is_public
+    assert schema({**caught, "missing_as": "female"}, neighbours="replace").total_is_public
+    assert not schema({**caught, "missing_as": "drop"}, neighbours="replace").total_is_public
+    assert not schema({**GENDER, "missing_as": "male"}, neighbours="replace").total_is_public

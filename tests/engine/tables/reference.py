@@ -68,6 +68,8 @@ def code(column, given):
     text = read(column, given)
     if column["type"] == "categorical":
         names, outside = column["categories"], column.get("outside", "drop")
+        if text is None:
+            outside = column.get("missing_as", outside)
         if text in names:
             place = names.index(text)
         elif outside == "drop":

@@ -123,6 +123,13 @@ def declared(number, tables):
     ]
     if number % 2 == (number // 4) % 2:
         columns = [{**column, "missing": MISSING[column["name"]]} for column in columns]
+    # By turns the rule of other values, another category, and left out where other values are not.
+    rules = {SEX: [None, "a'b"], TOWN: [None, "v", "drop"], CODE: ["c3", "drop", None, "é"]}
+    for column in columns:
+        named = rules.get(column["name"], [None])
+        rule = named[number % len(named)]
+        if rule is not None:
+            column["missing_as"] = rule
     # Declared as a column, so that what is counted shows the counts of each table.
     columns[number % 6 : number % 6] = [
         {"name": TABLE, "type": "categorical", "categories": [f"t{each}" for each in range(tables)]}

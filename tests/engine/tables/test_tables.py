@@ -349,3 +349,26 @@ def test_a_missing_code_is_no_child_and_a_row_with_one_counts_as_a_row_without_a
     word = {"name": "age", "type": "categorical", "categories": ["40", "none"], "outside": "none", "missing": ["-9"]}
     named = TableCounts(table, schema(columns=[word])).texts("age")
     assert set(named.texts.tolist()) == {"40", "5", "-9.0", "-09", "-90e-1", "NA", "-99", "99"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "counted"),
+    [
+        ({}, [3, 2, 0]),
+        ({"missing_as": "unknown"}, [3, 2, 4]),
+        ({"outside": "m"}, [3, 2 + 1 + 4, 0]),
+        ({"outside": "m", "missing_as": "unknown"}, [3, 2 + 1, 4]),
+        ({"outside": "m", "missing_as": "drop"}, [3, 2 + 1, 0]),
+        ({"outside": "unknown", "missing_as": "f"}, [3 + 4, 2, 1]),
+    ],
+)
+@pytest.mark.parametrize("is_joined", [False, True], ids=["few categories", "many categories"])
+def test_missing_values_go_where_their_rule_says_and_other_values_where_theirs_does(load, rules, counted, is_joined):
+    """Three of f, two of m, one of a category that is not declared, and four without a value."""
+    texts = ["f"] * 3 + ["m"] * 2 + ["x", "", " ", "NA", "-9"]
+    table = load("id,sex\n" + "".join(f"p,{text}\n" for text in texts))
+    more = [f"c{i}" for i in range(100)] if is_joined else []
+    column = {"name": "sex", "type": "categorical", "categories": ["f", "m", "unknown", *more]}
+    declared = schema(columns=[{**column, "missing": ["NA", "-9"], **rules}])
+    found = TableCounts(table, declared).marginal(("sex",))
+    assert found.tolist() == counted + [0] * len(more)

@@ -56,7 +56,15 @@ def attributes(draw, name):
         categories = draw(st.lists(WORD, min_size=2, max_size=5, unique=True))
         outside = draw(st.sampled_from(["drop", *categories]))
         missing = tuple(each for each in draw(CODES) if each not in categories)
-        return Attribute(name=name, kind=kind, categories=tuple(categories), outside=outside, missing=missing)
+        missing_as = draw(st.sampled_from(["", "drop", *categories]))
+        return Attribute(
+            name=name,
+            kind=kind,
+            categories=tuple(categories),
+            outside=outside,
+            missing=missing,
+            missing_as=missing_as,
+        )
     places = 0 if kind is AttributeKind.INTEGER else draw(st.integers(0, 3))
     whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
     edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
@@ -69,11 +77,12 @@ def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
     declared = [data.draw(attributes(name)) for name in names]
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(["name", "type", "values", "outside", "missing", "decimals"])
+    writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals"])
     for each in declared:
         values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
         decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
-        writer.writerow([each.name, each.kind.value, values, each.outside, "|".join(each.missing), decimals])
+        rules = [each.outside, "|".join(each.missing), each.missing_as]
+        writer.writerow([each.name, each.kind.value, values, *rules, decimals])
     assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
 
 

@@ -17,6 +17,9 @@ from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
+#: Of a column's form.
+FIELDS = ("name", "kind", "values", "outside", "catch_all", "missing_codes", "missing_rule", "missing_category")
+
 
 @pytest.fixture
 def fresh(alice, group, upload_file):
@@ -38,11 +41,10 @@ def sheet(fresh, as_, alice):
             return client.post(url, {"codebook": text})
 
         def fill(self, *rows, check=False, **headers):
-            """Rows of (name, kind, values, outside, category that takes the rest, missing codes)."""
+            """Rows of what `FIELDS` names, each as far as something is typed."""
             data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
             for position, row in enumerate(rows):
-                fields = ("name", "kind", "values", "outside", "catch_all", "missing_codes")
-                for name, value in zip(fields, (*row, "", "", "", "", "")[:6], strict=True):
+                for name, value in zip(FIELDS, (*row, *[""] * 8)[:8], strict=True):
                     data[f"form-{position}-{name}"] = value
             if check:
                 data["check"] = "1"
@@ -185,6 +187,19 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
             ("sex", "categorical", "female\nmale", "", "", "NA, male"),
             "missing: 'male' must not be a declared category",
         ),
+        (
+            ("sex", "categorical", "female\nmale", "", "", "", "category", "unknown"),
+            "missing: 'unknown' must be one of the declared categories",
+        ),
+        (
+            ("sex", "categorical", "female\nmale", "", "", "", "drop", "male"),
+            "missing: 'male' is named together with another rule; choose to count it as a category, or empty the field",
+        ),
+        (
+            ("age", "integer", "18, 30", "", "", "", "category", "other"),
+            "missing: 'count them as a category' is for categories; of numbers the row is left out",
+        ),
+        (("age", "integer", "18, 30", "", "", "", "other"), "missing: 'other' must be one of the rules in the menu"),
         (("age", "integer", "18, 30", "", "", "-9, -9"), "missing: '-9' is named twice"),
         (("age", "integer", "18, 30", "", "", "-9; -99"), "missing: '-9; -99' must be one code, without a comma"),
         (("=1+1", "categorical", "a, b"), "Column 1, name: '=1+1' is not a column of the table"),
@@ -511,7 +526,27 @@ def test_a_missing_code_that_is_seldom_meant_is_asked_about_once(sheet, fresh, a
     assert doubt in words(response)
     assert declared(fresh) is None
     sent = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "doubts": doubt}
-    fields = ("name", "kind", "values", "outside", "catch_all", "missing_codes")
-    sent |= {f"form-0-{name}": value for name, value in zip(fields, row, strict=True)}
+    sent |= {f"form-0-{name}": value for name, value in zip(FIELDS, row, strict=False)}
     assert as_(alice).post(reverse("columns", args=[fresh.pk]), sent).status_code == 302
     assert declared(fresh)[0]["missing"] == [each.strip() for each in codes.split(",")]
+
+
+def test_missing_values_have_a_rule_of_their_own_that_is_stored_and_shown_again(sheet, fresh):
+    sex = ("sex", "categorical", "female\nmale\nunknown", "", "", "NA")
+    assert sheet.fill((*AGE, "", "", "", "drop"), (*sex, "category", "unknown")).status_code == 302
+    assert [column.get("missing_as") for column in declared(fresh)] == [None, "unknown"]
+    shown = sheet.get()
+    assert chosen(shown, "form-2-missing_rule") == "category"
+    assert field_value(shown, "form-2-missing_category") == "unknown"
+    sheet.fill(("sex", "categorical", "female\nother", "category", "other", "", "drop"))
+    assert declared(fresh)[0]["missing_as"] == "drop"
+    assert chosen(sheet.get(), "form-2-missing_rule") == "drop"
+
+
+def test_the_check_says_which_tables_a_dropped_row_is_missing_from(sheet):
+    said = "Rows without age, sex count in no table of a release about it."
+    assert said in words(sheet.fill(AGE, SEX, check=True))
+    kept = ("sex", "categorical", "female\nmale", "", "", "", "category", "male")
+    said = "Rows without age count in no table of a release about it."
+    assert said in words(sheet.fill(AGE, kept, check=True))
+    assert "Rows without" not in words(sheet.fill(kept, check=True))

@@ -225,6 +225,14 @@ def test_the_dictionary_tells_every_kind_of_column():
             {"name": "height", "type": "number", "edges": [1, 2], "outside": "drop"},
             {"name": "weight", "type": "number", "edges": [1, 2], "missing": ["-9", "NA"]},
             {"name": "estimate", "type": "integer", "edges": [0, 1, 3]},
+            {
+                "name": "job",
+                "type": "categorical",
+                "categories": ["a", "b", "none"],
+                "outside": "b",
+                "missing_as": "none",
+            },
+            {"name": "pet", "type": "categorical", "categories": ["a", "b"], "outside": "b", "missing_as": "drop"},
         ],
     }
     bound = {"beta": "1/20", "proof": Proof.EXPECTED.value}
@@ -246,6 +254,18 @@ def test_the_dictionary_tells_every_kind_of_column():
     assert said["weight", "1"]["other_values"] == (
         "a number beyond counts in the nearest bin; a row without a number is left out of every count; "
         "-9, NA mean that a value is missing"
+    )
+    assert [said["job", str(bin)]["also_holds"] for bin in (1, 2, 3)] == [
+        "",
+        "every other value",
+        "rows without a value",
+    ]
+    assert (
+        said["job", "1"]["other_values"] == "any other value counts as b; a row without a value of job counts as none"
+    )
+    assert said["pet", "2"]["also_holds"] == "every other value"
+    assert said["pet", "1"]["other_values"] == (
+        "any other value counts as b; a row without a value of pet is left out of every count"
     )
     assert said["estimate", "1"]["meaning"] == "the whole number 0"
     assert said["estimate", "1"]["in_answers"] == "estimate_column"

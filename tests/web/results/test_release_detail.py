@@ -65,7 +65,7 @@ def test_what_tables_add_up_to_is_said_of_each_mechanism_as_it_is(
 def test_rules_are_told_for_every_kind_of_column():
     columns = [
         {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
-        {"name": "town", "type": "categorical", "categories": ["a", "other"], "outside": "other"},
+        {"name": "town", "type": "categorical", "categories": ["a", "other"], "outside": "other", "missing_as": "a"},
         {"name": "age", "type": "integer", "edges": [0, 10, 20]},
         {"name": "height", "type": "number", "edges": [0, 1, 2], "outside": "drop", "missing": ["-9", "NA"]},
     ]
@@ -75,6 +75,7 @@ def test_rules_are_told_for_every_kind_of_column():
     assert rules[2].startswith("A number of age beyond the declared range counts in the first or the last bin")
     assert rules[3] == "Any other value of town counts as other."
     assert rules[4] == "height: -9, NA mean that a value is missing."
+    assert rules[5] == "A row without a value of town counts as a."
 
 
 def test_beside_the_answers_it_says_which_bins_hold_more_than_their_labels(published, as_, alice):
