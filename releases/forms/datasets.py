@@ -152,7 +152,7 @@ class ColumnForm(forms.Form):
         label="Missing values",
         required=False,
         choices=[
-            ("", "as other values outside"),
+            ("", "the default rule"),
             (DROP, "leave the row out"),
             (CATCH_ALL, "count them as a category:"),
         ],

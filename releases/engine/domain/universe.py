@@ -380,17 +380,18 @@ class Schema:
         if not isinstance(value, dict):
             raise InvalidInput("schema", value, "must be a JSON object")
         check_version(value, SCHEMA_VERSION, what="schema")
-        unknown = set(value) - {"version", "unit", "neighbours", "columns"}
+        unknown = set(value) - {"version", "unit", "neighbours", "missing", "columns"}
         if unknown:
             raise InvalidInput("schema", ", ".join(sorted(map(str, unknown))), "is not a known field")
         columns = value.get("columns")
         if not isinstance(columns, list) or not columns:
             raise InvalidInput("columns", columns, "must be a list with at least one column")
         neighbours = value.get("neighbours", NeighbouringRelation.ADD_REMOVE.value)
+        missing = _listed(value, "missing")
         if neighbours not in list(NeighbouringRelation):
             raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
         return Schema(
-            universe=Universe(attributes=tuple(_column(i, column) for i, column in enumerate(columns))),
+            universe=Universe(attributes=tuple(_column(i, column, missing) for i, column in enumerate(columns))),
             unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
             neighbours=NeighbouringRelation(neighbours),
         )
@@ -429,7 +430,10 @@ def plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _column(position: int, value: object) -> Attribute:
+def _column(position: int, value: object, missing: list[Any]) -> Attribute:
+    """A column; with the missing codes of the table, where these are any and it does not say its own."""
+    if missing and isinstance(value, dict):
+        value = {"missing": missing, **value}
     try:
         return Attribute.from_json(value)
     except InvalidInput as error:

@@ -182,3 +182,16 @@ def test_the_total_is_private_where_a_row_without_a_value_is_dropped():
     assert schema({**caught, "missing_as": "female"}, neighbours="replace").total_is_public
     assert not schema({**caught, "missing_as": "drop"}, neighbours="replace").total_is_public
     assert not schema({**GENDER, "missing_as": "male"}, neighbours="replace").total_is_public
+
+
+def test_the_missing_codes_of_a_table_are_those_of_every_column_that_does_not_list_its_own():
+    read = schema(GENDER, {**AGE, "missing": ["-1"]}, {**WAGE, "missing": []}, missing=["-9", "NA"])
+    assert [each.missing for each in read.universe.attributes] == [("-9", "NA"), ("-1",), ()]
+    assert "missing" not in read.to_json()
+    assert Schema.from_json(read.to_json()) == read
+    with pytest.raises(InvalidInput) as refusal:
+        schema(AGE, GENDER, missing=["male"])
+    assert refusal.value.field == "columns[1] (gender).missing"
+    with pytest.raises(InvalidInput) as refusal:
+        schema(AGE, missing="NA")
+    assert refusal.value.field == "missing"

@@ -72,3 +72,42 @@ def test_columns_as_people_type_them(visitor, tmp_path, request, window):
     alice.press("Declare from the codebook")
     alice.heading("Who is protected?")
     alice.reads("2 columns declared")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("window", WINDOWS)
+def test_missing_values_are_declared_in_words(visitor, tmp_path, request, window):
+    alice, title = visitor(**window), f"With gaps, {request.node.callspec.id}"
+    table = tmp_path / "gaps.csv"
+    table.write_text("age,sex\n" + "".join(f"{i % 90},{request.node.callspec.id}+{i}\n" for i in range(50)))
+    alice.sign_in("alice", PASSWORD)
+    alice.go("/datasets/new/", "upload")
+    page = alice.page
+    page.get_by_label("What the table is").fill(title)
+    page.get_by_label("Table", exact=True).set_input_files(table)
+    alice.press("Upload and go on")
+    alice.wait_for_columns()
+    page.get_by_label("Type of age").select_option("whole numbers")
+    page.get_by_label("Categories or edges of age").fill("0-17, 18-120")
+    page.get_by_label("Type of sex").select_option("categories")
+    page.get_by_label("Categories or edges of sex").fill("female, male, unknown")
+    for name in ("age", "sex"):
+        page.locator("summary", has_text=f"Missing values of {name}").click()
+    page.get_by_label("Missing codes of age").fill("-9; -99")
+    category = page.get_by_label("Category of missing values of sex")
+    expect(category).to_be_hidden()
+    page.get_by_label("Missing values of sex", exact=True).select_option("count them as a category:")
+    category.fill("unknown")
+    alice.press("Check only")
+    alice.reads("missing: '-9; -99' must be one code, without a comma, semicolon or bar")
+    alice.look("missing codes refused")
+    page.get_by_label("Missing codes of age").fill("-9, -99")
+    alice.press("Check only")
+    alice.reads("Rows without age count in no table of a release about it.")
+    alice.look("missing values declared")
+    alice.press("Declare and go on")
+    alice.heading("Who is protected?")
+    page.go_back()
+    page.goto(page.url)
+    expect(page.get_by_label("Missing codes of age")).to_have_value("-9, -99")
+    expect(category).to_have_value("unknown")

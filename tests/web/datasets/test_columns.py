@@ -503,6 +503,10 @@ def test_missing_codes_are_stored_shown_again_and_copied_with_the_codebook(sheet
     assert copied["columns"][0]["missing"] == ["-9", "NA"]
     sheet.paste({"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9], "missing": [-99]}]})
     assert declared(fresh)[0]["missing"] == ["-99"]
+    columns = [{"name": "age", "type": "integer", "edges": [0, 9], "missing": [-99]}]
+    columns.append({"name": "sex", "type": "categorical", "categories": ["female", "male"]})
+    sheet.paste({"version": 1, "missing": ["NA"], "columns": columns})
+    assert [column["missing"] for column in declared(fresh)] == [["-99"], ["NA"]]
     shown_to_reviewers = {"attributes": Dataset.objects.get(pk=fresh.pk).universe.attributes, "title": "Survey"}
     assert "missing codes: -99" in render_to_string("shared/_schema.html", shown_to_reviewers)
 
