@@ -670,6 +670,13 @@ MUTATIONS = (
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
     ),
     Mutation(
+        name="a-dropped-missing-value-leaves-the-total-public",
+        file="releases/engine/domain/universe.py",
+        text="        return self.is_numeric or DROP in (self.outside, self.missing_as)",
+        instead="        return self.is_numeric or self.outside == DROP",
+        test="tests/engine/tables/test_tables.py::test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it",
+    ),
+    Mutation(
         name="claimed-twice",
         file="releases/services/execution.py",
         text="        pk=release_id, state=ReleaseState.QUEUED, attempts__lt=settings.MAX_ATTEMPTS",

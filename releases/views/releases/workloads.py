@@ -24,6 +24,7 @@ from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
 from releases.planning import comparison
+from releases.schema.bin_edges import codes_in_words, missing_in_words
 from releases.views.common.wizard import workload_of
 from releases.views.public.catalogue import in_short
 
@@ -110,7 +111,7 @@ def _listed(release: Release) -> dict[str, Any]:
 def column_text(attribute: Attribute) -> str:
     """What a column is declared to hold, in a few words."""
     kind = {"categorical": "categories", "integer": "whole numbers", "number": "numbers"}[attribute.kind.value]
-    missing = f"; missing codes: {', '.join(attribute.missing)}" if attribute.missing else ""
+    missing = "".join(f"; {said}" for said in (codes_in_words(attribute), missing_in_words(attribute)) if said)
     if attribute.is_numeric:
         return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.size:,} bins{missing}"
     named = ", ".join(attribute.categories[:_MAX_NAMED])

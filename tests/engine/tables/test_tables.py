@@ -372,3 +372,16 @@ def test_missing_values_go_where_their_rule_says_and_other_values_where_theirs_d
     declared = schema(columns=[{**column, "missing": ["NA", "-9"], **rules}])
     found = TableCounts(table, declared).marginal(("sex",))
     assert found.tolist() == counted + [0] * len(more)
+
+
+def test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it(tmp_path, request):
+    """Tables of one row, over every rule: whether all of them count as many rows."""
+    tables = [load_duckdb(f"id,sex\np,{text}\n", tmp_path, request) for text in ("f", "m", "x", "", "NA")]
+    column = {"name": "sex", "type": "categorical", "categories": ["f", "m"], "missing": ["NA"]}
+    for outside in ("drop", "f", "m"):
+        for missing_as in ("", "drop", "f", "m"):
+            columns = [{**column, "outside": outside, "missing_as": missing_as}]
+            declared = Schema.from_json({"version": 1, "columns": columns, "neighbours": "replace"})
+            totals = {int(TableCounts(table, declared).histogram().sum()) for table in tables}
+            assert declared.total_is_public == (len(totals) == 1), (outside, missing_as)
+            assert declared.rows_may_vanish == (0 in totals)

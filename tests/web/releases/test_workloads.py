@@ -16,8 +16,10 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.universe import Attribute
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Release, Workload, WorkloadVersion
+from releases.views.releases.workloads import column_text
 from tests.web.conftest import COLUMNS, CSV, give, write_json
 from tests.web.pages import body, chosen, field_value, inline_code, words
 
@@ -591,3 +593,13 @@ def test_the_migration_keeps_owners_and_groups_apart_and_numbers_names(make_data
 def _asks(draft, workload):
     services.set_questions(release=draft, workload=workload)
     return draft
+
+
+def test_a_column_of_a_workload_is_said_with_what_is_missing_there():
+    age = {"name": "age", "type": "integer", "edges": [0, 18, 120], "missing": ["-9"]}
+    sex = {"name": "sex", "type": "categorical", "categories": ["f", "m"], "missing": ["NA", "x"], "missing_as": "m"}
+    said = [column_text(Attribute.from_json(each)) for each in (age, sex)]
+    assert said == [
+        "whole numbers from 0 to 120 in 2 bins; -9 means that a value is missing",
+        "categories: f, m; NA, x mean that a value is missing; a row without a value of sex counts as m",
+    ]
