@@ -91,8 +91,6 @@ class Attribute:
                 raise InvalidInput("missing", code, "must be one code, without a comma, semicolon or bar")
             if code in self.missing[:position]:
                 raise InvalidInput("missing", code, "is named twice")
-            if code in self.categories:
-                raise InvalidInput("missing", code, "must not be a declared category")
 
     def _check_categories(self) -> None:
         if self.edges:
@@ -109,6 +107,9 @@ class Attribute:
             if category in seen:
                 raise InvalidInput("categories", category, "is named twice")
             seen.add(category)
+        for code in self.missing:
+            if code in seen:
+                raise InvalidInput("missing", code, "must not be a declared category")
         if not self.outside:
             object.__setattr__(self, "outside", DROP)
         if self.outside != DROP and self.outside not in seen:
