@@ -29,6 +29,8 @@ DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
+#: How a value reads as its column was declared. Of categories none is unreadable: what is not declared is outside.
+AS_DECLARED, OUTSIDE, UNREADABLE, MISSING = "as declared", "outside", "unreadable", "missing"
 #: What changes of a statistic are measured in.
 Changed = TypeVar("Changed")
 
@@ -54,6 +56,9 @@ class Attribute:
     `outside` is CLAMP (numbers: to the nearest bin), DROP (the row does not count), or a declared category.
     A missing value, or text that is not a number in a numeric column, is outside; as it has no nearest bin,
     CLAMP drops its row.
+
+    An attribute may be the state of another, `state_of`: its categories then say how a value of that column reads as
+    declared, and no row is dropped by it.
     """
 
     name: str
@@ -62,14 +67,22 @@ class Attribute:
     edges: tuple[Decimal, ...] = ()
     outside: str = ""
     decimals: int = -1
+    state_of: Attribute | None = None
 
     def __post_init__(self) -> None:
+        if self.state_of is not None:
+            self._check_state(self.state_of)
         if not self.name or self.name != self.name.strip() or not self.name.isprintable():
             raise InvalidInput("name", self.name, "must be printable text without spaces around it")
         if self.kind is AttributeKind.CATEGORICAL:
             self._check_categories()
         else:
             self._check_edges()
+
+    def _check_state(self, declared: Attribute) -> None:
+        needed = (declared.name, AttributeKind.CATEGORICAL, declared.states, OUTSIDE)
+        if declared.state_of is not None or (self.name, self.kind, self.categories, self.outside) != needed:
+            raise InvalidInput("state_of", self.name, "must be a declared column, with its states as categories")
 
     def _check_categories(self) -> None:
         if self.edges:
@@ -129,6 +142,33 @@ class Attribute:
                 f"must be {most:,} or less in size, so that it and {self.decimals} decimal places are kept exactly",
             )
 
+    @property
+    def state(self) -> Attribute:
+        """How values read as declared, as an attribute of its own; a state has no state but itself."""
+        if self.state_of is not None:
+            return self
+        return Attribute(
+            name=self.name,
+            kind=AttributeKind.CATEGORICAL,
+            categories=self.states,
+            outside=OUTSIDE,
+            state_of=self,
+        )
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """How a value of a declared column can read."""
+        return (AS_DECLARED, OUTSIDE, UNREADABLE, MISSING) if self.is_numeric else (AS_DECLARED, OUTSIDE, MISSING)
+
+    @property
+    def states_left_out(self) -> tuple[str, ...]:
+        """Of a state, those whose rows are left out of every count under the column's own rule."""
+        declared = self.state_of
+        if declared is None or not declared.may_drop:
+            return ()
+        outside = (OUTSIDE,) if declared.outside == DROP else ()
+        return (*outside, UNREADABLE, MISSING) if declared.is_numeric else (*outside, MISSING)
+
     @cached_property
     def lowest(self) -> int:
         """The lowest value of a number, in units of its last place."""
@@ -178,13 +218,15 @@ class Attribute:
         described["outside"] = self.outside
         if self.kind is AttributeKind.NUMBER:
             described["decimals"] = self.decimals
+        if self.state_of is not None:
+            described["state_of"] = self.state_of.to_json()
         return described
 
     @staticmethod
     def from_json(value: object) -> Attribute:
         if not isinstance(value, dict):
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
-        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals"}
+        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals", "state_of"}
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
         name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
@@ -205,6 +247,7 @@ class Attribute:
             edges=tuple(number(each, field="edges") for each in _listed(value, "edges")),
             outside=outside,
             decimals=decimals,
+            state_of=Attribute.from_json(value["state_of"]) if "state_of" in value else None,
         )
 
 
@@ -264,6 +307,15 @@ class Universe:
     def project(self, names: Iterable[str]) -> Universe:
         """The universe of some of the attributes, in the order given."""
         return Universe(attributes=tuple(self[name] for name in names))
+
+    @property
+    def states(self) -> Universe:
+        """The universe of how values read as declared; every row is in it."""
+        return Universe(attributes=tuple(attribute.state for attribute in self.attributes))
+
+    @property
+    def is_of_states(self) -> bool:
+        return any(attribute.state_of is not None for attribute in self.attributes)
 
     @property
     def may_drop(self) -> bool:

@@ -23,7 +23,8 @@ def number_of(axis: int) -> str:
 
 
 def numbers(rows: exp.Select, universe: Universe, dialect: Dialect) -> exp.Select:
-    numeric = {axis: each.kind for axis, each in enumerate(universe.attributes) if each.is_numeric}
+    declared = [each.state_of or each for each in universe.attributes]
+    numeric = {axis: each.kind for axis, each in enumerate(declared) if each.is_numeric}
     if not numeric:
         return rows
     read = {axis: number_of(axis) if kind is AttributeKind.NUMBER else _any(axis) for axis, kind in numeric.items()}
