@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from releases.publication.receipt import (
+    counted_in_words,
     limit_in_words,
     percent,
     protects_text,
@@ -103,6 +104,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
             f"the rules below leave out are not in the true counts that it means, however many they are.",
             f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
+        "Rows": [counted_in_words(receipt)],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],

@@ -21,7 +21,7 @@ from django.conf import settings
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, Universe
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
@@ -230,8 +230,29 @@ def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     )
 
 
-def rules_in_words(universe: Universe) -> list[str]:
-    """What becomes of values that were not declared, in sentences. The declaration's doing alone, whatever the rows."""
+def counted_in_words(receipt: Mapping[str, Any]) -> str:
+    """How many rows counted, and whether others did not, as far as the release itself says it."""
+    # A release that describes no table, and has no count of its own, has released no number of rows.
+    is_known = receipt["synthetic_rows"] or "noisy number of rows" in receipt["notes"]
+    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} rows counted"
+    if not Schema.from_json(receipt["schema"]).rows_may_vanish:
+        return f"{about}; no rule leaves one out." if is_known else "No rule leaves a row out."
+    if is_known:
+        return f"{about}. How many were left out is not known."
+    return "How many rows counted, and how many were left out, is not known."
+
+
+def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
+    """The rules of a release that can leave a row out, in sentences."""
+    return rules_in_words(Schema.from_json(receipt["schema"]).universe, that_drop=True)
+
+
+def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
+    """What becomes of values that were not declared, in sentences. The declaration's doing alone, whatever the rows.
+
+    Args:
+        that_drop: only of the rules that can leave a row out.
+    """
     dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
     strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
     clamping = [each.name for each in universe.attributes if each.is_numeric and each.outside == CLAMP]
@@ -251,6 +272,8 @@ def rules_in_words(universe: Universe) -> list[str]:
             f"A number of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
             f"without a number there is left out of every count."
         )
+    if that_drop:
+        return rules
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
     rules += [f"{said[:1].upper()}{said[1:]}." for each in universe.attributes if (said := missing_in_words(each))]

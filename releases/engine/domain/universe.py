@@ -30,6 +30,8 @@ DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
+#: How a value reads as its column was declared. Of categories none is unreadable: what is not declared is outside.
+AS_DECLARED, OUTSIDE, UNREADABLE, MISSING = "as declared", "outside", "unreadable", "missing"
 #: What changes of a statistic are measured in.
 Changed = TypeVar("Changed")
 
@@ -61,6 +63,9 @@ class Attribute:
 
     `missing_as` says what becomes of a missing value of a categorical column, where other values outside are treated
     otherwise: DROP, or a declared category.
+
+    An attribute may be the state of another, `state_of`: its categories then say how a value of that column reads as
+    declared, and no row is dropped by it.
     """
 
     name: str
@@ -71,8 +76,11 @@ class Attribute:
     decimals: int = -1
     missing: tuple[str, ...] = ()
     missing_as: str = ""
+    state_of: Attribute | None = None
 
     def __post_init__(self) -> None:
+        if self.state_of is not None:
+            self._check_state(self.state_of)
         if not _is_plain(self.name):
             raise InvalidInput("name", self.name, "must be printable text without spaces around it")
         self._check_missing()
@@ -91,6 +99,12 @@ class Attribute:
                 raise InvalidInput("missing", code, "must be one code, without a comma, semicolon or bar")
             if code in self.missing[:position]:
                 raise InvalidInput("missing", code, "is named twice")
+
+    def _check_state(self, declared: Attribute) -> None:
+        needed = (declared.name, AttributeKind.CATEGORICAL, declared.states, OUTSIDE)
+        given = (self.name, self.kind, self.categories, self.outside)
+        if declared.state_of is not None or given != needed or self.missing or self.missing_as:
+            raise InvalidInput("state_of", self.name, "must be a declared column, with its states as categories")
 
     def _check_categories(self) -> None:
         if self.edges:
@@ -159,6 +173,34 @@ class Attribute:
                 f"must be {most:,} or less in size, so that it and {self.decimals} decimal places are kept exactly",
             )
 
+    @property
+    def state(self) -> Attribute:
+        """How values read as declared, as an attribute of its own; a state has no state but itself."""
+        if self.state_of is not None:
+            return self
+        return Attribute(
+            name=self.name,
+            kind=AttributeKind.CATEGORICAL,
+            categories=self.states,
+            outside=OUTSIDE,
+            state_of=self,
+        )
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """How a value of a declared column can read."""
+        return (AS_DECLARED, OUTSIDE, UNREADABLE, MISSING) if self.is_numeric else (AS_DECLARED, OUTSIDE, MISSING)
+
+    @property
+    def states_left_out(self) -> tuple[str, ...]:
+        """Of a state, those whose rows are left out of every count under the column's own rule."""
+        declared = self.state_of
+        if declared is None:
+            return ()
+        outside = (OUTSIDE,) if declared.outside == DROP else ()
+        unreadable = (UNREADABLE,) if declared.is_numeric else ()
+        return (*outside, *unreadable, *((MISSING,) if declared.drops_missing else ()))
+
     @cached_property
     def lowest(self) -> int:
         """The lowest value of a number, in units of its last place."""
@@ -217,13 +259,17 @@ class Attribute:
             described["missing"] = list(self.missing)
         if self.missing_as:
             described["missing_as"] = self.missing_as
+        if self.state_of is not None:
+            described["state_of"] = self.state_of.to_json()
         return described
 
     @staticmethod
     def from_json(value: object) -> Attribute:
         if not isinstance(value, dict):
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
-        unknown = set(value) - {"name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as"}
+        unknown = set(value) - {
+            *("name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as", "state_of")
+        }
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
         name, kind, outside = value.get("name"), value.get("type"), value.get("outside", "")
@@ -249,6 +295,7 @@ class Attribute:
             decimals=decimals,
             missing=tuple(_text(each, field="missing") for each in _listed(value, "missing")),
             missing_as=missing_as,
+            state_of=Attribute.from_json(value["state_of"]) if "state_of" in value else None,
         )
 
 
@@ -308,6 +355,15 @@ class Universe:
     def project(self, names: Iterable[str]) -> Universe:
         """The universe of some of the attributes, in the order given."""
         return Universe(attributes=tuple(self[name] for name in names))
+
+    @property
+    def states(self) -> Universe:
+        """The universe of how values read as declared; every row is in it."""
+        return Universe(attributes=tuple(attribute.state for attribute in self.attributes))
+
+    @property
+    def is_of_states(self) -> bool:
+        return any(attribute.state_of is not None for attribute in self.attributes)
 
     @property
     def may_drop(self) -> bool:

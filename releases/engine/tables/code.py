@@ -6,7 +6,16 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, Universe
+from releases.engine.domain.universe import (
+    AS_DECLARED,
+    CLAMP,
+    DROP,
+    MISSING,
+    OUTSIDE,
+    UNREADABLE,
+    Attribute,
+    Universe,
+)
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.dialects import (
     Dialect,
@@ -18,7 +27,7 @@ from releases.engine.tables.dialects import (
     step,
     whole,
 )
-from releases.engine.tables.number import number_of
+from releases.engine.tables.number import is_missing_number, number_of
 from releases.engine.tables.text import text_of
 
 #: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
@@ -45,11 +54,14 @@ def codes(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: li
 
 
 def _is_joined(attribute: Attribute) -> bool:
-    return not attribute.is_numeric and attribute.size > _SHORT_CHAIN
+    declared = attribute.state_of or attribute
+    return not declared.is_numeric and declared.size > _SHORT_CHAIN
 
 
 def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
     """A bin number, or that of a category among few, by comparisons in the row itself."""
+    if attribute.state_of is not None:
+        return _state_within(axis, attribute, attribute.state_of)
     if attribute.is_numeric:
         return _bin(column(number_of(axis)), attribute)
     chain = exp.case()
@@ -63,11 +75,37 @@ def _with_joined_code(
     rows: exp.Select, axis: int, attribute: Attribute, dialect: Dialect, parameters: list[list[str]]
 ) -> exp.Select:
     """That of a category among many, looked up in a table of them."""
-    named = dialect.numbered(attribute.categories, parameters).subquery("named", copy=False)
+    declared = attribute.state_of or attribute
+    named = dialect.numbered(declared.categories, parameters).subquery("named", copy=False)
     is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
-    found = exp.alias_(exp.func("COALESCE", column("position"), _rest(axis, attribute)), code_of(axis), quoted=True)
+    if attribute.state_of is not None:
+        code = _state(axis, attribute, is_read=is_there("position"))
+    else:
+        code = exp.func("COALESCE", column("position"), _rest(axis, attribute))
+    found = exp.alias_(code, code_of(axis), quoted=True)
     below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
     return step(rows, [below, found], dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
+
+
+def _state_within(axis: int, attribute: Attribute, declared: Attribute) -> exp.Expr:
+    """How a value reads as declared: a number by its ends, a category among few by comparison."""
+    if not declared.is_numeric:
+        named = [exp.Literal.string(category) for category in declared.categories]
+        return _state(axis, attribute, is_read=exp.In(this=column(text_of(axis)), expressions=named))
+    value, edges = column(number_of(axis)), declared.edges
+    above = exp.GTE(this=value, expression=double(float(edges[0])))
+    below = exp.LTE(this=value.copy(), expression=double(float(edges[-1])))
+    return _state(axis, attribute, is_read=exp.And(this=above, expression=below), is_number=is_there(number_of(axis)))
+
+
+def _state(axis: int, attribute: Attribute, *, is_read: exp.Expr, is_number: exp.Expr | None = None) -> exp.Expr:
+    place = {state: whole(position) for position, state in enumerate(attribute.categories)}
+    chain = exp.case().when(exp.Not(this=is_there(text_of(axis))), place[MISSING], copy=False)
+    if attribute.state_of is not None and (is_coded := is_missing_number(axis, attribute.state_of)) is not None:
+        chain = chain.when(is_coded, place[MISSING], copy=False)
+    if is_number is not None:
+        chain = chain.when(exp.Not(this=is_number), place[UNREADABLE], copy=False)
+    return chain.when(is_read, place[AS_DECLARED], copy=False).else_(place[OUTSIDE], copy=False)
 
 
 def _rest(axis: int, attribute: Attribute) -> exp.Expr:

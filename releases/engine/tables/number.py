@@ -7,11 +7,10 @@ The cast is that of IEEE 754 to the nearest double, ties to even, in every datab
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from sqlglot import exp
 
-from releases.engine.domain.universe import AttributeKind, Universe
+from releases.engine.domain.universe import Attribute, AttributeKind, Universe
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, step
 from releases.engine.tables.text import text_of
 
@@ -31,36 +30,57 @@ def is_number(text: str) -> bool:
 
 
 def numbers(rows: exp.Select, universe: Universe, dialect: Dialect) -> exp.Select:
-    numeric = {axis: each for axis, each in enumerate(universe.attributes) if each.is_numeric}
+    declared = [each.state_of or each for each in universe.attributes]
+    numeric = {axis: each for axis, each in enumerate(declared) if each.is_numeric}
     if not numeric:
         return rows
     cast = [
         exp.alias_(
-            _number(column(text_of(axis)), each.missing, dialect),
-            number_of(axis) if each.kind is AttributeKind.NUMBER else _any(axis),
+            _number(column(text_of(axis)), dialect),
+            _any(axis) if _is_checked(each) else number_of(axis),
             quoted=True,
         )
         for axis, each in numeric.items()
     ]
     rows = step(rows, cast, dialect)
     checked = [
-        exp.alias_(_whole(column(_any(axis))), number_of(axis), quoted=True)
+        exp.alias_(_checked(column(_any(axis)), each), number_of(axis), quoted=True)
         for axis, each in numeric.items()
-        if each.kind is AttributeKind.INTEGER
+        if _is_checked(each)
     ]
     return step(rows, checked, dialect) if checked else rows
+
+
+def is_missing_number(axis: int, attribute: Attribute) -> exp.Expr | None:
+    """Whether a number is a missing code of its column, however it is written; None where no code is a number."""
+    if not attribute.is_numeric or not _codes(attribute):
+        return None
+    return exp.In(this=column(_any(axis)), expressions=[double(code) for code in _codes(attribute)])
 
 
 def _any(axis: int) -> str:
     return f"any_number_{axis}"
 
 
-def _number(text: exp.Expr, codes: Sequence[str], dialect: Dialect) -> exp.Expr:
-    read: exp.Expr = dialect.read_double(text.copy())
-    # A missing code is compared as a number too: a table may write -9 as -9.0.
-    for code in sorted({float(each) for each in codes if is_number(each)}):
+def _codes(attribute: Attribute) -> list[float]:
+    """The missing codes that are numbers: a table may write -9 as -9.0."""
+    return sorted({float(each) for each in attribute.missing if is_number(each)})
+
+
+def _is_checked(attribute: Attribute) -> bool:
+    """Whether not every number that is written is one of the column."""
+    return attribute.kind is AttributeKind.INTEGER or bool(_codes(attribute))
+
+
+def _checked(number: exp.Expr, attribute: Attribute) -> exp.Expr:
+    read = _whole(number) if attribute.kind is AttributeKind.INTEGER else number
+    for code in _codes(attribute):
         read = exp.Nullif(this=read, expression=double(code))
-    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), read, copy=False)
+    return read
+
+
+def _number(text: exp.Expr, dialect: Dialect) -> exp.Expr:
+    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), dialect.read_double(text.copy()), copy=False)
 
 
 def _whole(number: exp.Expr) -> exp.Expr:

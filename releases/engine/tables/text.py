@@ -7,11 +7,9 @@ upper and lower case, composed and decomposed letters, and `1` and `1.0` differ,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.tables.dialects import SPACES, Dialect, column, filtered, is_there
 
 #: The person that a row belongs to.
@@ -25,7 +23,7 @@ def text_of(axis: int) -> str:
 def texts(relation: exp.Expr, schema: Schema, dialect: Dialect) -> exp.Select:
     """The declared columns and the id. A row without an id belongs to nobody and is left out."""
     selected = [
-        exp.alias_(_without_codes(trimmed(column(each.name), dialect), each.missing), text_of(axis), quoted=True)
+        exp.alias_(_read(each, dialect), text_of(axis), quoted=True)
         for axis, each in enumerate(schema.universe.attributes)
     ]
     if schema.unit.id_column is not None:
@@ -40,7 +38,8 @@ def trimmed(given: exp.Expr, dialect: Dialect) -> exp.Expr:
     return exp.Nullif(this=text, expression=exp.Literal.string(""))
 
 
-def _without_codes(text: exp.Expr, codes: Sequence[str]) -> exp.Expr:
-    for code in codes:
+def _read(attribute: Attribute, dialect: Dialect) -> exp.Expr:
+    text = trimmed(column(attribute.name), dialect)
+    for code in (attribute.state_of or attribute).missing:
         text = exp.Nullif(this=text, expression=exp.Literal.string(code))
     return text

@@ -40,6 +40,8 @@ def _read(value: object, universe: Universe) -> Question:
     if not asked or not isinstance(value, dict) or not isinstance(queries, list):
         return Workload.from_json(value, universe)
     check_version(value, WORKLOAD_VERSION, what="workload")
+    if "states" in value:
+        raise InvalidInput("states", value["states"], "goes with counts only")
     if len(queries) != 1 or len(words) != 1:
         raise InvalidInput(
             "queries", ", ".join(words), "must be counts, or one statistic alone: each has its own noise"

@@ -356,6 +356,7 @@ class Workload:
     def to_json(self) -> dict[str, Any]:
         return {
             "version": WORKLOAD_VERSION,
+            **({"states": True} if self.universe.is_of_states else {}),
             "queries": [family.to_json(self.universe) for family in self.families],
         }
 
@@ -363,15 +364,20 @@ class Workload:
     def from_json(value: object, universe: Universe) -> Workload:
         """Read a workload of format version 1 against a universe.
 
+        With ``"states": true`` it asks how values read as declared, not what they are: its universe is that of states.
+
         Raises:
             InvalidInput: naming the field (``queries[1].count.age.from``), the value and the rule.
         """
         if not isinstance(value, dict):
             raise InvalidInput("workload", value, "must be a JSON object")
         check_version(value, WORKLOAD_VERSION, what="workload")
-        unknown = set(value) - {"version", "queries"}
+        unknown = set(value) - {"version", "queries", "states"}
         if unknown:
             raise InvalidInput("workload", ", ".join(sorted(map(str, unknown))), "is not a known field")
+        if "states" in value and value["states"] is not True:
+            raise InvalidInput("states", value["states"], "must be true, or left out")
+        universe = universe.states if "states" in value else universe
         queries = value.get("queries")
         if not isinstance(queries, list) or not queries:
             raise InvalidInput("queries", queries, "must be a list with at least one query")

@@ -65,7 +65,8 @@ def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Questi
     """A schema of the columns that a question reads alone, and the question about it.
 
     A row that the rule of another column would drop is counted then, and every mechanism, also one that holds the whole
-    universe, speaks of the same table: that of the columns asked about.
+    universe, speaks of the same table: that of the columns asked about. Where states are
+    asked, the schema is of states.
     """
     universe = universe_asked(question)
-    return schema.project(universe.names), replace(question, universe=universe)
+    return replace(schema, universe=universe), replace(question, universe=universe)

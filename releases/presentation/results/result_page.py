@@ -15,15 +15,18 @@ from releases.models import Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
+from releases.presentation.results.stored_answers import is_any_above_zero
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.dictionary import DICTIONARY, Column, columns_of
 from releases.publication.readme import FILES
 from releases.publication.receipt import (
+    counted_in_words,
     fuller_bins,
     limit_in_words,
     protects_text,
     rules_in_words,
+    rules_that_drop,
     sensible,
     spent_text,
     synthetic_beside,
@@ -93,6 +96,9 @@ class ResultPage:
         about: what its owner said of the table.
         workload, workload_address: the saved workload that it asks, with its version.
         bound, proof: its accuracy in one sentence, and when that was proved.
+        counted: how many rows counted, as far as it says it.
+        is_all_near_zero: whether it has counts, and none is certainly above 0; `may_leave_out` are the rules that can
+            have left rows out, if so.
         says_little: why its answers are of little use; empty where they are of use.
         rules: how unexpected and missing values were handled.
         table: the answers to counting questions; None of a statistic.
@@ -108,6 +114,9 @@ class ResultPage:
     workload_address: str
     bound: str
     proof: str
+    counted: str
+    is_all_near_zero: bool
+    may_leave_out: tuple[str, ...]
     says_little: str
     rules: tuple[str, ...]
     mechanism: str
@@ -139,6 +148,7 @@ def result_page(
     table = answers_table(receipt, workload, universe, folder, notes=notes, wish=wish) if statistic is None else None
     ends = fuller_bins(universe.attributes)
     is_published = release.status is ReleaseState.PUBLISHED
+    is_all_near_zero = is_published and statistic is None and not is_any_above_zero(folder)
     is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
     return ResultPage(
         title=release.title,
@@ -147,6 +157,9 @@ def result_page(
         workload_address=reverse("workload", args=[taken_from.workload_id]) if taken_from else "",
         bound=receipt["bound"]["sentence"],
         proof=receipt["bound"]["proof"],
+        counted=counted_in_words(receipt),
+        is_all_near_zero=is_all_near_zero,
+        may_leave_out=tuple(rules_that_drop(receipt)) if is_all_near_zero else (),
         says_little=says_little_of_released(receipt),
         rules=tuple(each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends),
         mechanism=receipt["mechanism"]["title"],

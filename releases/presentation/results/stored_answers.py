@@ -117,6 +117,15 @@ def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
     return {name: part.column(name).to_pylist() for name in columns}
 
 
+def is_any_above_zero(folder: Path) -> bool:
+    """Whether some count of a published release is certainly above 0; read until one is found."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:
+        lows = (batch.column(0).to_numpy() for batch in stored.iter_batches(columns=["lower"]))
+        return any((low > 0).any() for low in lows)
+
+
 def _synthetic_counts(
     folder: Path, family: Family, universe: Universe, receipt: dict[str, Any]
 ) -> NDArray[np.float64] | None:

@@ -65,6 +65,9 @@ def read(column, given):
 
 def code(column, given):
     """The number of a bin, and the value in units of its last place; None for a row that does not count."""
+    if "state_of" in column:
+        place = column["categories"].index(state(column["state_of"], given))
+        return place, place
     text = read(column, given)
     if column["type"] == "categorical":
         names, outside = column["categories"], column.get("outside", "drop")
@@ -87,6 +90,19 @@ def code(column, given):
     scaled = value * float(unit) + 0.5
     low, high = round(edges[0] * unit), round(edges[-1] * unit)
     return place, math.floor(min(max(scaled, low), high))
+
+
+def state(column, given):
+    """How a text reads as a column was declared."""
+    text = read(column, given)
+    if text is None:
+        return "missing"
+    if column["type"] == "categorical":
+        return "as declared" if text in column["categories"] else "outside"
+    value = number(text)
+    if value is None or (column["type"] == "integer" and value != math.floor(value)):
+        return "unreadable"
+    return "as declared" if column["edges"][0] <= value <= column["edges"][-1] else "outside"
 
 
 def remainder(value):

@@ -355,6 +355,26 @@ def test_values_of_other_types_count_as_what_is_written_for_them(load, request):
 
 
 @EACH_ENGINE
+@pytest.mark.parametrize("case", [0, 1], ids=["rows", "persons"])
+def test_how_each_value_reads_as_declared_is_counted_as_the_reference_says(load, case, request):
+    rows = [
+        {name: text and text.replace("\0", "\u2400") for name, text in row.items()}
+        for row in dirty(random.Random(case), 60)
+    ]
+    schema = declared(case, 60)
+    schema["columns"] = [each if each["name"] == TABLE else of_states(each) for each in schema["columns"]]
+    counts, reference = TableCounts(load(rows, request), Schema.from_json(schema)), Reference(schema, rows)
+    check(counts, reference, case, texts=())
+    assert {cell for name in (AGE, SEX, CODE) for (cell,) in reference.cells([name])} == {0, 1, 2, 3}
+
+
+def of_states(column):
+    states = ["as declared", "outside", *(["unreadable"] if "edges" in column else []), "missing"]
+    named = {"name": column["name"], "type": "categorical", "categories": states, "outside": "outside"}
+    return {**named, "state_of": column}
+
+
+@EACH_ENGINE
 def test_a_table_of_which_no_row_counts_ends_no_run(load, request):
     row = {TABLE: "t0", ID: " ", AGE: "1e100", WAGE: "nan", SEX: "x", TOWN: None, CODE: "f"}
     schema = declared(1, 1)
