@@ -670,6 +670,16 @@ MUTATIONS = (
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
     ),
     Mutation(
+        name="a-missing-code-written-otherwise-is-unreadable",
+        file="releases/engine/tables/code.py",
+        text="        chain = chain.when(is_coded, place[MISSING], copy=False)",
+        instead="        pass",
+        test=(
+            "tests/engine/tables/test_contract.py::"
+            "test_how_each_value_reads_as_declared_is_counted_as_the_reference_says[rows-duckdb]"
+        ),
+    ),
+    Mutation(
         name="a-dropped-missing-value-leaves-the-total-public",
         file="releases/engine/domain/universe.py",
         text="        return self.is_numeric or DROP in (self.outside, self.missing_as)",

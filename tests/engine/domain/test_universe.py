@@ -195,3 +195,17 @@ def test_the_missing_codes_of_a_table_are_those_of_every_column_that_does_not_li
     with pytest.raises(InvalidInput) as refusal:
         schema(AGE, missing="NA")
     assert refusal.value.field == "missing"
+
+
+@pytest.mark.parametrize(
+    ("rules", "left_out"),
+    [
+        ({}, ("outside", "missing")),
+        ({"missing_as": "male"}, ("outside",)),
+        ({"outside": "male"}, ()),
+        ({"outside": "male", "missing_as": "drop"}, ("missing",)),
+    ],
+)
+def test_the_states_whose_rows_are_left_out_follow_both_rules(rules, left_out):
+    assert Attribute.from_json({**GENDER, **rules}).state.states_left_out == left_out
+    assert Attribute.from_json({**AGE, "missing": ["-9"]}).state.states_left_out == ("unreadable", "missing")
