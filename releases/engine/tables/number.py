@@ -1,9 +1,12 @@
 """Step 2: of numeric columns the number that the text writes, as a double; null where it writes none.
 
-The cast is that of IEEE 754 to the nearest double, ties to even, in every database.
+The cast is that of IEEE 754 to the nearest double, ties to even, in every database. A table has one form of
+numbers: its decimal sign, and perhaps a sign between thousands. The text is rewritten here and nowhere else.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -14,20 +17,51 @@ from releases.engine.tables.text import text_of
 #: A number: plain digits with an optional point and a short exponent. Neither "nan", "inf" nor hexadecimal is one,
 #: and nothing that matches can overflow a double, so the cast never fails.
 NUMBER_GRAMMAR = r"^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$"
+#: What may stand between thousands, by what is declared.
+THOUSANDS = {",": ",", ".": ".", "'": "'\u2019", "space": " \u00a0\u202f"}
 #: Beyond it a double has no places after the point.
 _ALL_WHOLE = float(1 << 53)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumberForm:
+    """How the numbers of a table are written.
+
+    Attributes:
+        decimal: a point or a comma.
+        thousands: one of `THOUSANDS`, or empty; groups have three digits, and a number may also be without them.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+
+    @property
+    def grammar(self) -> str:
+        whole = "[0-9]{1,40}"
+        if self.thousands:
+            whole = f"({whole}|[0-9]{{1,3}}([{THOUSANDS[self.thousands]}][0-9]{{3}}){{1,12}})"
+        return NUMBER_GRAMMAR.replace("[.]", f"[{self.decimal}]").replace("[0-9]{1,40}", whole, 1)
+
+    @property
+    def rewritten(self) -> list[tuple[str, str]]:
+        """What is replaced, in this order, in text that matches the grammar, to make a number of the plain form."""
+        signs = [(sign, "") for sign in THOUSANDS.get(self.thousands, "")]
+        return signs if self.decimal == "." else [*signs, (self.decimal, ".")]
+
+
+PLAIN = NumberForm()
 
 
 def number_of(axis: int) -> str:
     return f"number_{axis}"
 
 
-def numbers(rows: exp.Select, universe: Universe, dialect: Dialect) -> exp.Select:
+def numbers(rows: exp.Select, universe: Universe, dialect: Dialect, form: NumberForm = PLAIN) -> exp.Select:
     numeric = {axis: each.kind for axis, each in enumerate(universe.attributes) if each.is_numeric}
     if not numeric:
         return rows
     read = {axis: number_of(axis) if kind is AttributeKind.NUMBER else _any(axis) for axis, kind in numeric.items()}
-    cast = [exp.alias_(_number(column(text_of(axis)), dialect), name, quoted=True) for axis, name in read.items()]
+    cast = [exp.alias_(_number(column(text_of(axis)), dialect, form), name, quoted=True) for axis, name in read.items()]
     rows = step(rows, cast, dialect)
     checked = [
         exp.alias_(_whole(column(_any(axis))), number_of(axis), quoted=True)
@@ -41,8 +75,11 @@ def _any(axis: int) -> str:
     return f"any_number_{axis}"
 
 
-def _number(text: exp.Expr, dialect: Dialect) -> exp.Expr:
-    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), dialect.read_double(text.copy()), copy=False)
+def _number(text: exp.Expr, dialect: Dialect, form: NumberForm) -> exp.Expr:
+    plain: exp.Expr = text.copy()
+    for sign, instead in form.rewritten:
+        plain = exp.Anonymous(this="REPLACE", expressions=[plain, *map(exp.Literal.string, (sign, instead))])
+    return exp.case().when(dialect.matches(text, form.grammar), dialect.read_double(plain), copy=False)
 
 
 def _whole(number: exp.Expr) -> exp.Expr:
