@@ -13,5 +13,5 @@ class Migration(migrations.Migration):
     operations: ClassVar = [
         migrations.AddField("upload", "file_facts", models.JSONField(default=dict, blank=True)),
         migrations.AddField("dataset", "file_facts", models.JSONField(default=dict, blank=True)),
-        migrations.AddField("dataset", "file_codebook", models.JSONField(default=dict, blank=True)),
+        migrations.AddField("dataset", "file_codebook", models.JSONField(default=list, blank=True)),
     ]

@@ -57,8 +57,8 @@ class Dataset(models.Model):
     columns = models.JSONField(help_text="names in the table's header")
     #: How its file was read (see ``engine/tables/facts.py``); empty of one that was read before this was noted.
     file_facts = models.JSONField(default=dict, blank=True)
-    #: What the file's own metadata says of its columns, to be confirmed; in the schema format, with words for readers.
-    file_codebook = models.JSONField(default=dict, blank=True)
+    #: What the file's own metadata says of its columns, to be confirmed (see ``engine/tables/foreign.py``).
+    file_codebook = models.JSONField(default=list, blank=True)
     location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
     #: SHA-256 of the stored file; empty of a table elsewhere, and of one that was missing when this was first noted.
     file_sha256 = models.CharField(max_length=64, blank=True)

@@ -123,6 +123,7 @@ def keep_dataset(
         file_sha256=ingested.file_sha256,
         columns=list(ingested.columns),
         file_facts=ingested.facts.to_json(),
+        file_codebook=ingested.codebook,
         location=table_file(number).name,
     )
     audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)

@@ -50,7 +50,7 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
 def _import_all(*, warm: bool) -> None:
     import duckdb
     import numba  # noqa: F401
-    import pyarrow  # noqa: F401
+    import python_calamine  # noqa: F401
 
     # What a thread keeps of DuckDB is made when the thread first uses it. A process that has no memory for that is
     # aborted.

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import exp
 from pathlib import Path
 from time import monotonic
@@ -27,8 +27,9 @@ import duckdb
 
 from releases.engine.tables.connection import Limits, connect
 from releases.engine.tables.facts import ENCODINGS, FileFacts, UnreadableTable
+from releases.engine.tables.foreign import check_sheet, to_parquet
 from releases.engine.tables.header import checked_names, numbered_names
-from releases.engine.tables.kinds import MAX_UNFOLDING, PARQUET, TEXT, taken_out
+from releases.engine.tables.kinds import MAX_UNFOLDING, PARQUET, TEXT, WORKBOOK, taken_out
 from releases.engine.tables.stored import kept
 
 _CHUNK = 1 << 20
@@ -76,6 +77,7 @@ class Ingested:
         rows: how many rows there are. Private under add/remove neighbours.
         file_sha256: of the file as it was written.
         facts: under which it was read, with what was proposed and not declared otherwise.
+        codebook: what the file's own metadata says of its columns.
     """
 
     columns: tuple[str, ...]
@@ -83,6 +85,7 @@ class Ingested:
     rows: int
     file_sha256: str
     facts: FileFacts
+    codebook: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +198,8 @@ def check_start(
             checked_names(names)
             _check_bytes(plain, most=_LONGEST_HEADER)
             _ask_for_decimal(facts)
+        elif kind == WORKBOOK and path == source:
+            facts = check_sheet(path, facts, folder, most=limits.unfolded)
         elif kind == PARQUET and path == source:
             connection = connect(paths=[path], limits=database)
             try:
@@ -227,10 +232,15 @@ def ingest(
     """
     with _folder(database) as folder:
         path, kind, facts = taken_out(source, facts or FileFacts(), folder, most=limits.unfolded)
+        codebook: list[dict[str, Any]] = []
         _refuse_others(facts, kind)
         if kind == TEXT:
             facts = _with_encoding(path, facts)
             path = _in_utf8(path, facts, folder)
+        elif kind != PARQUET:
+            target = folder / "written-again.parquet"
+            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
+            path = target
         seconds = _CSV_SECONDS if kind == TEXT else _PARQUET_SECONDS
         report = _Report(progress, size=source.stat().st_size, seconds=seconds)
         connection = connect(
@@ -240,8 +250,8 @@ def ingest(
             if kind == TEXT:
                 facts = _csv(connection, path, facts, report, limits)
             else:
-                _parquet(connection, path, report, limits)
-            return _store(connection, "uploaded", destination, facts, digest_key, report)
+                _parquet(connection, path, report, limits, sent=source)
+            return replace(_store(connection, "uploaded", destination, facts, digest_key, report), codebook=codebook)
         finally:
             connection.close()
 
@@ -254,18 +264,19 @@ def _folder(database: Limits | None) -> Iterator[Path]:
 
 
 #: Facts that a kind of file has.
-_OF_TEXT = ("separator", "encoding", "decimal", "thousands", "quote", "has_header")
+_OWN = {
+    TEXT: ("separator", "encoding", "decimal", "thousands", "quote", "has_header"),
+    WORKBOOK: ("sheet", "header_row", "has_header"),
+}
 
 
 def _refuse_others(facts: FileFacts, kind: str) -> None:
     """Refuse what is declared and has no meaning for a file of this kind."""
-    if kind not in (TEXT, PARQUET):
-        raise UnreadableTable(f"The file is a {kind}. Save the table as CSV and choose that file.")
-    allowed = {"member", *(_OF_TEXT if kind == TEXT else ())}
+    allowed = {"member", *_OWN.get(kind, ())}
     plain = FileFacts().to_json()
-    for field, value in facts.to_json().items():
-        if field not in allowed and value != plain[field]:
-            raise UnreadableTable(f"has no meaning for a {kind}, which this file is", value=value, field=field)
+    for name, value in facts.to_json().items():
+        if name not in allowed and value != plain[name]:
+            raise UnreadableTable(f"has no meaning for a {kind}, which this file is", value=value, field=name)
 
 
 def _with_encoding(source: Path, facts: FileFacts) -> FileFacts:
@@ -437,7 +448,7 @@ def _refuse_unfolding(source: Path, unfolded: int) -> None:
 
 
 def _parquet_columns(
-    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits
+    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits, *, sent: Path | None = None
 ) -> list[tuple[str, str, str]]:
     """The columns of a Parquet file after a look at its directory: each one's name there, its name here, its type."""
     path = _literal(str(source))
@@ -464,17 +475,18 @@ def _parquet_columns(
     unfolded = max(unfolded, rows * len(names))
     if rows > limits.rows or rows * len(names) > _MAX_CELLS:
         raise UnreadableTable(f"The Parquet file unfolds to more than {limits.rows:,} rows or {_MAX_CELLS:,} values.")
-    _refuse_unfolding(source, unfolded)
+    _refuse_unfolding(sent or source, unfolded)
     return [(column[0], name, column[1]) for column, name in zip(described, names, strict=True)]
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits) -> None:
+def _parquet(
+    connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits, *, sent: Path
+) -> None:
     """Load a Parquet file as view `uploaded` with text columns."""
-    columns = _parquet_columns(connection, source, limits)
+    columns = _parquet_columns(connection, source, limits, sent=sent)
     path = _literal(str(source))
-    selected = ", ".join(
-        f"CAST({_identifier(column)} AS VARCHAR) AS {_identifier(name)}" for column, name, _ in columns
-    )
+    texts = [_as_text(_identifier(column), kind) for column, _, kind in columns]
+    selected = ", ".join(f"{text} AS {_identifier(name)}" for text, (_, name, _) in zip(texts, columns, strict=True))
     stored = f"read_parquet({path})"
     connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM {stored}")
     # One long text repeated by a dictionary takes no room in the file and much outside it. Its length is looked at,
@@ -489,12 +501,21 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Path, report: _Repor
     measured = f"SELECT greatest({longest}, 0), {together} FROM "
     try:
         # What the first rows come to tells most that unfold to too much, at once.
-        _refuse_long(source, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
-        _refuse_long(source, report.run(_READ, connection, f"{measured} {stored}").fetchone(), limits)
+        _refuse_long(sent, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
+        _refuse_long(sent, report.run(_READ, connection, f"{measured} {stored}").fetchone(), limits)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
+
+
+def _as_text(column: str, kind: str) -> str:
+    """SQL for the text of a column: a double that is whole is the same text in every format."""
+    text = f"CAST({column} AS VARCHAR)"
+    if kind not in ("DOUBLE", "FLOAT"):
+        return text
+    is_whole = f"{column} = trunc({column}) AND abs({column}) < {1 << 53}"
+    return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
 def _refuse_long(source: Path, found: tuple[Any, ...] | None, limits: TableLimits) -> None:

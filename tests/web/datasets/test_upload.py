@@ -93,7 +93,6 @@ def test_it_says_how_large_a_table_may_be(as_, alice, settings):
         (b"\x1f\x8b\x08\x00", "The file begins like a gzip file but cannot be unfolded."),
         ("a,b\n1,2\n".encode("utf-16")[:-1], "Line 2 is not UTF-16 text."),
         (b"PARE\x00\x00", "The Parquet file is encrypted. Write it without encryption."),
-        (b"$FL2@(#) SPSS", "The file is a SPSS file."),
         (b"%PDF-1.7", "The file is a PDF, not a table."),
         (b" \n\n", "The file is empty."),
         (b"PAR1 and nothing else", "The file begins like a Parquet file but cannot be read as one."),
@@ -112,7 +111,6 @@ def test_it_says_how_large_a_table_may_be(as_, alice, settings):
         "gzip",
         "UTF-16",
         "encrypted Parquet",
-        "SPSS",
         "PDF",
         "blank lines",
         "broken Parquet",
@@ -134,12 +132,13 @@ def test_a_file_that_is_no_table_is_refused_beside_the_field_and_nothing_typed_i
         (b"a,b\n1,2\n3\n", "Line 3 has fewer values than the header, which names 2 columns."),
         (b"a,b\n1,2,3\n", "Line 2 has more values than the header, which names 2 columns."),
         (b"a,b\n", "The file has a header but no rows."),
+        (b"$FL2@(#) SPSS", "The SPSS file is damaged: it cannot be read."),
         (
             b"a,b\n" + b"1,2\n" * 1_100_000 + b"1,\xe9\n",
             "Line 1100002 is not UTF-8 text. Choose the encoding of the file, or save it as UTF-8.",
         ),
     ],
-    ids=["ragged, too short", "ragged, too long", "no rows", "wrong encoding far below"],
+    ids=["ragged, too short", "ragged, too long", "no rows", "broken SPSS", "wrong encoding far below"],
 )
 def test_what_only_the_whole_file_tells_is_told_on_the_upload_s_page(take, client, content, message):
     page = take(content)
