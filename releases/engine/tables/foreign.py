@@ -63,9 +63,9 @@ def check_sheet(source: Path, facts: FileFacts, folder: Path, *, most: int) -> F
 def _readable(kind: str) -> Iterator[None]:
     try:
         yield
-    except (UnreadableTable, MemoryError):
+    except (UnreadableTable, MemoryError, KeyboardInterrupt):
         raise
-    except Exception:  # noqa: BLE001  whatever a library raises; its text can hold rows
+    except BaseException:  # noqa: BLE001  whatever a library raises, panics of Rust too; its text can hold rows
         raise UnreadableTable(f"The {kind} is damaged: it cannot be read.") from None
 
 
@@ -151,9 +151,21 @@ def _write_statistical(kind: str, source: Path, target: Path) -> list[dict[str, 
         parts = iter([reader(str(source), **options)])
     else:
         parts = pyreadstat.read_file_in_chunks(reader, str(source), chunksize=_ROWS_OF_A_PART, **options)
-    columns = ([_texts(values, is_short=name in short) for name, values in data.items()] for data, _ in parts if data)
+    columns = (
+        [_texts(values, is_short=name in short) for name, values in data.items()] for data in _until_short(parts)
+    )
     _write_texts(target, names, columns)
     return [_said(name, raw, about) for name, raw in zip(names, about.column_names, strict=True)]
+
+
+def _until_short(parts: Iterable[tuple[dict[str, Any], Any]]) -> Iterator[dict[str, Any]]:
+    """Up to the end of the rows, however many a damaged file says it has."""
+    for data, _ in parts:
+        if not data:
+            return
+        yield data
+        if len(next(iter(data.values()))) < _ROWS_OF_A_PART:
+            return
 
 
 def _texts(values: Sequence[Any], *, is_short: bool) -> list[str | None]:

@@ -5,7 +5,9 @@ Unfolding stops where it comes to many times what was read, so that a small file
 
 from __future__ import annotations
 
+import errno
 import gzip
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -135,13 +137,21 @@ def _opened_zip(source: Path) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
+_OF_BROKEN_ZIPS = (
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+    *(EOFError, NotImplementedError, ValueError, LookupError, ArithmeticError, OSError),
+)
+
+
 @contextmanager
 def _readable() -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeError, ValueError) as error:
-        if isinstance(error, UnreadableTable):
-            raise
+    except UnreadableTable:
+        raise
+    except _OF_BROKEN_ZIPS as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # no fault of the file
         raise UnreadableTable("The file begins like a zip archive but cannot be unfolded.") from None
 
 
