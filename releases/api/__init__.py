@@ -17,7 +17,7 @@ from releases import services
 from releases.api import catalogue, datasets, releases, sessions, workloads
 from releases.api.authentication import SessionAuth, TokenAuth
 from releases.engine.errors import EngineError
-from releases.engine.tables.ingest import UnreadableTable
+from releases.engine.tables.facts import UnreadableTable
 from releases.ledger import ledger
 from releases.middleware.api_errors import Api, TextParser, answer_in_json
 from releases.middleware.body_limit import TAKES_A_TABLE

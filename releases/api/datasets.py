@@ -19,12 +19,26 @@ from releases.api.paging import newest
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain import universe
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import FileFacts
 from releases.ledger import reports
 from releases.models import Dataset, RequestState, Upload
 from releases.permissions import get_dataset_for, get_upload_for, own_group, signed_in
 from releases.schema import descriptions
 
 router = Router()
+
+
+class UploadIn(Schema):
+    title: str
+    separator: str = ""
+    encoding: str = ""
+    decimal: str = ""
+    thousands: str = ""
+    quote: str = ""
+    has_header: str = "yes"
+    sheet: str = ""
+    header_row: str = "1"
+    member: str = ""
 
 
 class TitleIn(Schema):
@@ -57,11 +71,15 @@ def list_datasets(request: HttpRequest, before: datetime | None = None) -> Any:
 
 
 @router.post("/datasets", response={202: Any})
-def upload_dataset(request: HttpRequest, title: Form[str], table: File[UploadedFile]) -> Any:
-    """Upload a CSV or Parquet file, which a worker reads. The dataset gets the identifier of the upload."""
+def upload_dataset(request: HttpRequest, sent: Form[UploadIn], table: File[UploadedFile]) -> Any:
+    """Upload a file with a table, which a worker reads. The dataset gets the identifier of the upload. The other fields
+    say how the file is written."""
     assert isinstance(table, TemporaryUploadedFile)
-    source = Path(table.temporary_file_path())
-    return Status(202, _upload(services.receive_upload(owner=signed_in(request), title=title, source=source)))
+    source, said = Path(table.temporary_file_path()), sent.dict(exclude={"title"}, exclude_defaults=True)
+    facts = FileFacts.from_json(said)
+    return Status(
+        202, _upload(services.receive_upload(owner=signed_in(request), title=sent.title, source=source, facts=facts))
+    )
 
 
 @router.get("/uploads/{uuid:upload_id}")
@@ -203,6 +221,7 @@ def _dataset(dataset: Dataset, row: reports.Standing | None = None) -> dict[str,
         "description": dataset.description,
         "columns": dataset.columns,
         "column_notes": dataset.column_notes,
+        "file": dataset.file_facts,
         "schema": dataset.schema.to_json() if dataset.schema is not None else None,
         "budget": None if row is None else _budget(row),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe, plain
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import ENCODINGS, SUFFIXES, FileFacts
 from releases.forms.fields import (
     MAX_FORM_COLUMNS,
     MAX_LISTED_COLUMNS,
@@ -61,9 +63,64 @@ class UploadForm(forms.Form):
     table = forms.FileField(
         label="Table",
         allow_empty_file=True,
-        widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt,.parquet"}),
-        error_messages=missing("Table: no file was chosen. Choose a CSV or Parquet file."),
+        widget=forms.FileInput(attrs={"accept": ",".join(SUFFIXES)}),
+        error_messages=missing("Table: no file was chosen. Choose a file with a table."),
     )
+    separator = forms.CharField(
+        label="Separator",
+        required=False,
+        max_length=9,
+        help_text="One sign, tab or space; else by the first line.",
+    )
+    decimal = forms.ChoiceField(
+        label="Decimal sign",
+        required=False,
+        choices=[("", "point, unless asked"), (".", "point: 1.59"), (",", "comma: 1,59")],
+    )
+    thousands = forms.ChoiceField(
+        label="Thousands sign",
+        required=False,
+        choices=[("", "none"), (".", "point"), (",", "comma"), ("'", "apostrophe"), ("space", "space")],
+    )
+    encoding = forms.ChoiceField(
+        label="Encoding", required=False, choices=[("", "as marked, else UTF-8"), *ENCODINGS.items()]
+    )
+    quote = forms.ChoiceField(label="Quotation mark", required=False, choices=[("", '"'), ("'", "'"), ("none", "none")])
+    has_header = forms.ChoiceField(
+        label="First line",
+        required=False,
+        choices=[("", "names the variables"), ("no", "has values: number the variables")],
+    )
+    sheet = forms.CharField(label="Sheet", required=False, max_length=500, help_text="Name or number, of a workbook.")
+    header_row = forms.IntegerField(
+        label="Row with names", required=False, min_value=1, max_value=1000, help_text="Of a workbook; else 1."
+    )
+    member = forms.CharField(label="File in the archive", required=False, max_length=500)
+
+    FACTS = tuple(each.name for each in dataclasses.fields(FileFacts))
+
+    @property
+    def facts_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.FACTS]
+
+    @property
+    def shows_facts(self) -> bool:
+        """Whether something was said of how the file is written, or is wrong with it."""
+        return self.is_bound and any(each.errors or each.data for each in self.facts_fields)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        said = {name: given[name] for name in self.FACTS if given.get(name)}
+        try:
+            given["facts"] = FileFacts.from_json(said)
+        except InvalidInput as error:
+            self.refuse(error)
+        return given
+
+    def refuse(self, error: InvalidInput) -> None:
+        """Say what is wrong beside the field that it is about."""
+        field = error.field if error.field in self.FACTS else "title"
+        self.add_error(field, in_words(error, place=str(self.fields[field].label) if field != "title" else ""))
 
 
 class CodebookForm(forms.Form):

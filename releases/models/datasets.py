@@ -12,6 +12,7 @@ from django.db.models import Case, Q, When
 from django.utils.functional import cached_property
 
 from releases.engine.domain.universe import Schema, Universe
+from releases.engine.tables.facts import FileFacts
 from releases.models.budgets import Budget
 from releases.models.roles import Person
 
@@ -37,7 +38,7 @@ class DatasetQuerySet(models.QuerySet["Dataset"]):
         return (
             self.visible_to(person)
             .select_related("budget", "owner", "group")
-            .defer("declared", "columns", "description", "column_notes")
+            .defer("declared", "columns", "description", "column_notes", "file_facts", "file_codebook")
             .order_by("-created_at")
         )
 
@@ -54,6 +55,10 @@ class Dataset(models.Model):
     #: Keyed fingerprint of the rows (see ``engine/tables/ingest.py``); equal for equal content.
     digest = models.CharField(max_length=64, db_index=True)
     columns = models.JSONField(help_text="names in the table's header")
+    #: How its file was read (see ``engine/tables/facts.py``); empty of one that was read before this was noted.
+    file_facts = models.JSONField(default=dict, blank=True)
+    #: What the file's own metadata says of its columns, to be confirmed (see ``engine/tables/foreign.py``).
+    file_codebook = models.JSONField(default=list, blank=True)
     location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
     #: SHA-256 of the stored file; empty of a table elsewhere, and of one that was missing when this was first noted.
     file_sha256 = models.CharField(max_length=64, blank=True)
@@ -80,6 +85,11 @@ class Dataset(models.Model):
             return None
         columns = {"version": 1, "columns": self.declared}
         return Schema.from_json(columns).universe
+
+    @property
+    def read_as(self) -> FileFacts:
+        """How its file was read."""
+        return FileFacts.from_json(self.file_facts)
 
     @property
     def schema(self) -> Schema | None:

@@ -63,6 +63,8 @@ class Upload(models.Model):
     location = models.CharField(max_length=100, blank=True)
     size = models.BigIntegerField(help_text="of the received file, in bytes")
     is_parquet = models.BooleanField(default=False)
+    #: How the file is written, as declared or proposed (see ``engine/tables/facts.py``).
+    file_facts = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     # The reading.

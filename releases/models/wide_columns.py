@@ -11,4 +11,6 @@ WIDE = (
     "dataset__declared",
     "dataset__columns",
     "dataset__column_notes",
+    "dataset__file_facts",
+    "dataset__file_codebook",
 )

@@ -39,6 +39,7 @@ from releases.storage.private_files import private_folder
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.ingest import Ingested, Progress, TableLimits
 
 #: What a release's worker, or a session, reads the rows for, with a plan that was made already.
@@ -62,11 +63,14 @@ LONGEST_TITLE = 200
 MAX_CELLS_SAID = 10**4000
 
 
-def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None = None) -> Dataset:
+def ingest_dataset(
+    *, owner: User, title: str, source: Path, group: Group | None = None, facts: FileFacts | None = None
+) -> Dataset:
     """Take a table in, here and now. Pages and the API leave it to a worker (see ``services/uploads.py``).
 
     Args:
         source: the file on disc; it is read, checked and left where it is.
+        facts: how the file is written; None for what is proposed, with nothing asked.
 
     Raises:
         NotAllowed: the owner is no curator. Nothing is kept.
@@ -75,12 +79,16 @@ def ingest_dataset(*, owner: User, title: str, source: Path, group: Group | None
     check_may_upload(owner)
     title = read_title(title, what="the table is")
     number = uuid.uuid4()
-    ingested = read_table(source, table_file(number))
+    if facts is not None:
+        facts = reading.upload_start(source, table=upload_limits(), facts=facts).facts
+    ingested = read_table(source, table_file(number), facts=facts)
     with transaction.atomic():
         return keep_dataset(number=number, owner=owner, title=title, group=group, ingested=ingested)
 
 
-def read_table(source: Path, destination: Path, *, progress: Progress | None = None) -> Ingested:
+def read_table(
+    source: Path, destination: Path, *, facts: FileFacts | None = None, progress: Progress | None = None
+) -> Ingested:
     """Check a file and write it as the counts will read it.
 
     Raises:
@@ -88,7 +96,7 @@ def read_table(source: Path, destination: Path, *, progress: Progress | None = N
         OverLimit: reading it takes more time or memory than it may. Nothing is kept.
     """
     private_folder(destination.parent)
-    return reading.upload(source, destination, table=upload_limits(), progress=progress)
+    return reading.upload(source, destination, table=upload_limits(), facts=facts, progress=progress)
 
 
 def upload_limits() -> TableLimits:
@@ -114,6 +122,8 @@ def keep_dataset(
         digest=ingested.digest,
         file_sha256=ingested.file_sha256,
         columns=list(ingested.columns),
+        file_facts=ingested.facts.to_json(),
+        file_codebook=ingested.codebook,
         location=table_file(number).name,
     )
     audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset)

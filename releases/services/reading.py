@@ -10,12 +10,15 @@ Pages, tasks and commands come to a table through these functions alone; a conne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import UnreadableTable
 from releases.storage.scratch import limits
 from releases.worker import runner
 
@@ -25,25 +28,43 @@ if TYPE_CHECKING:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.engine.mechanisms.pmw.session import Session as LiveSession
     from releases.engine.run import Release as MadeRelease
-    from releases.engine.tables.ingest import Ingested, Progress, TableLimits
+    from releases.engine.tables.facts import FileFacts
+    from releases.engine.tables.ingest import Ingested, Progress, Start, TableLimits
     from releases.engine.workload.queries import Count
 
 #: Of the time that a release may take, so much for reading and computing; the rest is for publishing it.
 _SHARE_OF_RUN = 0.9
 
 
-def upload_start(source: Path, *, table: TableLimits) -> bool:
-    """Look at the start of a file that was sent; whether it is Parquet.
+def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = None) -> Start:
+    """Look at the start of a file that was sent.
 
     Raises:
+        InvalidInput: a fact that is declared of it cannot be.
         UnreadableTable: it is no table that can be read.
     """
     from releases.worker import jobs
 
-    return cast("bool", _run(jobs.start_of_upload, seconds=settings.ANSWER_TIME_LIMIT, source=source, table=table))
+    try:
+        with _crash_is_a_refusal():
+            found = _run(
+                jobs.start_of_upload, seconds=settings.ANSWER_TIME_LIMIT, source=source, facts=facts, table=table
+            )
+    except UnreadableTable as error:
+        if error.field == "table":
+            raise
+        raise InvalidInput(error.field, error.value, error.rule) from None
+    return cast("Start", found)
 
 
-def upload(source: Path, destination: Path, *, table: TableLimits, progress: Progress | None = None) -> Ingested:
+def upload(
+    source: Path,
+    destination: Path,
+    *,
+    table: TableLimits,
+    facts: FileFacts | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
     """Read a file that was sent and store it as a table.
 
     Raises:
@@ -52,16 +73,30 @@ def upload(source: Path, destination: Path, *, table: TableLimits, progress: Pro
     """
     from releases.worker import jobs
 
-    read = _run(
-        jobs.upload,
-        seconds=settings.READ_TIME_LIMIT,
-        report=progress,
-        source=source,
-        destination=destination,
-        key=_digest_key(),
-        table=table,
-    )
+    with _crash_is_a_refusal():
+        read = _run(
+            jobs.upload,
+            seconds=settings.READ_TIME_LIMIT,
+            report=progress,
+            source=source,
+            destination=destination,
+            key=_digest_key(),
+            table=table,
+            facts=facts,
+        )
     return cast("Ingested", read)
+
+
+@contextmanager
+def _crash_is_a_refusal() -> Iterator[None]:
+    """A library that crashes on a file would do so at each attempt."""
+    try:
+        yield
+    except runner.Crashed:
+        raise UnreadableTable(
+            "The program that reads files of this kind cannot read this one: it is damaged, or holds more than can be "
+            "read here. Write it again, or save it as CSV."
+        ) from None
 
 
 def digest(path: Path, columns: Sequence[str]) -> tuple[bool, str | None]:

@@ -27,6 +27,8 @@ from django.db.models import Count, Sum
 from django.utils import timezone
 
 from releases.engine.errors import Cancelled, InvalidInput
+from releases.engine.tables.facts import FileFacts
+from releases.engine.tables.kinds import PARQUET
 from releases.models import Dataset, Upload, UploadState
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
@@ -132,11 +134,12 @@ def incoming_folder() -> Path:
     return Path(settings.TABLES_DIR) / "incoming"
 
 
-def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
+def receive_upload(*, owner: User, title: str, source: Path, facts: FileFacts | None = None) -> Upload:
     """Keep a file that was sent and leave the rest to a worker.
 
     Args:
         source: the file on disc; it may be deleted afterwards.
+        facts: how the file is written, as declared.
 
     Raises:
         InvalidInput: the title breaks its rule.
@@ -146,7 +149,7 @@ def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
             read. Nothing is kept.
     """
     title = read_title(title, what="the table is")
-    is_parquet = reading.upload_start(source, table=upload_limits())
+    start = reading.upload_start(source, table=upload_limits(), facts=facts or FileFacts())
     folder = private_folder(incoming_folder())
     kept = folder / f"{uuid.uuid4().hex}.received"
     try:
@@ -165,7 +168,8 @@ def receive_upload(*, owner: User, title: str, source: Path) -> Upload:
                 owner=owner,
                 location=kept.name,
                 size=size,
-                is_parquet=is_parquet,
+                is_parquet=start.kind == PARQUET,
+                file_facts=start.facts.to_json(),
                 lease_until=leases.next_hint(),
             )
             enqueue_upload(upload.pk)
@@ -180,7 +184,7 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
 
     Called twice, by two workers, or for an upload in any other state, it does nothing the second time.
     """
-    from releases.engine.tables.ingest import UnreadableTable
+    from releases.engine.tables.facts import UnreadableTable
 
     token = _claim(upload_id)
     if token is None:
@@ -191,7 +195,12 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
     made = incoming_folder() / f"{token.hex}.parquet"
     try:
         with leases.heartbeat(held, what=f"upload {upload.pk}"):
-            ingested = read_table(incoming_folder() / upload.location, made, progress=leases.Progress(held))
+            ingested = read_table(
+                incoming_folder() / upload.location,
+                made,
+                facts=FileFacts.from_json(upload.file_facts),
+                progress=leases.Progress(held),
+            )
             return _store(upload, token, made, ingested)
     except Cancelled:
         return False

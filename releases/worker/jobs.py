@@ -20,6 +20,7 @@ from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
 from releases.engine.tables import fingerprint, ingest
 from releases.engine.tables.connection import Limits
+from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.workload.queries import Count
 
@@ -29,9 +30,11 @@ Report: TypeAlias = Callable[[str, float], None]
 mechanisms()
 
 
-def start_of_upload(*, source: Path, table: ingest.TableLimits, limits: Limits) -> bool:
-    """Look at the start of a file that was sent; whether it is Parquet."""
-    return ingest.check_start(source, limits=table, database=limits)
+def start_of_upload(
+    *, source: Path, facts: FileFacts | None, table: ingest.TableLimits, limits: Limits
+) -> ingest.Start:
+    """Look at the start of a file that was sent."""
+    return ingest.check_start(source, facts=facts, limits=table, database=limits)
 
 
 def upload(
@@ -41,10 +44,13 @@ def upload(
     key: bytes,
     table: ingest.TableLimits,
     limits: Limits,
+    facts: FileFacts | None = None,
     report: Report | None = None,
 ) -> ingest.Ingested:
     """Read a file that was sent and store it as a table."""
-    return ingest.ingest(source, destination, digest_key=key, limits=table, database=limits, progress=report)
+    return ingest.ingest(
+        source, destination, digest_key=key, facts=facts, limits=table, database=limits, progress=report
+    )
 
 
 def digest(*, path: Path, columns: Sequence[str], key: bytes, limits: Limits) -> tuple[bool, str | None]:

@@ -10,6 +10,7 @@ digests, where a job needs it.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import gc
 import os
 import pickle
@@ -49,7 +50,7 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
 def _import_all(*, warm: bool) -> None:
     import duckdb
     import numba  # noqa: F401
-    import pyarrow  # noqa: F401
+    import python_calamine  # noqa: F401
 
     # What a thread keeps of DuckDB is made when the thread first uses it. A process that has no memory for that is
     # aborted.
@@ -77,6 +78,8 @@ def _child(caller: socket.socket, *, parent: int) -> None:
         handle = os.pidfd_open(os.getpid())
         socket.send_fds(caller, [b"."], [handle])
         os.close(handle)
+        # Says the kind of a crash and lines of the program, never a value.
+        faulthandler.enable(caller.fileno(), all_threads=False)
         with caller.makefile("rwb") as stream:
             request = pickle.load(stream)  # noqa: S301  from the process that made this one
             _say(stream, _outcome(request, stream))
@@ -86,7 +89,7 @@ def _child(caller: socket.socket, *, parent: int) -> None:
 
 def _outcome(request: dict[str, Any], stream: Any) -> tuple[Any, ...]:
     from releases.engine.tables.connection import this_process_is_confined
-    from releases.engine.tables.ingest import UnreadableTable
+    from releases.engine.tables.facts import UnreadableTable
     from releases.worker.jobs import JOBS
 
     try:
@@ -97,7 +100,7 @@ def _outcome(request: dict[str, Any], stream: Any) -> tuple[Any, ...]:
         given = request["given"] | ({"report": _Report(stream)} if request["reports"] else {})
         return "done", JOBS[request["job"]](**given)
     except UnreadableTable as error:
-        return "unreadable", error.rule, str(error.value)
+        return "unreadable", error.rule, str(error.value), error.field
     except BaseException as error:  # noqa: BLE001  whatever a library raises; its text can hold rows
         if _is_short_of_memory(error):
             return ("out of memory",)

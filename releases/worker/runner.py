@@ -64,6 +64,10 @@ class Ended(ReaderError):
     """Its process ended in the middle."""
 
 
+class Crashed(Ended):
+    """A library in its process crashed: the same job would crash again."""
+
+
 class Failed(ReaderError):
     """Reading it failed."""
 
@@ -92,7 +96,8 @@ def run(
     Raises:
         UnreadableTable: the file is no table that can be read. The text is for the person who has it.
         OverLimit: it takes more time or memory than it may.
-        Ended: something ended the process.
+        Crashed: a library that it runs did.
+        Ended: something else ended the process.
         Failed: something else; the log says where.
     """
     begun = monotonic()
@@ -131,17 +136,21 @@ def warm(*, compiled: bool = False) -> None:
 
 
 def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] | None) -> Any:
-    from releases.engine.tables.ingest import UnreadableTable
+    from releases.engine.tables.facts import UnreadableTable
 
     while True:
-        kind, *received = _Answers(stream_of(until - monotonic())).load()
+        stream = stream_of(until - monotonic())
+        # Messages begin with the mark of a pickle; a process that crashes says so in words (see `reader._child`).
+        if stream.peek(1)[:1] not in (pickle.PROTO, b""):
+            raise Crashed("The process that read the table crashed.")
+        kind, *received = _Answers(stream).load()
         if kind == "step":
             if report is not None:
                 report(*received)
         elif kind == "done":
             return received[0]
         elif kind == "unreadable":
-            raise UnreadableTable(received[0], value=received[1])
+            raise UnreadableTable(received[0], value=received[1], field=received[2])
         elif kind == "out of memory":
             raise OverLimit("It takes more memory than a table may take.")
         else:

@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.tables.connection import Limits, connect
+from releases.engine.tables.number import PLAIN, NumberForm
+from releases.engine.tables.stored import number_form_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -323,14 +325,29 @@ def _connect(path: Path, key: bytes, limits: Limits | None) -> DuckDBPyConnectio
         "CREATE TEMP MACRO trimmed(x) AS nullif(trim(CAST(x AS VARCHAR), ' ' || chr(9) || chr(10) || chr(11) || "
         "chr(12) || chr(13)), '')"
     )
+    number = _plain_number("trimmed(x)", number_form_of(connection, path))
     connection.execute(
         "CREATE TEMP MACRO value(x) AS "
-        "coalesce(CAST(TRY_CAST(trimmed(x) AS DOUBLE) + 0.0 AS VARCHAR), lower(trimmed(x)), chr(30))"
+        f"coalesce(CAST(TRY_CAST({number} AS DOUBLE) + 0.0 AS VARCHAR), lower(trimmed(x)), chr(30))"
     )
     connection.execute(
         f"CREATE TEMP MACRO cell(x) AS md5_number_lower(concat({_secret(key)}, value(x))) & {_MASK}::UBIGINT"
     )
     return connection
+
+
+def _plain_number(text: str, form: NumberForm) -> str:
+    """SQL for a number in the plain form, of text that writes one in the table's own."""
+    if form == PLAIN:
+        return text
+    plain = text
+    for sign, instead in form.rewritten:
+        plain = f"replace({plain}, {_literal(sign)}, '{instead}')"
+    return f"CASE WHEN regexp_matches({text}, {_literal(form.grammar)}) THEN {plain} END"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _secret(key: bytes) -> str:

@@ -13,9 +13,11 @@ import hashlib
 import hmac
 import io
 import re
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from math import exp
 from pathlib import Path
 from time import monotonic
@@ -23,19 +25,21 @@ from typing import Any
 
 import duckdb
 
-from releases.engine.domain.universe import MAX_COLUMNS
-from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import Limits, connect
-from releases.engine.tables.number import NUMBER_GRAMMAR
+from releases.engine.tables.facts import ENCODINGS, FileFacts, UnreadableTable
+from releases.engine.tables.foreign import check_sheet, to_parquet
+from releases.engine.tables.header import checked_names, numbered_names
+from releases.engine.tables.kinds import MAX_UNFOLDING, PARQUET, TEXT, WORKBOOK, taken_out
+from releases.engine.tables.stored import kept
 
 _CHUNK = 1 << 20
-_PARQUET_MAGIC = b"PAR1"
 _DELIMITERS = (",", ";", "\t", "|")
+#: How a text begins that says its encoding.
+_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 #: The header must end within so many bytes, which holds ten thousand long names.
 _LONGEST_HEADER = 4 << 20
 _LONGEST_LINE = 16 << 20
-#: A Parquet file may unfold to this many times its size, and to so many cells.
-_MAX_UNFOLDING = 200
+#: Of a Parquet file.
 _MAX_CELLS = 20_000_000_000
 _LONGEST_VALUE = 10_000
 _FIRST_ROWS = 1 << 16
@@ -62,31 +66,6 @@ class TableLimits:
 _USUAL = TableLimits()
 
 
-#: How files begin that people take for a table, and what to do about each.
-_OTHER_FILES = {
-    b"PK\x03\x04": "The file is an Excel or OpenDocument workbook, or a zip archive, not text. Save the sheet as CSV "
-    "(UTF-8) and choose that file.",
-    b"\xd0\xcf\x11\xe0": "The file is an Excel workbook that is protected by a password, or of the old kind (.xls). "
-    "Open it, save the sheet as CSV (UTF-8) and choose that file.",
-    b"PARE": "The Parquet file is encrypted. Write it without encryption.",
-    b"\x1f\x8b": "The file is compressed (gzip). Unpack it and choose the CSV or Parquet file inside.",
-    b"\xff\xfe": "The file is UTF-16 text, which Excel calls Unicode text. Save the file as UTF-8.",
-    b"\xfe\xff": "The file is UTF-16 text, which Excel calls Unicode text. Save the file as UTF-8.",
-    b"$FL2": "The file is from SPSS. Export the table as CSV (UTF-8) and choose that file.",
-    b"%PDF": "The file is a PDF, not a table. Choose a CSV or Parquet file.",
-}
-
-
-class UnreadableTable(InvalidInput):
-    """An uploaded file is not a table that can be read. The message is for the person who has the file."""
-
-    def __init__(self, rule: str, *, value: object = "file") -> None:
-        super().__init__("table", value, rule)
-
-    def __str__(self) -> str:
-        return self.rule
-
-
 @dataclass(frozen=True, kw_only=True)
 class Ingested:
     """A table as stored.
@@ -97,12 +76,29 @@ class Ingested:
             the installation's key.
         rows: how many rows there are. Private under add/remove neighbours.
         file_sha256: of the file as it was written.
+        facts: under which it was read, with what was proposed and not declared otherwise.
+        codebook: what the file's own metadata says of its columns.
     """
 
     columns: tuple[str, ...]
     digest: str
     rows: int
     file_sha256: str
+    facts: FileFacts
+    codebook: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What the start of a file shows.
+
+    Attributes:
+        kind: one of ``kinds.py``.
+        facts: as declared, and where nothing was, as proposed.
+    """
+
+    kind: str
+    facts: FileFacts
 
 
 #: Called with the name of a step and the share done of the whole; may raise `Cancelled`.
@@ -178,29 +174,39 @@ class _Report:
                 raise
 
 
-def check_start(source: Path, *, limits: TableLimits = _USUAL, database: Limits | None = None) -> bool:
+def check_start(
+    source: Path, *, facts: FileFacts | None = None, limits: TableLimits = _USUAL, database: Limits | None = None
+) -> Start:
     """Look at what tells the commonest mistakes at once: the first bytes, the header, a Parquet file's directory.
 
     Args:
+        facts: as declared. What is not declared is proposed; what cannot be is asked for.
         database: of the database that reads a directory; None for its own.
-
-    Returns:
-        whether it is a Parquet file.
 
     Raises:
         UnreadableTable: as `ingest`, which looks at all the rest too.
     """
-    is_parquet = _is_parquet(source)
-    if is_parquet:
-        connection = connect(paths=[source], limits=database)
-        try:
-            _parquet_columns(connection, source, limits)
-        finally:
-            connection.close()
-    else:
-        _checked_names(_header(source)[0])
-        _check_bytes(source, most=_LONGEST_HEADER)
-    return is_parquet
+    with _folder(database) as folder:
+        path, kind, facts = taken_out(
+            source, facts or FileFacts(), folder, most=limits.unfolded, enough=_LONGEST_HEADER
+        )
+        _refuse_others(facts, kind)
+        if kind == TEXT:
+            facts = _with_encoding(path, facts)
+            plain = _in_utf8(path, facts, folder, most=_LONGEST_HEADER)
+            names, facts = _header(plain, facts)
+            checked_names(names)
+            _check_bytes(plain, most=_LONGEST_HEADER)
+            _ask_for_decimal(facts)
+        elif kind == WORKBOOK and path == source:
+            facts = check_sheet(path, facts, folder, most=limits.unfolded)
+        elif kind == PARQUET and path == source:
+            connection = connect(paths=[path], limits=database)
+            try:
+                _parquet_columns(connection, path, limits)
+            finally:
+                connection.close()
+    return Start(kind=kind, facts=facts)
 
 
 def ingest(
@@ -208,6 +214,7 @@ def ingest(
     destination: Path,
     *,
     digest_key: bytes,
+    facts: FileFacts | None = None,
     limits: TableLimits = _USUAL,
     database: Limits | None = None,
     progress: Progress | None = None,
@@ -215,48 +222,124 @@ def ingest(
     """Check the file at `source` and write it to `destination` as Parquet with text columns.
 
     Args:
+        facts: how the file is written, as declared.
         limits: a table that comes to more is refused before it is fingerprinted and written.
         progress: called with each step's name and the share done.
         database: of the database that reads it; None for its own.
 
     Raises:
-        UnreadableTable: the file is empty, has no usable header, is ragged, not UTF-8, holds NUL bytes, ...
+        UnreadableTable: the file is empty, has no usable header, is ragged, not in its encoding, holds NUL bytes, ...
     """
-    is_parquet = _is_parquet(source)
-    seconds = _PARQUET_SECONDS if is_parquet else _CSV_SECONDS
-    report = _Report(progress, size=source.stat().st_size, seconds=seconds)
-    connection = connect(
-        paths=[source, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
-    )
-    try:
-        relation = (_parquet if is_parquet else _csv)(connection, source, report, limits)
-        return _store(connection, relation, destination, digest_key, report)
-    finally:
-        connection.close()
+    with _folder(database) as folder:
+        path, kind, facts = taken_out(source, facts or FileFacts(), folder, most=limits.unfolded)
+        codebook: list[dict[str, Any]] = []
+        _refuse_others(facts, kind)
+        if kind == TEXT:
+            facts = _with_encoding(path, facts)
+            path = _in_utf8(path, facts, folder)
+        elif kind != PARQUET:
+            target = folder / "written-again.parquet"
+            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
+            path = target
+        seconds = _CSV_SECONDS if kind == TEXT else _PARQUET_SECONDS
+        report = _Report(progress, size=source.stat().st_size, seconds=seconds)
+        connection = connect(
+            paths=[path, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
+        )
+        try:
+            if kind == TEXT:
+                facts = _csv(connection, path, facts, report, limits)
+            else:
+                _parquet(connection, path, report, limits, sent=source)
+            return replace(_store(connection, "uploaded", destination, facts, digest_key, report), codebook=codebook)
+        finally:
+            connection.close()
 
 
-def _is_parquet(source: Path) -> bool:
-    """By the first bytes, which also tell files that people take for a table."""
+@contextmanager
+def _folder(database: Limits | None) -> Iterator[Path]:
+    """For what is taken out of a file."""
+    with tempfile.TemporaryDirectory(dir=database.temp_folder if database is not None else None) as folder:
+        yield Path(folder)
+
+
+#: Facts that a kind of file has.
+_OWN = {
+    TEXT: ("separator", "encoding", "decimal", "thousands", "quote", "has_header"),
+    WORKBOOK: ("sheet", "header_row", "has_header"),
+}
+
+
+def _refuse_others(facts: FileFacts, kind: str) -> None:
+    """Refuse what is declared and has no meaning for a file of this kind."""
+    allowed = {"member", *_OWN.get(kind, ())}
+    plain = FileFacts().to_json()
+    for name, value in facts.to_json().items():
+        if name not in allowed and value != plain[name]:
+            raise UnreadableTable(f"has no meaning for a {kind}, which this file is", value=value, field=name)
+
+
+def _with_encoding(source: Path, facts: FileFacts) -> FileFacts:
+    """The encoding as declared, or as the byte order mark says; else UTF-8."""
     with source.open("rb") as file:
-        start = file.read(4)
-    if not start:
-        raise UnreadableTable("The file is empty.")
-    for magic, rule in _OTHER_FILES.items():
-        if start.startswith(magic):
-            raise UnreadableTable(rule)
-    return start == _PARQUET_MAGIC
+        start = file.read(3)
+    marked = next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), "")
+    if marked and facts.encoding and not facts.encoding.startswith(marked):
+        raise UnreadableTable(
+            f"must be {marked}, as the file's byte order mark says", value=facts.encoding, field="encoding"
+        )
+    # The codec that is named with an order of bytes takes the mark for a character.
+    return replace(facts, encoding=marked or facts.encoding or "utf-8")
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits) -> str:
-    """Load a delimited text file as table `uploaded`."""
+def _in_utf8(source: Path, facts: FileFacts, folder: Path, *, most: int | None = None) -> Path:
+    """A text file in UTF-8: the file itself, or written again; its first `most` bytes only, if given."""
+    if facts.encoding == "utf-8":
+        return source
+    decoder, target, line, read = codecs.getincrementaldecoder(facts.encoding)(), folder / "in-utf-8", 1, 0
+    with source.open("rb") as file, target.open("w", encoding="utf-8", newline="") as written:
+        while most is None or read < most:
+            chunk = file.read(_CHUNK)
+            try:
+                text = decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start].decode(facts.encoding, errors="ignore")
+                raise _not_in(facts.encoding, line + before.count("\n")) from None
+            if not chunk:
+                break
+            written.write(text)
+            line, read = line + text.count("\n"), read + len(chunk)
+    return target
+
+
+def _not_in(encoding: str, line: int) -> UnreadableTable:
+    return UnreadableTable(
+        f"Line {line} is not {ENCODINGS[encoding]} text. Choose the encoding of the file, or save it as UTF-8."
+    )
+
+
+def _ask_for_decimal(facts: FileFacts) -> None:
+    """Where commas are decimal signs, semicolons separate values; so with semicolons either sign is likely."""
+    if facts.separator == ";" and not facts.decimal:
+        raise UnreadableTable(
+            "must be chosen, a point or a comma, where semicolons separate the values", field="decimal", value=""
+        )
+
+
+def _csv(
+    connection: duckdb.DuckDBPyConnection, source: Path, facts: FileFacts, report: _Report, limits: TableLimits
+) -> FileFacts:
+    """Load a delimited text file in UTF-8 as table `uploaded`."""
     _refuse_above(limits, unfolded=source.stat().st_size)
     _check_bytes(source, report=report)
-    header, delimiter = _header(source)
-    columns = _checked_names(header)
+    header, facts = _header(source, facts)
+    columns = checked_names(header)
+    quote = _literal(facts.quote_sign)
     types = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in columns)
     query = (
         f"CREATE TABLE uploaded AS SELECT * FROM read_csv({_literal(str(source))}, auto_detect = false, "
-        f"header = true, delim = {_literal(delimiter)}, quote = '\"', escape = '\"', columns = {{{types}}}, "
+        f"header = {facts.has_header}, delim = {_literal(facts.separator)}, quote = {quote}, escape = {quote}, "
+        f"columns = {{{types}}}, "
         f"nullstr = '', strict_mode = true, store_rejects = true, max_line_size = {_LONGEST_LINE})"
     )
     try:
@@ -271,19 +354,19 @@ def _csv(connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, l
             "value closed."
         ) from None
     if rejected is not None:
-        raise UnreadableTable(
-            _REJECTIONS.get(rejected[1], "Line {line} cannot be read.").format(line=rejected[0], columns=len(columns))
-        )
+        rule = _REJECTIONS.get(rejected[1], "Line {line} cannot be read.")
+        named = f"the header, which names {len(columns)} columns" if facts.has_header else "the first line"
+        raise UnreadableTable(rule.format(line=rejected[0], header=named))
     counted = connection.execute("SELECT count(*) FROM uploaded").fetchone()
     _refuse_above(limits, rows=counted[0] if counted else 0)
-    return "uploaded"
+    return facts
 
 
 _REJECTIONS = {
-    "MISSING COLUMNS": "Line {line} has fewer values than the header, which names {columns} columns.",
-    "TOO MANY COLUMNS": "Line {line} has more values than the header, which names {columns} columns.",
+    "MISSING COLUMNS": "Line {line} has fewer values than {header}.",
+    "TOO MANY COLUMNS": "Line {line} has more values than {header}.",
     "UNQUOTED VALUE": "Line {line} has a quoted value that does not end properly.",
-    "INVALID ENCODING": "Line {line} is not UTF-8 text. Save the file as UTF-8.",
+    "INVALID ENCODING": "Line {line} is not UTF-8 text. Choose the encoding of the file, or save it as UTF-8.",
     "LINE SIZE OVER MAXIMUM": "Line {line} is longer than 16 MB.",
 }
 
@@ -302,7 +385,7 @@ def _check_bytes(source: Path, *, most: int | None = None, report: _Report | Non
                 decoder.decode(chunk)
             except UnicodeDecodeError as error:
                 line += chunk[: max(0, error.start)].count(b"\n")
-                raise UnreadableTable(f"Line {line} is not UTF-8 text. Save the file as UTF-8.") from None
+                raise _not_in("utf-8", line) from None
             line += chunk.count(b"\n")
             read += len(chunk)
             if report is not None:
@@ -312,49 +395,37 @@ def _check_bytes(source: Path, *, most: int | None = None, report: _Report | Non
     try:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise UnreadableTable(f"Line {line} is not UTF-8 text. Save the file as UTF-8.") from None
+        raise _not_in("utf-8", line) from None
 
 
-def _header(source: Path) -> tuple[list[str], str]:
-    """The first record, and the delimiter that cuts it into most names."""
+def _header(source: Path, facts: FileFacts) -> tuple[tuple[str, ...] | list[str], FileFacts]:
+    """The names of the columns, and the facts with the separator: as declared, or that which cuts the line of the
+    names into most."""
+    if not (facts.has_header or facts.separator):
+        raise UnreadableTable(
+            "must be chosen where no line names the columns: it is never looked for in rows",
+            field="separator",
+            value="",
+        )
     with source.open("rb") as file:
         start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="ignore")
     if not start.strip():
         raise UnreadableTable("The file is empty.")
+    candidates = (facts.separator,) if facts.separator else _DELIMITERS
+    how = {"quotechar": facts.quote_sign} if facts.quote_sign else {"quoting": csv.QUOTE_NONE}
     read = {}
-    for delimiter in _DELIMITERS:
+    for delimiter in candidates:
         # The csv module takes a lone carriage return for a line end only in universal-newline text.
         lines = io.StringIO(start, newline=None)
         try:
-            read[delimiter] = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
+            read[delimiter] = next(csv.reader(lines, delimiter=delimiter, strict=True, **how), [])
         except csv.Error:
             continue
-    best = max(read, key=lambda each: (len(read[each]), -_DELIMITERS.index(each)), default=None)
-    if best is None or (len(read) < len(_DELIMITERS) and len(read[best]) == 1):
+    best = max(read, key=lambda each: (len(read[each]), -candidates.index(each)), default=None)
+    if best is None or (len(read) < len(candidates) and len(read[best]) == 1):
         raise UnreadableTable("The first line has a quoted name that does not end properly.")
-    return read[best], best
-
-
-def _checked_names(names: list[str]) -> tuple[str, ...]:
-    if len(names) > MAX_COLUMNS:
-        raise UnreadableTable(f"The header names {len(names):,} columns; at most {MAX_COLUMNS:,} can be read.")
-    seen: dict[str, str] = {}
-    for position, raw in enumerate(names, start=1):
-        name = raw.strip()
-        if not name:
-            raise UnreadableTable(f"Column {position} has no name. The first line must name every column.")
-        if re.match(NUMBER_GRAMMAR, name):
-            raise UnreadableTable(
-                f"Column {position} of the first line is {name}, a number. The first line must name the columns."
-            )
-        if not name.isprintable():
-            raise UnreadableTable(f"The name of column {position} holds characters that cannot be printed.")
-        # Databases do not tell upper from lower case in names, so two such columns could be mistaken.
-        if (before := seen.get(name.casefold())) is not None:
-            named = name if name == before else f"{before} and {name}, which differ in capitals alone"
-            raise UnreadableTable(f"Two columns are named {named}. Every column needs a name of its own.")
-        seen[name.casefold()] = name
-    return tuple(seen.values())
+    facts = replace(facts, separator=best)
+    return (read[best] if facts.has_header else numbered_names(len(read[best]))), facts
 
 
 def _refuse_above(limits: TableLimits, *, rows: int = 0, unfolded: int = 0) -> None:
@@ -369,15 +440,15 @@ def _refuse_above(limits: TableLimits, *, rows: int = 0, unfolded: int = 0) -> N
 
 def _refuse_unfolding(source: Path, unfolded: int) -> None:
     """A small file must not make more work than a large one."""
-    if unfolded > _MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
+    if unfolded > MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
         raise UnreadableTable(
-            f"The Parquet file unfolds to more than {_MAX_UNFOLDING} times its size, or {_MAX_UNFOLDING} MB if that is "
+            f"The Parquet file unfolds to more than {MAX_UNFOLDING} times its size, or {MAX_UNFOLDING} MB if that is "
             "more."
         )
 
 
 def _parquet_columns(
-    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits
+    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits, *, sent: Path | None = None
 ) -> list[tuple[str, str, str]]:
     """The columns of a Parquet file after a look at its directory: each one's name there, its name here, its type."""
     path = _literal(str(source))
@@ -392,7 +463,7 @@ def _parquet_columns(
         raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    names = _checked_names([column[0] for column in described])
+    names = checked_names([column[0] for column in described])
     for name, column in zip(names, described, strict=True):
         if not _FLAT_TYPES.fullmatch(column[1]):
             raise UnreadableTable(
@@ -404,17 +475,18 @@ def _parquet_columns(
     unfolded = max(unfolded, rows * len(names))
     if rows > limits.rows or rows * len(names) > _MAX_CELLS:
         raise UnreadableTable(f"The Parquet file unfolds to more than {limits.rows:,} rows or {_MAX_CELLS:,} values.")
-    _refuse_unfolding(source, unfolded)
+    _refuse_unfolding(sent or source, unfolded)
     return [(column[0], name, column[1]) for column, name in zip(described, names, strict=True)]
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits) -> str:
+def _parquet(
+    connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits, *, sent: Path
+) -> None:
     """Load a Parquet file as view `uploaded` with text columns."""
-    columns = _parquet_columns(connection, source, limits)
+    columns = _parquet_columns(connection, source, limits, sent=sent)
     path = _literal(str(source))
-    selected = ", ".join(
-        f"CAST({_identifier(column)} AS VARCHAR) AS {_identifier(name)}" for column, name, _ in columns
-    )
+    texts = [_as_text(_identifier(column), kind) for column, _, kind in columns]
+    selected = ", ".join(f"{text} AS {_identifier(name)}" for text, (_, name, _) in zip(texts, columns, strict=True))
     stored = f"read_parquet({path})"
     connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM {stored}")
     # One long text repeated by a dictionary takes no room in the file and much outside it. Its length is looked at,
@@ -429,13 +501,21 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Path, report: _Repor
     measured = f"SELECT greatest({longest}, 0), {together} FROM "
     try:
         # What the first rows come to tells most that unfold to too much, at once.
-        _refuse_long(source, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
-        _refuse_long(source, report.run(_READ, connection, f"{measured} {stored}").fetchone(), limits)
+        _refuse_long(sent, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
+        _refuse_long(sent, report.run(_READ, connection, f"{measured} {stored}").fetchone(), limits)
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    return "uploaded"
+
+
+def _as_text(column: str, kind: str) -> str:
+    """SQL for the text of a column: a double that is whole is the same text in every format."""
+    text = f"CAST({column} AS VARCHAR)"
+    if kind not in ("DOUBLE", "FLOAT"):
+        return text
+    is_whole = f"{column} = trunc({column}) AND abs({column}) < {1 << 53}"
+    return f"CASE WHEN {is_whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
 def _refuse_long(source: Path, found: tuple[Any, ...] | None, limits: TableLimits) -> None:
@@ -448,20 +528,25 @@ def _refuse_long(source: Path, found: tuple[Any, ...] | None, limits: TableLimit
 
 
 def _store(
-    connection: duckdb.DuckDBPyConnection, relation: str, destination: Path, key: bytes, report: _Report
+    connection: duckdb.DuckDBPyConnection,
+    relation: str,
+    destination: Path,
+    facts: FileFacts,
+    key: bytes,
+    report: _Report,
 ) -> Ingested:
     columns = tuple(column[0] for column in connection.execute(f"DESCRIBE {relation}").fetchall())
     digest, rows = _digest(connection, relation, columns, key, report)
     if rows == 0:
         raise UnreadableTable("The file has a header but no rows.")
     partial = _partial(destination)
-    how = "FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false"
+    how = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false{kept(facts.number_form)}"
     report.run(_STORE, connection, f"COPY {relation} TO {_literal(str(partial))} ({how})")
     partial.chmod(0o600)
     with partial.open("rb") as file:
         file_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     partial.replace(destination)
-    return Ingested(columns=columns, digest=digest, rows=rows, file_sha256=file_sha256)
+    return Ingested(columns=columns, digest=digest, rows=rows, file_sha256=file_sha256, facts=facts)
 
 
 def _partial(destination: Path) -> Path:

@@ -1,12 +1,14 @@
 """Step 2: of numeric columns the number that the text writes, as a double; null where it writes none, and where it is
 that of a missing code.
 
-The cast is that of IEEE 754 to the nearest double, ties to even, in every database.
+The cast is that of IEEE 754 to the nearest double, ties to even, in every database. A table has one form of
+numbers: its decimal sign, and perhaps a sign between thousands. The text is rewritten here and nowhere else.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -17,8 +19,39 @@ from releases.engine.tables.text import text_of
 #: A number: plain digits with an optional point and a short exponent. Neither "nan", "inf" nor hexadecimal is one,
 #: and nothing that matches can overflow a double, so the cast never fails.
 NUMBER_GRAMMAR = r"^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$"
+#: What may stand between thousands, by what is declared.
+THOUSANDS = {",": ",", ".": ".", "'": "'\u2019", "space": " \u00a0\u202f"}
 #: Beyond it a double has no places after the point.
 _ALL_WHOLE = float(1 << 53)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumberForm:
+    """How the numbers of a table are written.
+
+    Attributes:
+        decimal: a point or a comma.
+        thousands: one of `THOUSANDS`, or empty; groups have three digits, and a number may also be without them.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+
+    @property
+    def grammar(self) -> str:
+        whole = "[0-9]{1,40}"
+        if self.thousands:
+            whole = f"({whole}|[0-9]{{1,3}}([{THOUSANDS[self.thousands]}][0-9]{{3}}){{1,12}})"
+        return NUMBER_GRAMMAR.replace("[.]", f"[{self.decimal}]").replace("[0-9]{1,40}", whole, 1)
+
+    @property
+    def rewritten(self) -> list[tuple[str, str]]:
+        """What is replaced, in this order, in text that matches the grammar, to make a number of the plain form."""
+        signs = [(sign, "") for sign in THOUSANDS.get(self.thousands, "")]
+        return signs if self.decimal == "." else [*signs, (self.decimal, ".")]
+
+
+PLAIN = NumberForm()
 
 
 def number_of(axis: int) -> str:
@@ -29,14 +62,14 @@ def is_number(text: str) -> bool:
     return re.fullmatch(NUMBER_GRAMMAR, text) is not None
 
 
-def numbers(rows: exp.Select, universe: Universe, dialect: Dialect) -> exp.Select:
+def numbers(rows: exp.Select, universe: Universe, dialect: Dialect, form: NumberForm = PLAIN) -> exp.Select:
     declared = [each.state_of or each for each in universe.attributes]
     numeric = {axis: each for axis, each in enumerate(declared) if each.is_numeric}
     if not numeric:
         return rows
     cast = [
         exp.alias_(
-            _number(column(text_of(axis)), dialect),
+            _number(column(text_of(axis)), dialect, form),
             _any(axis) if _is_checked(each) else number_of(axis),
             quoted=True,
         )
@@ -79,8 +112,11 @@ def _checked(number: exp.Expr, attribute: Attribute) -> exp.Expr:
     return read
 
 
-def _number(text: exp.Expr, dialect: Dialect) -> exp.Expr:
-    return exp.case().when(dialect.matches(text, NUMBER_GRAMMAR), dialect.read_double(text.copy()), copy=False)
+def _number(text: exp.Expr, dialect: Dialect, form: NumberForm) -> exp.Expr:
+    plain: exp.Expr = text.copy()
+    for sign, instead in form.rewritten:
+        plain = exp.Anonymous(this="REPLACE", expressions=[plain, *map(exp.Literal.string, (sign, instead))])
+    return exp.case().when(dialect.matches(text, form.grammar), dialect.read_double(plain), copy=False)
 
 
 def _whole(number: exp.Expr) -> exp.Expr:

@@ -165,7 +165,7 @@ class TableCounts:
         """
         parameters: list[list[str]] = []
         rows = texts(self.table.relation, self.schema, self.table.dialect)
-        rows = numbers(rows, self.universe, self.table.dialect)
+        rows = numbers(rows, self.universe, self.table.dialect, self.table.number_form)
         return codes(rows, self.universe, self.table.dialect, parameters), parameters
 
     def _read(self, statement: exp.Expr, parameters: Sequence[list[str]], *, columns: int) -> list[NDArray[Any]]:

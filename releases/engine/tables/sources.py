@@ -15,6 +15,8 @@ from sqlglot import exp
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
 from releases.engine.tables.dialects import Dialect, PostgreSQL, Spark, bound_table
+from releases.engine.tables.number import PLAIN, NumberForm
+from releases.engine.tables.stored import number_form_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -31,6 +33,7 @@ class Source(Protocol):
         dialect: in which statements are written for it.
         is_here: its rows are on this machine, so that they may be coded once and counted from their codes; else
             nothing but grouped counts leaves the server.
+        number_form: how its numbers are written.
     """
 
     @property
@@ -38,6 +41,9 @@ class Source(Protocol):
 
     @property
     def is_here(self) -> bool: ...
+
+    @property
+    def number_form(self) -> NumberForm: ...
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -65,6 +71,7 @@ class FileTable:
         self._path = path
         described = self.connection.execute(f"DESCRIBE SELECT * FROM {self.dialect.sql(self.relation)}").fetchall()
         self.columns = tuple(str(column[0]) for column in described)
+        self.number_form = number_form_of(self.connection, path)
 
     @property
     def relation(self) -> exp.Expr:
@@ -91,6 +98,7 @@ class ServerTable:
 
     dialect = PostgreSQL()
     is_here = False
+    number_form = PLAIN
 
     def __init__(self, url: str, name: str) -> None:
         refuse_unless_confined()
@@ -142,6 +150,7 @@ class SparkTable:
 
     dialect = Spark()
     is_here = False
+    number_form = PLAIN
 
     def __init__(self, session: Any, name: str) -> None:
         refuse_unless_confined()

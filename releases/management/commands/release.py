@@ -23,6 +23,8 @@ from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.tables.facts import ENCODINGS, FileFacts
+from releases.engine.tables.number import THOUSANDS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import ledger
@@ -46,6 +48,18 @@ from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
 from releases.worker import runner
 
+#: How the table's file is written (docs/reference/files.md).
+FACTS = {
+    "separator": "between values: one sign, or comma, semicolon, tab, bar or space",
+    "encoding": f"one of {', '.join(ENCODINGS)}",
+    "decimal": "the decimal sign, . or ,",
+    "thousands": f"the sign between thousands, one of {', '.join(THOUSANDS)}",
+    "quote": "around values, one of \" ' none",
+    "has_header": "whether the first line names the columns, yes or no",
+    "sheet": "name or number of a workbook's sheet",
+    "header_row": "row of a workbook that names the columns",
+    "member": "name of the file in an archive",
+}
 OVER_BUDGET = 3
 WAITS_FOR_REVIEW = 4
 
@@ -62,7 +76,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
-        parser.add_argument("--table", type=Path, help="CSV (UTF-8, with header) or Parquet file")
+        parser.add_argument("--table", type=Path, help="file with a table")
+        for name, text in FACTS.items():
+            parser.add_argument(f"--{name.replace('_', '-')}", help=f"of the file: {text}")
         parser.add_argument("--schema", type=Path, help="schema, format version 1, or a codebook in CSV")
         parser.add_argument("--workload", help="file of a workload, format version 1; or the name of a saved one")
         parser.add_argument(
@@ -130,11 +146,12 @@ class Command(BaseCommand):
         )
         if plan.infeasible:
             raise CommandError(plan.infeasible)
+        facts = FileFacts.from_json({name: options[name] for name in FACTS if options[name] is not None})
         if not options["table"].is_file():
             raise CommandError(f"--table: {options['table']} is not a file.")
         ensure_database()
         operator = the_operator()
-        dataset = find_or_ingest(options["table"], owner=operator)
+        dataset = find_or_ingest(options["table"], owner=operator, facts=facts)
         self._declare(dataset, schema, options, operator)
         services.describe_dataset(dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator)
         release = services.draft_release(dataset=dataset, by=operator, title=options["title"])
@@ -237,12 +254,11 @@ def delta_beforehand(options: Mapping[str, Any]) -> str:
     return decimal_text(usual_delta(exact(granted, field="budget_delta")), places=30)
 
 
-def find_or_ingest(table: Path, *, owner: User) -> Dataset:
-    """The stored copy of this content, or a new one."""
-    dataset = services.ingest_dataset(owner=owner, title=table.stem, source=table)
-    stored = (
-        Dataset.objects.filter(digest=dataset.digest, owner=owner).exclude(pk=dataset.pk).order_by("created_at").first()
-    )
+def find_or_ingest(table: Path, *, owner: User, facts: FileFacts) -> Dataset:
+    """The stored copy of this content, with numbers of the same form, or a new one."""
+    dataset = services.ingest_dataset(owner=owner, title=table.stem, source=table, facts=facts)
+    same = Dataset.objects.filter(digest=dataset.digest, owner=owner).exclude(pk=dataset.pk).order_by("created_at")
+    stored = next((each for each in same if each.read_as.number_form == dataset.read_as.number_form), None)
     if stored is None:
         return dataset
     services.discard_dataset(dataset=dataset, by=owner)

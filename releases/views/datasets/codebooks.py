@@ -18,8 +18,11 @@ from releases.engine.errors import InvalidInput
 from releases.forms.datasets import codebook_of
 from releases.models import Codebook, Dataset
 from releases.permissions import get_dataset_for, signed_in
+from releases.schema import file_codebook
 from releases.schema.descriptions import Notes
 
+#: In the address: the codebook that the dataset's own file proposes.
+FROM_FILE = "file"
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.
 MAX_OFFERED, _MAX_SEEN = 50, 500
 #: Columns that a message names; of more, how many there are.
@@ -64,7 +67,10 @@ def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
         _offered(each.pk, each.name, "" if each.owner_id == person.pk else str(each.owner), each.columns, names)
         for each in saved
     ]
+    taken, notes = file_codebook.proposed(dataset)
     return {
+        "described_by_file": len({*taken, *notes}),
+        "missing_codes": file_codebook.missing_codes(dataset),
         "saved_codebooks": _with_columns(codebooks),
         "declaring_datasets": _with_columns(datasets),
         "own_codebooks": [each for each in saved if each.owner_id == person.pk],
@@ -83,6 +89,8 @@ def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
     """The columns as the codebook or the dataset named in the address declares them, where this table has them; the
     others as they are. Says which are named there and not here, and the other way round."""
     declared = FilledIn(universe=dataset.universe, notes=dataset.column_notes)
+    if request.GET["codebook"] == FROM_FILE:
+        return _as_the_file_says(request, dataset, declared)
     title, universe, notes = _named(request)
     attributes = universe.attributes if universe is not None else ()
     taken = {each.name: each for each in attributes if each.name in dataset.columns}
@@ -95,6 +103,23 @@ def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
         universe=_merged(dataset, taken),
         notes=declared.notes | {name: each for name, each in notes.items() if name in taken},
         names=frozenset(taken),
+    )
+
+
+def _as_the_file_says(request: HttpRequest, dataset: Dataset, declared: FilledIn) -> FilledIn:
+    """The columns as the file's own metadata describes them; the others as they are."""
+    taken, notes = file_codebook.proposed(dataset)
+    if not (taken or notes):
+        raise Http404
+    messages.info(
+        request,
+        "What the file says of its columns is filled in. Declare it only if its labels and categories were not made "
+        "from the rows. Nothing is stored until you declare.",
+    )
+    return FilledIn(
+        universe=_merged(dataset, taken) if taken else declared.universe,
+        notes=declared.notes | notes,
+        names=frozenset({*taken, *notes}),
     )
 
 

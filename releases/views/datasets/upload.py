@@ -17,7 +17,8 @@ from releases import services
 from releases.display.durations import duration
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.ingest import UnreadableTable, seconds_foretold
+from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.ingest import seconds_foretold
 from releases.forms.datasets import UploadForm
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
@@ -80,13 +81,14 @@ def _received(person: User, form: UploadForm) -> Upload | None:
     """The upload that now waits for a worker; None where it was refused, which the form then says."""
     source = Path(form.cleaned_data["table"].temporary_file_path())
     try:
-        return services.receive_upload(owner=person, title=form.cleaned_data["title"], source=source)
+        given = form.cleaned_data
+        return services.receive_upload(owner=person, title=given["title"], source=source, facts=given["facts"])
     except services.NoRoom as error:
         form.add_error("table", in_words(error))
     except UnreadableTable as error:
         form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
     except InvalidInput as error:
-        form.add_error("title", in_words(error))
+        form.refuse(error)
     return None
 
 

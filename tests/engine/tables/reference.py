@@ -27,8 +27,30 @@ def trimmed(given):
     return octets.decode() or None
 
 
-def number(text):
+GROUPS = {",": ",", ".": ".", "'": "'\u2019", "space": " \u00a0\u202f"}
+
+
+def plain(text, decimal, thousands):
+    """The same number with a point and without groups; None where the text has not the form."""
+    head = text
+    for end in ("e", "E", decimal):
+        head = head.partition(end)[0]
+    digits = head.lstrip("+-")
+    groups = digits
+    for sign in GROUPS[thousands] if thousands else "":
+        groups = groups.replace(sign, "\0")
+    first, *rest = groups.split("\0")
+    if rest and not (1 <= len(first) <= 3 and len(rest) <= 12 and all(len(each) == 3 for each in rest)):
+        return None
+    tail = text[len(head) :]
+    if decimal != "." and "." in first + "".join(rest) + tail:
+        return None
+    return head[: len(head) - len(digits)] + first + "".join(rest) + tail.replace(decimal, ".", 1)
+
+
+def number(text, form=(".", "")):
     """The double nearest to the number that the text writes; None where it writes none."""
+    text = text if text is None or form == (".", "") else plain(text, *form)
     if text is None:
         return None
     rest, exponent = text.encode(), 0

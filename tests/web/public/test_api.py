@@ -27,6 +27,7 @@ from releases.models import (
     Organisation,
     Release,
     TokenScope,
+    Upload,
 )
 from releases.publication.archive import download_names
 from releases.services.datasets import table_path
@@ -54,8 +55,8 @@ class Program:
             f"/api{path}", json.dumps(body), content_type="application/json", headers=self.headers
         )
 
-    def upload(self, content=CSV, title="Survey", name="survey.csv"):
-        data = {"title": title, "table": SimpleUploadedFile(name, content)}
+    def upload(self, content=CSV, title="Survey", name="survey.csv", **facts):
+        data = {"title": title, "table": SimpleUploadedFile(name, content), **facts}
         return self.client.post("/api/datasets", data, headers=self.headers)
 
 
@@ -164,6 +165,38 @@ def test_a_file_that_is_no_table_is_refused_in_words(program):
     assert answer.status_code == 409
     assert "Two columns are named a." in answer.json()["message"]
     assert not Dataset.objects.exists()
+
+
+def test_how_a_file_is_written_is_declared_beside_it_and_remembered(program, read_uploads):
+    sent = program.upload(b"a;b\n1,5;x\n", decimal=",", separator="semicolon").json()
+    read_uploads()
+    said = program.get(f"/datasets/{sent['id']}").json()["file"]
+    assert {name: said[name] for name in ("separator", "decimal", "encoding", "has_header")} == {
+        "separator": ";",
+        "decimal": ",",
+        "encoding": "utf-8",
+        "has_header": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "wrong"),
+    [
+        ({}, {"field": "decimal", "value": "", "rule": "must be chosen"}),
+        ({"decimal": "x"}, {"field": "decimal", "value": "x", "rule": "must be one of ., ,"}),
+        ({"header_row": "0"}, {"field": "header_row", "value": "0", "rule": "must be from 1 to 1,000"}),
+        ({"has_header": "maybe"}, {"field": "has_header", "value": "maybe", "rule": "must be yes or no"}),
+        ({"sheet": "Data"}, {"field": "sheet", "value": "Data", "rule": "has no meaning for a text file"}),
+    ],
+    ids=["semicolons", "decimal", "row", "header", "sheet"],
+)
+def test_a_wrong_fact_of_a_file_is_named_with_its_value_and_rule(program, facts, wrong):
+    answer = program.upload(b"a;b\n1,5;x\n", **facts)
+    assert answer.status_code == 400
+    said = answer.json()
+    assert (said["field"], said["value"]) == (wrong["field"], wrong["value"])
+    assert said["rule"].startswith(wrong["rule"])
+    assert not Upload.objects.exists()
 
 
 def test_a_file_that_is_refused_later_says_why_until_it_is_discarded(program, read_uploads):

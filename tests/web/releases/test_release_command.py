@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from releases.management.commands.release import WAITS_FOR_REVIEW
-from releases.models import BudgetRequest, LedgerEntry, Notice, Organisation, Release
+from releases.models import BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
 from releases.planning.comparison import first_delta
 from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
 
@@ -97,3 +97,16 @@ def test_a_budget_granted_at_once_asks_nobody(release):
     sofia = person("sofia", "reviewer")
     assert release("1")[0] == 0
     assert not Notice.objects.for_home(sofia).exists()
+
+
+def test_the_same_text_under_another_decimal_sign_is_another_dataset_with_the_budget_of_its_rows(release, upload_file):
+    """Its numbers are others, so the first one's declaration does not count for it."""
+    lines = "".join(f"20,{number};female\n" for number in range(100, 500))
+    table = upload_file(f"age;sex\n{lines}".encode(), name="de.csv")
+    with pytest.raises(CommandError, match="decimal: '' must be chosen, a point or a comma"):
+        release("1", table=table)
+    assert release("1", table=table, decimal=".")[0] == 0
+    assert release("1", table=table, decimal=",")[0] == 0
+    assert release("1", table=table, decimal=",")[0] == 0
+    assert [each.read_as.decimal for each in Dataset.objects.order_by("created_at")] == [".", ","]
+    assert len(set(Dataset.objects.values_list("budget", flat=True))) == 1

@@ -1,0 +1,237 @@
+"""Workbooks, files of statistical programs and Arrow files, written again as Parquet for the one way that tables go.
+
+Values of such files have types of their own. Their text is that of other formats: a double that is whole has no point,
+and a date is as in ISO 8601. A codebook is proposed of the file's own metadata; nothing of it is found in rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from releases.engine.tables.facts import FileFacts, UnreadableTable
+from releases.engine.tables.header import checked_names, numbered_names
+from releases.engine.tables.kinds import ARROW, SAS, SPSS, STATA, WORKBOOK, XPORT, one_of, repacked
+
+_ROWS_AT_A_TIME = 1 << 16
+#: Of a file of a statistical program, which is read from its start for each part.
+_ROWS_OF_A_PART = 1 << 19
+#: From here on a double that is whole is written with an exponent, as databases do.
+_ALL_WHOLE = float(1 << 53)
+_LONGEST_LABEL, _MOST_LABELS = 200, 1000
+
+
+def to_parquet(
+    kind: str, source: Path, target: Path, facts: FileFacts, *, most: int
+) -> tuple[FileFacts, list[dict[str, Any]]]:
+    """Write a file as Parquet.
+
+    Args:
+        most: bytes that a workbook may unfold to.
+
+    Returns:
+        the facts with what was proposed, and what the file says of its columns.
+
+    Raises:
+        UnreadableTable: it is damaged, or has no such sheet.
+    """
+    with _readable(kind):
+        if kind == WORKBOOK:
+            return _write_sheet(source, target, facts, most), []
+        if kind == ARROW:
+            _write_arrow(source, target)
+            return facts, []
+        return facts, _write_statistical(kind, source, target)
+
+
+def check_sheet(source: Path, facts: FileFacts, folder: Path, *, most: int) -> FileFacts:
+    """The facts with the sheet that is meant.
+
+    Raises:
+        UnreadableTable: it is damaged, or has no such sheet.
+    """
+    with _readable(WORKBOOK):
+        return _opened(source, folder / "workbook", facts, most)[1]
+
+
+@contextmanager
+def _readable(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (UnreadableTable, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException:  # noqa: BLE001  whatever a library raises, panics of Rust too; its text can hold rows
+        raise UnreadableTable(f"The {kind} is damaged: it cannot be read.") from None
+
+
+def text_of(value: Any) -> str | None:
+    """A value as text, as it would be in a text file; nothing for a missing one."""
+    if value is None or value == "" or value != value:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < _ALL_WHOLE else repr(value)
+    return value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
+
+
+# Workbooks
+
+
+def _opened(source: Path, plain: Path, facts: FileFacts, most: int) -> tuple[Any, FileFacts]:
+    import python_calamine
+
+    repacked(source, plain, most=most)
+    workbook = python_calamine.CalamineWorkbook.from_path(str(plain))
+    names = workbook.sheet_names
+    chosen = facts.sheet
+    if not chosen and len(names) == 1:
+        chosen = names[0]
+    elif chosen not in names and chosen.isdecimal() and 1 <= int(chosen) <= len(names):
+        chosen = names[int(chosen) - 1]
+    if chosen not in names:
+        raise UnreadableTable(one_of(names), value=facts.sheet, field="sheet")
+    return workbook.get_sheet_by_name(chosen), replace(facts, sheet=chosen)
+
+
+def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> FileFacts:
+    sheet, facts = _opened(source, target.with_suffix(".plain"), facts, most)
+    cells = sheet.to_python(skip_empty_area=False)
+    rows: Iterator[list[str | None]] = ([text_of(cell) for cell in row] for row in cells)
+    if facts.has_header:
+        rows = islice(rows, facts.header_row - 1, None)
+        first = next(rows, [])
+        while first and first[-1] is None:
+            first.pop()
+        if not first:
+            raise UnreadableTable(
+                "must be a row of the sheet that names columns", value=facts.header_row, field="header_row"
+            )
+        names = checked_names([name or "" for name in first])
+    else:
+        names = numbered_names(max((len(row) for row in cells), default=0))
+    kept = (row for row in rows if any(cell is not None for cell in row))
+    _write_texts(target, names, _in_columns(kept, len(names)))
+    return facts
+
+
+def _in_columns(rows: Iterable[list[str | None]], width: int) -> Iterator[list[list[str | None]]]:
+    rows = iter(rows)
+    while part := list(islice(rows, _ROWS_AT_A_TIME)):
+        for row in part:
+            if any(cell is not None for cell in row[width:]):
+                raise UnreadableTable("A row below the names has more values than there are names.")
+        yield [[row[place] if place < len(row) else None for row in part] for place in range(width)]
+
+
+# Files of statistical programs
+
+
+def _write_statistical(kind: str, source: Path, target: Path) -> list[dict[str, Any]]:
+    import pyreadstat
+
+    reader: Any = {
+        SPSS: pyreadstat.read_sav,
+        STATA: pyreadstat.read_dta,
+        SAS: pyreadstat.read_sas7bdat,
+        XPORT: pyreadstat.read_xport,
+    }[kind]
+    # Codes that SPSS takes for missing stay as they are written.
+    options: dict[str, Any] = {"output_format": "dict", **({"user_missing": True} if kind == SPSS else {})}
+    _, about = reader(str(source), metadataonly=True, **options)
+    names = checked_names(about.column_names)
+    short = {name for name, kind_of in about.readstat_variable_types.items() if kind_of == "float"}
+    if kind == XPORT:
+        # It does not say how many rows it has, so it is one part.
+        parts = iter([reader(str(source), **options)])
+    else:
+        parts = pyreadstat.read_file_in_chunks(reader, str(source), chunksize=_ROWS_OF_A_PART, **options)
+    columns = (
+        [_texts(values, is_short=name in short) for name, values in data.items()] for data in _until_short(parts)
+    )
+    _write_texts(target, names, columns)
+    return [_said(name, raw, about) for name, raw in zip(names, about.column_names, strict=True)]
+
+
+def _until_short(parts: Iterable[tuple[dict[str, Any], Any]]) -> Iterator[dict[str, Any]]:
+    """Up to the end of the rows, however many a damaged file says it has."""
+    for data, _ in parts:
+        if not data:
+            return
+        yield data
+        if len(next(iter(data.values()))) < _ROWS_OF_A_PART:
+            return
+
+
+def _texts(values: Sequence[Any], *, is_short: bool) -> list[str | None]:
+    if not is_short:
+        return [text_of(value) for value in values]
+    import numpy as np
+
+    # What was written with seven digits is not to come out with seventeen.
+    return [text_of(float(str(np.float32(each))) if isinstance(each, float) else each) for each in values]
+
+
+def _said(name: str, raw: str, about: Any) -> dict[str, Any]:
+    """What the file's own metadata says of a column, as text."""
+    missing = about.missing_ranges.get(raw, [])
+    ranges = [(each["lo"], each["hi"]) for each in missing]
+    labels = about.variable_value_labels.get(raw, {})
+    named = {text_of(_number(value)) or "": str(label)[:_LONGEST_LABEL] for value, label in labels.items()}
+    left_out = {text_of(_number(value)) for value in labels if any(_is_within(value, *each) for each in ranges)}
+    return {
+        "name": name,
+        "label": str(about.column_names_to_labels.get(raw) or "")[:_LONGEST_LABEL],
+        "values": {code: label for code, label in list(named.items())[:_MOST_LABELS] if code and code not in left_out},
+        "missing": [
+            text_of(_number(low)) if low == high else f"{text_of(_number(low))} to {text_of(_number(high))}"
+            for low, high in ranges
+        ],
+        "format": str(about.original_variable_types.get(raw) or ""),
+    }
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) else value
+
+
+def _is_within(value: Any, low: Any, high: Any) -> bool:
+    return isinstance(value, str) == isinstance(low, str) and bool(low <= value <= high)
+
+
+# Arrow
+
+
+def _write_arrow(source: Path, target: Path) -> None:
+    import pyarrow
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    with pyarrow.OSFile(str(source)) as file:
+        if file.read(4) == b"FEA1":
+            table = pyarrow.feather.read_table(str(source), memory_map=False)
+            pyarrow.parquet.write_table(table, str(target))
+            return
+        file.seek(0)
+        reader = pyarrow.ipc.open_file(file)
+        with pyarrow.parquet.ParquetWriter(str(target), reader.schema) as written:
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number)
+                batch.validate(full=True)
+                written.write_batch(batch)
+
+
+def _write_texts(target: Path, names: Sequence[str], parts: Iterable[list[list[str | None]]]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    schema = pyarrow.schema([(name, pyarrow.string()) for name in names])
+    with pyarrow.parquet.ParquetWriter(str(target), schema) as written:
+        for columns in parts:
+            arrays = [pyarrow.array(column, pyarrow.string()) for column in columns]
+            written.write_batch(pyarrow.record_batch(arrays, schema=schema))

@@ -1,0 +1,160 @@
+"""One small table in every format that is read, and in an archive: what the tests write, without the code they test."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tempfile
+import zipfile
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import polars
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pyreadstat
+
+NAMES = ("age", "height", "town")
+ROWS = [(31.0, 1.59, "Köln"), (44.0, 1.7, "Ulm & Neu-Ulm"), (-9.0, 2.0, None), (None, 1e-7, "a,b;c")]
+LABELS = {
+    "labels": {"age": "Age in years"},
+    "values": {"age": {1.0: "one", -9.0: "no answer"}},
+    "missing": {"age": [-9]},
+}
+
+
+def text(value):
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else str(int(value)) if value.is_integer() else repr(value)
+
+
+def separated(separator, encoding="utf-8", decimal="."):
+    def quoted(value):
+        said = text(value).replace(".", decimal) if isinstance(value, float) else text(value)
+        return f'"{said}"' if any(sign in said for sign in ',;\t"') else said
+
+    lines = [separator.join(NAMES), *(separator.join(quoted(each) for each in row) for row in ROWS)]
+    return ("\n".join(lines) + "\n").encode(encoding)
+
+
+def zipped(members):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def xlsx(sheets):
+    """Sheets by their names, each of rows of cells."""
+
+    def cell(value):
+        if value is None:
+            return "<c/>"
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+        return f"<c><v>{value!r}</v></c>"
+
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    listed = "".join(
+        f'<sheet name="{escape(name)}" sheetId="{i}" r:id="r{i}"/>' for i, name in enumerate(sheets, start=1)
+    )
+    related = "".join(
+        f'<Relationship Id="r{i}" Type="{office}/worksheet" Target="worksheets/sheet{i}.xml"/>'
+        for i in range(1, len(sheets) + 1)
+    )
+    members = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r0" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{related}</Relationships>',
+    }
+    for number, rows in enumerate(sheets.values(), start=1):
+        written = "".join(f"<row>{''.join(cell(each) for each in row)}</row>" for row in rows)
+        members[f"xl/worksheets/sheet{number}.xml"] = (
+            f'<worksheet xmlns="{main}"><sheetData>{written}</sheetData></worksheet>'
+        )
+    return zipped(members)
+
+
+def ods(sheets):
+    def cell(value):
+        if value is None:
+            return "<table:table-cell/>"
+        if isinstance(value, str):
+            return f'<table:table-cell office:value-type="string"><text:p>{escape(value)}</text:p></table:table-cell>'
+        return f'<table:table-cell office:value-type="float" office:value="{value!r}"/>'
+
+    tables = "".join(
+        f'<table:table table:name="{escape(name)}">'
+        + "".join(f"<table:table-row>{''.join(cell(each) for each in row)}</table:table-row>" for row in rows)
+        + "</table:table>"
+        for name, rows in sheets.items()
+    )
+    spaces = " ".join(
+        f'xmlns:{each}="urn:oasis:names:tc:opendocument:xmlns:{each}:1.0"' for each in ("office", "table", "text")
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    return zipped(
+        {
+            "mimetype": kind,
+            "META-INF/manifest.xml": '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest'
+            f':1.0"><manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>',
+            "content.xml": f"<office:document-content {spaces}><office:body><office:spreadsheet>{tables}"
+            "</office:spreadsheet></office:body></office:document-content>",
+        }
+    )
+
+
+def by_file(write):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made"
+        write(path)
+        return path.read_bytes()
+
+
+def statistical(suffix):
+    frame = polars.DataFrame({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/made.{suffix}"
+        if suffix in ("sav", "zsav"):
+            pyreadstat.write_sav(
+                frame,
+                path,
+                compress=suffix == "zsav",
+                column_labels=LABELS["labels"],
+                variable_value_labels=LABELS["values"],
+                missing_ranges=LABELS["missing"],
+            )
+        elif suffix == "dta":
+            pyreadstat.write_dta(frame, path)
+        else:
+            pyreadstat.write_xport(frame, path, file_format_version=8)
+        return Path(path).read_bytes()
+
+
+def arrow():
+    return pa.table({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+
+
+def every_format():
+    """By a name, the bytes."""
+    sheet = {"Data": [NAMES, *ROWS]}
+    made = {
+        "csv": separated(","),
+        "tsv": separated("\t"),
+        "xlsx": xlsx(sheet),
+        "ods": ods(sheet),
+        "sav": statistical("sav"),
+        "zsav": statistical("zsav"),
+        "dta": statistical("dta"),
+        "xpt": statistical("xpt"),
+        "parquet": by_file(lambda path: pyarrow.parquet.write_table(arrow(), path)),
+        "feather": by_file(lambda path: pyarrow.feather.write_feather(arrow(), str(path))),
+    }
+    return made | {"gz": gzip.compress(made["csv"], mtime=0), "zip": zipped({"people.csv": made["csv"]})}
