@@ -13,7 +13,18 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, plain
+from releases.engine.domain.universe import (
+    AS_DECLARED,
+    CLAMP,
+    DROP,
+    MISSING,
+    OUTSIDE,
+    UNREADABLE,
+    Attribute,
+    AttributeKind,
+    Schema,
+    plain,
+)
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
 from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, missing_in_words
@@ -152,7 +163,18 @@ def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
+#: What a state says of a value.
+_STATES = {
+    AS_DECLARED: "has a declared value",
+    OUTSIDE: "has a value outside the declared ones",
+    UNREADABLE: "is text that writes no such number",
+    MISSING: "is missing",
+}
+
+
 def _meaning(attribute: Attribute, index: int) -> str:
+    if attribute.state_of is not None:
+        return f"rows whose {attribute.name} {_STATES[attribute.categories[index]]}"
     if not attribute.is_numeric:
         return f"rows whose {attribute.name} is “{attribute.categories[index]}”"
     low, high = (plain(edge) for edge in attribute.edges[index : index + 2])
@@ -165,6 +187,8 @@ def _meaning(attribute: Attribute, index: int) -> str:
 
 
 def _also_holds(attribute: Attribute, index: int) -> str:
+    if attribute.state_of is not None:
+        return ""
     if not attribute.is_numeric:
         category = attribute.categories[index]
         if category == DROP or category not in (attribute.outside, attribute.missing_as):
@@ -185,6 +209,8 @@ def _other_values(attribute: Attribute) -> str:
 
 
 def _rule_in_words(attribute: Attribute) -> str:
+    if attribute.state_of is not None:
+        return "every value has one of these states"
     if not attribute.is_numeric:
         or_none = "" if attribute.missing_as else ", or none,"
         if attribute.outside != DROP:

@@ -256,7 +256,8 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
     strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
     clamping = [each.name for each in universe.attributes if each.is_numeric and each.outside == CLAMP]
-    catching = [each for each in universe.attributes if not each.is_numeric and each.outside != DROP]
+    declared = [each for each in universe.attributes if each.state_of is None]
+    catching = [each for each in declared if not each.is_numeric and each.outside != DROP]
     rules = []
     if dropping:
         rules.append(
@@ -273,16 +274,22 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
             f"without a number there is left out of every count."
         )
     if that_drop:
-        return rules
+        return [*rules, *_missing_rules(each for each in declared if each.missing_as == DROP)]
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
-    rules += [f"{said[:1].upper()}{said[1:]}." for each in universe.attributes if (said := missing_in_words(each))]
+    rules += _missing_rules(declared)
+    if universe.is_of_states:
+        rules.append("Every row counts, whether its values read as they were declared or not.")
     if universe.may_drop:
         rules.append(
             "These rules hold for every count here, also for one of a single column; no other column leaves a row out. "
             "So a release about other columns may count other rows."
         )
     return rules
+
+
+def _missing_rules(attributes: Iterable[Attribute]) -> list[str]:
+    return [f"{said[:1].upper()}{said[1:]}." for each in attributes if (said := missing_in_words(each))]
 
 
 def fuller_bins(attributes: Iterable[Attribute]) -> list[str]:

@@ -168,6 +168,8 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
     """
     universe = Schema.from_json({"version": 1, "columns": columns}).universe
     _check_present(dataset, universe.names, field="columns")
+    if universe.is_of_states:
+        raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")
     for position, name in enumerate(universe.names):
         # Names head the columns of every CSV file that leaves the site.
         if begins_a_formula(name):

@@ -126,12 +126,17 @@ def name_release(*, release: Release, title: str) -> None:
 
 
 def set_questions(
-    *, release: Release, workload: Mapping[str, Any] | None, version: WorkloadVersion | None = None
+    *,
+    release: Release,
+    workload: Mapping[str, Any] | None,
+    version: WorkloadVersion | None = None,
+    of_states: bool = False,
 ) -> Question | None:
     """Set what a draft asks; None to start again.
 
     Args:
         version: the saved workload's version that it was taken from; else a draft whose questions change has none.
+        of_states: whether they may be about states, which no page can change.
 
     Raises:
         InvalidInput: a rule of the workload format is broken.
@@ -146,6 +151,8 @@ def set_questions(
     if not read.is_offered:
         # Typed by hand it could name any file, and would certify nothing that was published.
         raise InvalidInput("workload", read.kind, "is asked by certifying a release on its own page")
+    if read.universe.is_of_states and not of_states:
+        raise InvalidInput("workload.states", "true", "is asked on the command line only")
     asked = read.to_json()
     if version is None and asked == release.workload:
         version = release.workload_version

@@ -191,16 +191,6 @@ class Attribute:
         """How a value of a declared column can read."""
         return (AS_DECLARED, OUTSIDE, UNREADABLE, MISSING) if self.is_numeric else (AS_DECLARED, OUTSIDE, MISSING)
 
-    @property
-    def states_left_out(self) -> tuple[str, ...]:
-        """Of a state, those whose rows are left out of every count under the column's own rule."""
-        declared = self.state_of
-        if declared is None:
-            return ()
-        outside = (OUTSIDE,) if declared.outside == DROP else ()
-        unreadable = (UNREADABLE,) if declared.is_numeric else ()
-        return (*outside, *unreadable, *((MISSING,) if declared.drops_missing else ()))
-
     @cached_property
     def lowest(self) -> int:
         """The lowest value of a number, in units of its last place."""

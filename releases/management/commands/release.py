@@ -155,7 +155,7 @@ class Command(BaseCommand):
         self._declare(dataset, schema, options, operator)
         services.describe_dataset(dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator)
         release = services.draft_release(dataset=dataset, by=operator, title=options["title"])
-        services.set_questions(release=release, workload=workload.to_json(), version=version)
+        services.set_questions(release=release, workload=workload.to_json(), version=version, of_states=True)
         services.set_choice(
             release=release,
             epsilon=options["epsilon"],

@@ -197,15 +197,18 @@ def test_the_missing_codes_of_a_table_are_those_of_every_column_that_does_not_li
     assert refusal.value.field == "missing"
 
 
-@pytest.mark.parametrize(
-    ("rules", "left_out"),
-    [
-        ({}, ("outside", "missing")),
-        ({"missing_as": "male"}, ("outside",)),
-        ({"outside": "male"}, ()),
-        ({"outside": "male", "missing_as": "drop"}, ("missing",)),
-    ],
-)
-def test_the_states_whose_rows_are_left_out_follow_both_rules(rules, left_out):
-    assert Attribute.from_json({**GENDER, **rules}).state.states_left_out == left_out
-    assert Attribute.from_json({**AGE, "missing": ["-9"]}).state.states_left_out == ("unreadable", "missing")
+def test_the_states_of_columns_are_columns_of_categories_that_drop_no_row():
+    read = schema(AGE, GENDER).universe
+    assert read.may_drop
+    assert read.states.states == read.states
+    assert not read.states.may_drop
+    assert [each.labels for each in read.states.attributes] == [
+        ("as declared", "outside", "unreadable", "missing"),
+        ("as declared", "outside", "missing"),
+    ]
+    for each in read.states.attributes:
+        assert Attribute.from_json(each.to_json()) == each
+    described = read.states.attributes[0].to_json()
+    for wrong in ({"name": "other"}, {"outside": "drop"}, {"categories": ["as declared"]}, {"state_of": described}):
+        with pytest.raises(InvalidInput, match="state_of"):
+            Attribute.from_json({**described, **wrong})

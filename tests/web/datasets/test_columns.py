@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.privacy import PrivacyUnit
+from releases.engine.errors import InvalidInput
 from releases.models import Dataset
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import body, chosen, field_value, words
@@ -554,3 +555,12 @@ def test_the_check_says_which_tables_a_dropped_row_is_missing_from(sheet):
     said = "Rows without age count in no table of a release about it."
     assert said in words(sheet.fill(AGE, kept, check=True))
     assert "Rows without" not in words(sheet.fill(kept, check=True))
+
+
+def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, alice):
+    states = [each.state.to_json() for each in dataset.universe.attributes]
+    with pytest.raises(InvalidInput, match="state_of"):
+        services.declare_universe(dataset=dataset, columns=states, by=alice)
+    draft = services.draft_release(dataset=dataset, by=alice)
+    with pytest.raises(InvalidInput, match="command line"):
+        services.set_questions(release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]})
