@@ -152,7 +152,7 @@ def _readable() -> Iterator[None]:
     except _OF_BROKEN_ZIPS as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise  # no fault of the file
-        raise UnreadableTable("The file begins like a zip archive but cannot be unfolded.") from None
+        raise UnreadableTable("The workbook or zip archive is damaged: it cannot be unfolded.") from None
 
 
 def _chosen(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:

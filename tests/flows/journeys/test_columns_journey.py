@@ -29,7 +29,7 @@ def test_columns_as_people_type_them(visitor, tmp_path, request, window):
         {"name": "people.xlsx", "mimeType": "application/zip", "buffer": b"PK\x03\x04rest"}
     )
     alice.press("Upload and go on")
-    alice.reads("people.xlsx: The file is an Excel or OpenDocument workbook, or a zip archive, not text.")
+    alice.reads("people.xlsx: The workbook or zip archive is damaged: it cannot be unfolded.")
     expect(page.get_by_label("What the table is")).to_have_value(title)
     alice.look("upload refused")
     page.get_by_label("Table", exact=True).set_input_files(table)

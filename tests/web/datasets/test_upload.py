@@ -88,7 +88,7 @@ def test_it_says_how_large_a_table_may_be(as_, alice, settings):
         (b"a,b\n1,\x002\n", "Line 2 holds a NUL byte. The file is not plain text."),
         (",".join(f"c{i}" for i in range(10_001)).encode() + b"\n1\n", "The header names 10,001 columns;"),
         (b"age,Age\n1,2\n", "Two columns are named age and Age, which differ in capitals alone."),
-        (b"PK\x03\x04\x14\x00\x06\x00", "The file begins like a zip archive but cannot be unfolded."),
+        (b"PK\x03\x04\x14\x00\x06\x00", "The workbook or zip archive is damaged: it cannot be unfolded."),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "The file is an Excel workbook that is protected by a password, or of"),
         (b"\x1f\x8b\x08\x00", "The file begins like a gzip file but cannot be unfolded."),
         ("a,b\n1,2\n".encode("utf-16")[:-1], "Line 2 is not UTF-16 text."),
