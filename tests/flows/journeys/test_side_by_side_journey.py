@@ -104,6 +104,9 @@ def test_a_codebook_is_pasted_as_a_table_from_a_spreadsheet(visitor, tmp_path):
     alice.go("/datasets/new/", "upload")
     alice.page.get_by_label("What the table is").fill("Wages")
     alice.page.get_by_label("Table", exact=True).set_input_files(source)
+    # Between semicolons a comma can be the decimal sign, so nothing is assumed.
+    alice.page.get_by_text("Separator, decimal sign, sheet and the like").click()
+    alice.page.get_by_label("Decimal sign").select_option(".")
     alice.press("Upload and go on")
     alice.wait_for_columns()
     alice.page.get_by_text("Use a codebook").click()
