@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 def proposed(dataset: Dataset) -> tuple[dict[str, Attribute], Notes]:
     """The columns whose values have labels, as categories, and what is said of each column.
 
-    What breaks a rule of the schema is left out: a person did not write it. Codes that the file takes for missing are
-    no categories.
+    What breaks a rule of the schema is left out: a person did not write it. Single codes that the file takes for
+    missing are missing codes of the column; ranges of them cannot be declared.
     """
     attributes, notes = {}, Notes()
     for each in dataset.file_codebook:
         name = each["name"]
         if name not in dataset.columns:
             continue
-        if (attribute := _attribute(name, list(each["values"]))) is not None:
+        if (attribute := _attribute(name, list(each["values"]), each["missing"])) is not None:
             attributes[name] = attribute
         if said := _description(each):
             notes[name] = {DESCRIPTION: said}
@@ -35,10 +35,11 @@ def missing_codes(dataset: Dataset) -> list[tuple[str, str]]:
     return [(each["name"], ", ".join(each["missing"])) for each in dataset.file_codebook if each["missing"]]
 
 
-def _attribute(name: str, categories: list[str]) -> Attribute | None:
+def _attribute(name: str, categories: list[str], missing: list[str]) -> Attribute | None:
     if not categories:
         return None
-    column = {"name": name, "type": "categorical", "categories": categories}
+    single = [each for each in missing if " to " not in each]
+    column = {"name": name, "type": "categorical", "categories": categories, "missing": single}
     try:
         return Schema.from_json({"version": 1, "columns": [column]}).universe[name]
     except InvalidInput:

@@ -28,6 +28,7 @@ def test_it_is_offered_with_what_declaring_it_means_and_declared_by_nobody(descr
 def test_it_is_filled_in_where_the_person_asks_for_it(described, as_, alice):
     page = as_(alice).get(reverse("columns", args=[described.pk]) + "?codebook=file")
     assert field_value(page, "form-0-values") == "1"
+    assert field_value(page, "form-0-missing_codes") == "-9"
     assert field_value(page, "form-0-description") == "Age in years: 1 = one"
     assert "no answer" not in body(page)
     described.refresh_from_db()
