@@ -23,7 +23,7 @@ from releases.engine.verification.sparse_vector_audit import loss_checks
 from releases.management.database import ensure_database
 from releases.management.protections import protections_seen
 
-#: Runs of every mechanism on each of two tables; over half an hour of one processor in all, and about eight minutes.
+#: Runs of every mechanism on each of two tables; over half an hour of one processor in all, and about ten minutes.
 RUNS, QUICK_RUNS = 8_000, 1_500
 #: Runs for a bound, as a share of those; a rate is seen sooner than a ratio.
 _SHARE_FOR_BOUNDS = 8
@@ -68,7 +68,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--runs", type=int, help=f"of every mechanism on each table; {RUNS:,} where not given")
         parser.add_argument(
-            "--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about eight minutes of one processor"
+            "--quick", action="store_true", help=f"{QUICK_RUNS:,} runs: about ten minutes of one processor"
         )
         parser.add_argument(
             "--only",
