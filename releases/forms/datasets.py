@@ -105,8 +105,8 @@ class UploadForm(forms.Form):
 
     @property
     def shows_facts(self) -> bool:
-        """Whether something was said of how the file is written, or is wrong with it."""
-        return self.is_bound and any(each.errors or each.data for each in self.facts_fields)
+        """Whether the form comes back: its errors can be about how the file is written."""
+        return self.is_bound
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}

@@ -120,7 +120,7 @@ class FileFacts:
 
     def in_words(self) -> str:
         """What was declared or proposed, for people; nothing of a file that has its own types."""
-        named = {sign: name for name, sign in SEPARATORS.items()}
+        named = {sign: name for name, sign in SEPARATORS.items()} | {".": "point", "'": "apostrophe"}
         said = [
             f"{self.member} of the archive" if self.member else "",
             f"sheet {self.sheet}" if self.sheet else "",
@@ -129,8 +129,8 @@ class FileFacts:
             f"separator {named.get(self.separator, self.separator)}" if self.separator else "",
             ENCODINGS.get(self.encoding, ""),
             f"quotation mark {self.quote}" if self.quote else "",
-            f"decimal sign {self.decimal}" if self.decimal else "",
-            f"thousands sign {self.thousands}" if self.thousands else "",
+            f"decimal sign {named[self.decimal]}" if self.decimal else "",
+            f"thousands sign {named.get(self.thousands, self.thousands)}" if self.thousands else "",
         ]
         return ", ".join(each for each in said if each)
 

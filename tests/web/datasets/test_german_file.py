@@ -45,7 +45,13 @@ def test_it_gives_right_counts_and_the_page_says_how_it_was_read(send, as_, alic
     assert sent.status_code == 302, words(sent)
     assert counts(opens_tables) == [1, 2, 1, 1, 1], "1.70 is no number here, 1.000,5 is"
     page = words(as_(alice).get(f"/datasets/{Dataset.objects.get().pk}/columns/"))
-    assert "How the file was read: separator semicolon, Latin-1, decimal sign ,, thousands sign ." in page
+    assert "How the file was read: separator semicolon, Latin-1, decimal sign comma, thousands sign point." in page
+
+
+def test_where_the_encoding_is_wrong_the_fields_to_declare_it_are_shown(send, as_, alice):
+    """Nothing was declared, so they were closed before."""
+    assert b"<details open>" in send(GERMAN).content
+    assert b"<details open>" not in as_(alice).get(URL).content
 
 
 def test_with_semicolons_the_decimal_sign_is_asked_for_and_nothing_typed_is_lost(send):
