@@ -244,7 +244,11 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
 
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
     """The rules of a release that can leave a row out, in sentences."""
-    return rules_in_words(Schema.from_json(receipt["schema"]).universe, that_drop=True)
+    schema = Schema.from_json(receipt["schema"])
+    rules, unit = rules_in_words(schema.universe, that_drop=True), schema.unit
+    if unit.id_column is not None:
+        rules.append(f"A row without {unit.id_column} is left out, and of one person at most {unit.max_rows:,} count.")
+    return rules
 
 
 def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:

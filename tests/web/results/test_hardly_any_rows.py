@@ -99,3 +99,12 @@ def test_a_declaration_that_drops_no_row_says_so(make_dataset, carry_out, alice,
     receipt = carry_out(draft).result["receipt"]
     assert rules_that_drop(receipt) == []
     assert "no rule leaves" in counted_in_words(receipt).lower()
+
+
+def test_a_row_that_belongs_to_nobody_is_among_what_can_be_left_out():
+    """An id that was misread leaves out every row, whatever the other columns hold."""
+    columns = [{"name": "sex", "type": "categorical", "categories": ["f", "other"], "outside": "other"}]
+    schema = {"version": 1, "columns": columns, "neighbours": "add_remove"}
+    assert rules_that_drop({"schema": {**schema, "unit": {"kind": "row"}}}) == []
+    (rule,) = rules_that_drop({"schema": {**schema, "unit": {"kind": "person", "id": "patient", "max_rows": 3}}})
+    assert rule == "A row without patient is left out, and of one person at most 3 count."
