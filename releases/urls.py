@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from releases.api import api_urls
 from releases.views.account import notifications, resubmit, tokens
-from releases.views.datasets import budget, codebooks, columns, datasets, learning, upload
+from releases.views.datasets import budget, codebooks, column_checks, columns, datasets, learning, upload
 from releases.views.public import api_guide, catalogue, methods
 from releases.views.releases import compare, confirm, plan_files, releases, workloads
 from releases.views.results import certificates, downloads, registry
@@ -33,6 +33,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/delete/", datasets.delete_dataset, name="delete_dataset"),
     path("<uuid:dataset_id>/columns/", columns.columns, name="columns"),
     path("<uuid:dataset_id>/codebook.json", codebooks.codebook_file, name="codebook_file"),
+    path("<uuid:dataset_id>/columns/check/", column_checks.check_columns, name="check_columns"),
     path("<uuid:dataset_id>/columns/learn/", learning.learn_range, name="learn_range"),
     path("<uuid:dataset_id>/columns/learn-categories/", learning.learn_categories, name="learn_categories"),
     path("<uuid:dataset_id>/protection/", datasets.protection, name="protection"),

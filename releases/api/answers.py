@@ -29,7 +29,7 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
         "step": release.shown_step,
         "share_done": release.share_done,
         "mechanism": release.mechanism,
-        "is_session": release.is_session,
+        "is_session": release.kind.is_interactive,
         "is_public": release.is_public,
         "review": answer_of_request(review) if review is not None else None,
         "files": download_names(release.result) if release.result else [],

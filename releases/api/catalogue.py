@@ -44,7 +44,7 @@ def _catalogued(request: HttpRequest, each: Listed) -> dict[str, Any]:
         "title": release.title,
         "dataset": release.dataset.title,
         "mechanism": release.mechanism,
-        "is_session": release.is_session,
+        "is_session": release.kind.is_interactive,
         # What was charged, in the form that is said first: a pure release spends none of the delta that it was allowed.
         "epsilon": "",
         "delta": "",

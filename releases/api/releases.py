@@ -18,7 +18,7 @@ from releases import services
 from releases.api.answers import answer_of_plan, answer_of_release
 from releases.api.paging import newest
 from releases.engine.mechanisms.base import mechanisms
-from releases.models import SESSION, Release
+from releases.models import CHECK, PLAIN, SESSION, Release
 from releases.permissions import (
     get_dataset_for,
     get_own_release_for,
@@ -90,7 +90,8 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
     if dataset.schema is None:
         raise services.Refusal("Declare the columns and the protection first.")
     with services.planned_atomically():
-        release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title)
+        kind = CHECK if asked.workload.get("states") is True else PLAIN
+        release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title, kind=kind)
         _fill(release, asked)
     return Status(201, with_plans(request, release))
 
@@ -104,7 +105,7 @@ def list_releases(request: HttpRequest, before: datetime | None = None) -> Any:
             "title": each.title,
             "dataset": str(each.dataset_id),
             "state": each.state,
-            "is_session": each.is_session,
+            "is_session": each.kind.is_interactive,
             "is_public": each.is_public,
             "created_at": each.created_at.isoformat(),  # to the microsecond: the next part begins before the last
         }

@@ -118,6 +118,18 @@ class LearnRangeForm(LearnForm):
         return {"decimals": 0, **self.cleaned_data}
 
 
+class CheckForm(forms.Form):
+    """The guess from which a check of the columns is planned."""
+
+    rows = WholeNumberField(
+        label="About how many rows are there?",
+        min_value=1,
+        max_value=10**12,
+        help_text="From common knowledge, never by counting them. A small table needs a larger epsilon.",
+        error_messages=whole_number("rows", least=1, most=10**12, example=5000),
+    )
+
+
 class LearnCategoriesForm(LearnForm):
     """The word for everything else, epsilon and delta."""
 

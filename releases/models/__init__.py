@@ -12,7 +12,7 @@ from releases.models.datasets import Dataset
 from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
-from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
+from releases.models.release_kinds import CERTIFICATE, CHECK, KINDS, PLAIN, SESSION, ReleaseKind
 from releases.models.releases import HELD_BY_A_WORKER, Release, ReleaseQuerySet, ReleaseState
 from releases.models.reviews import (
     AuditAction,
@@ -35,7 +35,9 @@ from releases.models.workloads import Workload, WorkloadVersion
 
 __all__ = [
     "CERTIFICATE",
+    "CHECK",
     "HELD_BY_A_WORKER",
+    "KINDS",
     "LOST",
     "PLAIN",
     "POLICY_MEANING",

@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 from releases.models.attempts import Attempt, Ending, next_attempt_text
 from releases.models.datasets import Dataset
 from releases.models.ledger import EntryKind
-from releases.models.release_kinds import CERTIFICATE, PLAIN, SESSION, ReleaseKind
+from releases.models.release_kinds import CERTIFICATE, KindField, ReleaseKind, plain
 from releases.models.reviews import (
     ReleaseRequest,
     RequestState,
@@ -82,7 +82,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         return self.filter(dataset__in=Dataset.objects.visible_to(person))
 
     def of_kind(self, kind: ReleaseKind) -> ReleaseQuerySet:
-        return self.filter(kind.rows)
+        return self.filter(kind=kind)
 
     def for_catalogue(self) -> ReleaseQuerySet:
         """What everybody may read, with its bound; certificates stand with their release where that is there too."""
@@ -169,8 +169,7 @@ class Release(models.Model):
     title = models.CharField(max_length=200)
     state = models.CharField(max_length=16, choices=ReleaseState, default=ReleaseState.DRAFT, db_index=True)
     is_public = models.BooleanField(default=False)
-    #: Whether it is a session that answers questions one at a time, rather than one result.
-    is_session = models.BooleanField(default=False)
+    kind = KindField(max_length=16, default=plain)
     #: Of a certificate, the published release whose largest error it measures.
     certifies = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="certificates")
 
@@ -227,6 +226,11 @@ class Release(models.Model):
                 name="published_has_a_result",
                 condition=~Q(state__in=["published", "withdrawn"]) | Q(result__isnull=False),
             ),
+            models.CheckConstraint(
+                name="certificate_of_a_release",
+                condition=Q(kind=CERTIFICATE.name, certifies__isnull=False)
+                | (~Q(kind=CERTIFICATE.name) & Q(certifies__isnull=True)),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -235,12 +239,6 @@ class Release(models.Model):
     @property
     def status(self) -> ReleaseState:
         return ReleaseState(self.state)
-
-    @property
-    def kind(self) -> ReleaseKind:
-        if self.is_session:
-            return SESSION
-        return PLAIN if self.certifies_id is None else CERTIFICATE
 
     @property
     def is_held(self) -> bool:

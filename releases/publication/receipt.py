@@ -233,9 +233,11 @@ def accuracy_sentence(plan: Plan, bound: Bound) -> str:
 def counted_in_words(receipt: Mapping[str, Any]) -> str:
     """How many rows counted, and whether others did not, as far as the release itself says it."""
     # A release that describes no table, and has no count of its own, has released no number of rows.
-    is_known = receipt["synthetic_rows"] or "noisy number of rows" in receipt["notes"]
+    schema = Schema.from_json(receipt["schema"])
+    is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
+    is_known = is_counted or receipt["synthetic_rows"]
     about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} rows counted"
-    if not Schema.from_json(receipt["schema"]).rows_may_vanish:
+    if not schema.rows_may_vanish:
         return f"{about}; no rule leaves one out." if is_known else "No rule leaves a row out."
     if is_known:
         return f"{about}. How many were left out is not known."

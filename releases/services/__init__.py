@@ -10,6 +10,7 @@ fingerprints enqueue_fingerprints, take_fingerprint, take_fingerprints, is_compa
 recognition recognised, alike_by_columns, why_not_approve, ask_consent
 releases    draft_release, discard_draft, load_plan, name_release, set_questions, set_choice, compare,
             submit_release, cancel_release, make_public, make_private, withdraw_release
+column_checks draft_check
 learning    plan_range, learn_range, plan_categories, learn_categories
 reviews     approve_release, deny_release, ask_back_release
 certificates draft_certificate, plan_certificate
@@ -54,6 +55,7 @@ from releases.services.codebooks import (
     keep_columns,
     save_codebook,
 )
+from releases.services.column_checks import draft_check
 from releases.services.datasets import (
     MAX_CELLS_SAID,
     Kept,
@@ -86,6 +88,7 @@ from releases.services.reapplying import forgotten_decisions, notice_restored, w
 from releases.services.recognition import Match, alike_by_columns, ask_consent, recognised, why_not_approve
 from releases.services.release_inputs import CERTIFIABLE, NO_ROWS, Refusal, certifiable, read_beta
 from releases.services.releases import (
+    TOO_MANY_CHECKS,
     cancel_release,
     compare,
     discard_draft,
@@ -93,6 +96,7 @@ from releases.services.releases import (
     load_plan,
     make_private,
     make_public,
+    misread_columns,
     name_release,
     needs_review,
     plan_of,
@@ -172,6 +176,7 @@ __all__ = [
     "NO_FAULT",
     "NO_ROWS",
     "REQUESTS_COUNTED_DAYS",
+    "TOO_MANY_CHECKS",
     "Answered",
     "ColumnFit",
     "DecidedBefore",
@@ -220,6 +225,7 @@ __all__ = [
     "discard_upload",
     "discard_workload",
     "draft_certificate",
+    "draft_check",
     "draft_release",
     "draft_session",
     "draft_survey",
@@ -250,6 +256,7 @@ __all__ = [
     "make_survey_public",
     "make_token",
     "mapped_questions",
+    "misread_columns",
     "missing_of",
     "name_release",
     "needs_review",

@@ -18,7 +18,7 @@ from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
-from releases.models import Release, ReleaseState
+from releases.models import CERTIFICATE, Release, ReleaseState
 from releases.publication.receipt import rows_of_one
 from releases.questions.kinds.largest_error import certifying_workload
 from releases.services.planned_transactions import planned_atomically
@@ -62,8 +62,8 @@ def draft_certificate(
     draft = Release.objects.filter(certifies=of, state=ReleaseState.DRAFT, submitted_by=by).first()
     if draft is None:
         title = f"Certified quality of {of.title}"[: Release._meta.get_field("title").max_length]
-        draft = draft_release(dataset=of.dataset, by=by, title=title)
-    Release.objects.filter(pk=draft.pk).update(certifies=of, workload=asked)
+        draft = draft_release(dataset=of.dataset, by=by, title=title, kind=CERTIFICATE, certifies=of)
+    Release.objects.filter(pk=draft.pk).update(workload=asked)
     set_choice(release=draft, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM)
     return draft
 

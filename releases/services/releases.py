@@ -21,18 +21,22 @@ from releases.engine.workload.questions import Question
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     CERTIFICATE,
+    CHECK,
+    PLAIN,
     SESSION,
     AuditAction,
     Dataset,
     LedgerEntry,
     Organisation,
     Release,
+    ReleaseKind,
     ReleaseRequest,
     ReleaseState,
     RequestState,
     WorkloadVersion,
 )
 from releases.notifications import budget_alerts, messages
+from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns, checks_had, latest_check
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
@@ -43,11 +47,15 @@ if TYPE_CHECKING:
 
 #: Said to whoever confirms something else than the draft is by now.
 DRAFT_CHANGED = "The draft was changed since this page was shown. Read it again."
+TOO_MANY_CHECKS = f"The columns were checked {MOST_CHECKS} times for this budget, which is as often as may be."
+STATES_ARE_CHECKED = "is true in a check of the columns, and in nothing else"
 #: What a draft is planned from, beside what its dataset declares.
-_PLANNED_FROM = ("workload", "mechanism", "epsilon", "delta", "beta", "options", "certifies_id", "is_session")
+_PLANNED_FROM = ("workload", "mechanism", "epsilon", "delta", "beta", "options", "certifies_id", "kind")
 
 
-def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
+def draft_release(
+    *, dataset: Dataset, by: User, title: str = "", kind: ReleaseKind = PLAIN, certifies: Release | None = None
+) -> Release:
     """Begin a release. Nothing is spent and no data are touched until it is submitted.
 
     Raises:
@@ -60,6 +68,8 @@ def draft_release(*, dataset: Dataset, by: User, title: str = "") -> Release:
         dataset=dataset,
         submitted_by=by,
         title=_read_title(title) if title.strip() else f"Release {number}",
+        kind=kind,
+        certifies=certifies,
     )
 
 
@@ -130,13 +140,11 @@ def set_questions(
     release: Release,
     workload: Mapping[str, Any] | None,
     version: WorkloadVersion | None = None,
-    of_states: bool = False,
 ) -> Question | None:
     """Set what a draft asks; None to start again.
 
     Args:
         version: the saved workload's version that it was taken from; else a draft whose questions change has none.
-        of_states: whether they may be about states, which no page can change.
 
     Raises:
         InvalidInput: a rule of the workload format is broken.
@@ -151,8 +159,8 @@ def set_questions(
     if not read.is_offered:
         # Typed by hand it could name any file, and would certify nothing that was published.
         raise InvalidInput("workload", read.kind, "is asked by certifying a release on its own page")
-    if read.universe.is_of_states and not of_states:
-        raise InvalidInput("workload.states", "true", "is asked on the command line only")
+    if read.universe.is_of_states is not (release.kind is CHECK):
+        raise InvalidInput("workload.states", str(read.universe.is_of_states).lower(), STATES_ARE_CHECKED)
     asked = read.to_json()
     if version is None and asked == release.workload:
         version = release.workload_version
@@ -256,7 +264,20 @@ def submit_release(
         # Before the transaction, for it can take long, and others wait for the lock.
         release.refresh_from_db()
         plan = plan_of(release=release)
+    if not reason.strip() and (names := [each.declared.name for each in misread_columns(release, plan)]):
+        raise Refusal(
+            f"The check of the columns found that {', '.join(names)} leaves out more than half of the rows. Correct "
+            f"the columns, or say with the reason why it is right. Nothing was charged."
+        )
     return _submit(release, plan, key=key, by=by, send=send, reason=reason)
+
+
+def misread_columns(release: Release, plan: Plan) -> tuple[CheckedColumn, ...]:
+    """The columns of a plan that certainly leave out more than half of the rows, by the latest check of the table."""
+    check = latest_check(release.dataset) if release.kind.counts_by_rules else None
+    if check is None:
+        return ()
+    return tuple(each for each in checked_columns(check, plan.schema.universe) if each.is_misread)
 
 
 def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | ReleaseRequest | None:
@@ -425,6 +446,8 @@ def charge_and_queue(
         most_unseen=most_unseen,
     )
     _refuse_without_rows(release)
+    if release.kind is CHECK and checks_had(entry.budget) > MOST_CHECKS:
+        raise Refusal(TOO_MANY_CHECKS)
     budget_alerts.raise_alerts(entry.budget)
     detail = f"epsilon {release.epsilon}{audit_log.BEFORE_A_REASON}{reason.strip()}"
     audit_log.record(AuditAction.SUBMIT, actor=by, on=release, detail=detail.removesuffix(audit_log.BEFORE_A_REASON))

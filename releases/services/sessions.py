@@ -24,7 +24,16 @@ from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange, most_up
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
 from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
-from releases.models import Audience, AuditAction, Dataset, Release, ReleaseState, Session, SessionAnswer
+from releases.models import (
+    SESSION,
+    Audience,
+    AuditAction,
+    Dataset,
+    Release,
+    ReleaseState,
+    Session,
+    SessionAnswer,
+)
 from releases.notifications import messages
 from releases.services import attempts, reading, session_state, stored_tables
 from releases.services.planned_transactions import planned_atomically
@@ -102,10 +111,8 @@ def draft_session(
     Raises:
         InvalidInput: a value breaks its rule.
     """
-    release = draft_release(dataset=dataset, by=by, title=title or "Live session")
+    release = draft_release(dataset=dataset, by=by, title=title or "Live session", kind=SESSION)
     change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options, columns=columns)
-    Release.objects.filter(pk=release.pk).update(is_session=True)
-    release.refresh_from_db()
     return release
 
 

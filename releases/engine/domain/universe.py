@@ -219,6 +219,12 @@ class Attribute:
         """Whether a row without a value does not count."""
         return self.is_numeric or (self.missing_as or self.outside) == DROP
 
+    def drops(self, state: str) -> bool:
+        """Whether a row does not count whose value reads so."""
+        if state == MISSING:
+            return self.drops_missing
+        return state == UNREADABLE or (state == OUTSIDE and self.outside == DROP)
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """How each bin is written: the category, ``18 to 24`` for integers, ``[0, 10.5)`` for numbers."""

@@ -31,6 +31,8 @@ from releases.ledger import ledger
 from releases.ledger.capacity import usual_delta
 from releases.management.database import ensure_database
 from releases.models import (
+    CHECK,
+    PLAIN,
     BudgetRequest,
     Dataset,
     Organisation,
@@ -154,8 +156,9 @@ class Command(BaseCommand):
         dataset = find_or_ingest(options["table"], owner=operator, facts=facts)
         self._declare(dataset, schema, options, operator)
         services.describe_dataset(dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator)
-        release = services.draft_release(dataset=dataset, by=operator, title=options["title"])
-        services.set_questions(release=release, workload=workload.to_json(), version=version, of_states=True)
+        kind = CHECK if workload.universe.is_of_states else PLAIN
+        release = services.draft_release(dataset=dataset, by=operator, title=options["title"], kind=kind)
+        services.set_questions(release=release, workload=workload.to_json(), version=version)
         services.set_choice(
             release=release,
             epsilon=options["epsilon"],

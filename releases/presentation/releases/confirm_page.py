@@ -11,6 +11,7 @@ from releases.ledger.capacity import Fits
 from releases.models import Budget, Release
 from releases.planning import comparison
 from releases.planning.comparison import ComparedPlan, Leaves
+from releases.presentation.releases.column_check import ColumnCheck
 from releases.services.releases import plan_digest
 
 
@@ -28,6 +29,8 @@ class ConfirmPage:
         fits: how many more releases fit after it.
         charged: what is charged, and when.
         why_it_waits: why a reviewer sees it first; empty where it starts at once.
+        check: what the latest check of the table says of the plan's columns.
+        reason_label, reason_help: of the field for a reason; empty where none is asked for.
         problem: why it cannot be confirmed, or was not; empty where nothing is wrong.
         wants_budget: a larger budget would allow it.
         key, digest: which press and which plan the form sends.
@@ -48,6 +51,9 @@ class ConfirmPage:
     fits: tuple[Fits, ...]
     charged: str
     why_it_waits: str
+    check: ColumnCheck
+    reason_label: str
+    reason_help: str
     button: str
     problem: str
     can_be_confirmed: bool
@@ -64,6 +70,7 @@ def confirm_page(
     barred: str,
     problem: str,
     why_it_waits: str,
+    check: ColumnCheck,
     button: str,
 ) -> ConfirmPage:
     """
@@ -71,6 +78,7 @@ def confirm_page(
         row: the plan with its price, as the comparison has it.
         barred: why it cannot be confirmed; empty where it can.
         problem: why the press on the button was refused; empty where it was not.
+        check: what the latest check of the table says of the plan's columns.
         button: what the button says where no reviewer has to see the plan.
     """
     return ConfirmPage(
@@ -89,6 +97,9 @@ def confirm_page(
         fits=tuple(_room_after(release.dataset.budget, row)),
         charged=f"{_capital(row.cost or 'the epsilon')} is charged {'once it is approved' if why_it_waits else 'now'}",
         why_it_waits=why_it_waits,
+        check=check,
+        reason_label=_reason_label(check, why_it_waits),
+        reason_help="The reviewer reads this." if why_it_waits else "Reviewers can read this.",
         button="Ask for the review" if why_it_waits else button,
         problem=problem or barred,
         can_be_confirmed=not barred,
@@ -96,6 +107,12 @@ def confirm_page(
         key=str(uuid.uuid4()),
         digest=plan_digest(plan),
     )
+
+
+def _reason_label(check: ColumnCheck, why_it_waits: str) -> str:
+    if check.misread:
+        return "Why it is right that these rows are left out"
+    return "Why this much is needed" if why_it_waits else ""
 
 
 def _note(leaves: Leaves) -> str:

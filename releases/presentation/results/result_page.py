@@ -11,8 +11,9 @@ from django.urls import reverse
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import Inquiry
-from releases.models import Release, ReleaseState, WorkloadVersion
+from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
+from releases.presentation.releases.column_check import NO_CHECK, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
@@ -97,6 +98,8 @@ class ResultPage:
         workload, workload_address: the saved workload that it asks, with its version.
         bound, proof: its accuracy in one sentence, and when that was proved.
         counted: how many rows counted, as far as it says it.
+        found: of a check, what it found of each column.
+        doubts_columns: whether the columns are to be looked at before the release is made public.
         is_all_near_zero: whether it has counts, and none is certainly above 0; `may_leave_out` are the rules that can
             have left rows out, if so.
         says_little: why its answers are of little use; empty where they are of use.
@@ -113,9 +116,11 @@ class ResultPage:
     workload: str
     workload_address: str
     bound: str
-    proof: str
+    quality: str
     counted: str
+    found: tuple[str, ...]
     is_all_near_zero: bool
+    doubts_columns: bool
     may_leave_out: tuple[str, ...]
     says_little: str
     rules: tuple[str, ...]
@@ -141,7 +146,8 @@ def result_page(
     """What the page of a published or withdrawn release shows."""
     assert release.result is not None
     result, receipt, notes = release.result, release.result["receipt"], notes_of(release.result)
-    universe = Schema.from_json(receipt["schema"]).universe
+    schema = Schema.from_json(receipt["schema"])
+    universe = schema.universe
     workload = read_answered(receipt["workload"], universe)
     folder = files.folder_of(release)
     statistic = shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None
@@ -149,6 +155,7 @@ def result_page(
     ends = fuller_bins(universe.attributes)
     is_published = release.status is ReleaseState.PUBLISHED
     is_all_near_zero = is_published and statistic is None and not is_any_above_zero(folder)
+    findings = own_findings(release) if release.kind is CHECK and is_published else NO_CHECK
     is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
     return ResultPage(
         title=release.title,
@@ -156,9 +163,11 @@ def result_page(
         workload=f"{taken_from.workload}, version {taken_from.number}" if taken_from else "",
         workload_address=reverse("workload", args=[taken_from.workload_id]) if taken_from else "",
         bound=receipt["bound"]["sentence"],
-        proof=receipt["bound"]["proof"],
+        quality=_quality(receipt, schema),
         counted=counted_in_words(receipt),
+        found=findings.found,
         is_all_near_zero=is_all_near_zero,
+        doubts_columns=is_all_near_zero or bool(findings.misread),
         may_leave_out=tuple(rules_that_drop(receipt)) if is_all_near_zero else (),
         says_little=says_little_of_released(receipt),
         rules=tuple(each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends),
@@ -179,6 +188,11 @@ def result_page(
     )
 
 
+def _quality(receipt: dict[str, Any], schema: Schema) -> str:
+    proof = f"This bound is {receipt['bound']['proof']}."
+    return f"{proof} The true counts exclude all rows that the rules leave out." if schema.rows_may_vanish else proof
+
+
 def _visibility(release: Release) -> Visibility:
     is_published = release.status is ReleaseState.PUBLISHED
     is_public, is_private = is_published and release.is_public, is_published and not release.is_public
@@ -189,7 +203,7 @@ def _visibility(release: Release) -> Visibility:
         sentences.append("Private: visible to the dataset team.")
     if is_published and release.certifies_id:
         sentences.append("It names the release it certifies and what was asked there.")
-    is_private_session = is_private and release.is_session
+    is_private_session = is_private and release.kind.is_interactive
     return Visibility(
         is_published=is_published,
         is_public=is_public,

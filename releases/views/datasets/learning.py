@@ -78,8 +78,8 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
 
     A POST keeps the plan as a draft and goes on to the confirmation. The table is not opened here.
     """
-    if (first_step := _first_step(request, dataset, kind)) is not None:
-        return first_step
+    if (step := first_step(request, dataset, f"{kind.what} can be learned")) is not None:
+        return step
     assert dataset.universe is not None
     assert dataset.budget is not None
     given = request.POST if request.method == "POST" else request.GET
@@ -93,7 +93,7 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
         "budget": budget_text(dataset.budget),
     }
     if named not in offered:
-        context["problem"] = f"column: {named!r} {kind.rule}" if named else ""
+        context |= {"problem": f"column: {named!r} {kind.rule}" if named else "", "wants_column": True}
         return render(request, kind.page, context, status=400 if named else 200)
     return _planned(request, dataset, kind, given, context | {"column": named, "attribute": declared.get(named)})
 
@@ -119,17 +119,19 @@ def _planned(
             form.refuse(error)
     context["form"] = form
     if plan is not None:
-        context |= _price_facts(plan, dataset, form.cleaned_data) | kind.facts(plan, dataset, named)
+        assert dataset.universe is not None
+        declares = not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes)
+        context |= {"declares": declares, **price_facts(plan, dataset), **kind.facts(plan, dataset, named)}
     return render(request, kind.page, context, status=status_of(request, is_wrong=bool(form.errors)))
 
 
-def _first_step(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse | None:
-    """The page that has to come first; None where a column can be learned."""
+def first_step(request: HttpRequest, dataset: Dataset, what: str) -> HttpResponse | None:
+    """The page that has to come first; None where what is wanted can be planned."""
     if dataset.rows_deleted_at is not None:
         messages.info(request, services.NO_ROWS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.universe is None or dataset.budget is None:
-        messages.info(request, f"Declare the columns and the protection first; then {kind.what} can be learned.")
+        messages.info(request, f"Declare the columns and the protection first; then {what}.")
         return redirect("columns" if dataset.universe is None else "protection", dataset_id=dataset.pk)
     return None
 
@@ -140,16 +142,11 @@ def _offered(dataset: Dataset, budget: Budget, declared: dict[str, Attribute], k
     return [name for name in columns if kind.may(declared.get(name))]
 
 
-def _price_facts(plan: Plan, dataset: Dataset, typed: dict[str, Any]) -> dict[str, Any]:
+def price_facts(plan: Plan, dataset: Dataset) -> dict[str, Any]:
     """What any plan costs and leaves. Public inputs only."""
-    assert dataset.universe is not None
     row = comparison.compared([plan], dataset.budget)[0]
-    return {
-        "plan": plan,
-        "row": row,
-        "declares": not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes),
-        "meaning": epsilon_meaning(typed["epsilon"], delta=typed.get("delta") or "", price=row.price),
-    }
+    epsilon, delta = decimal_text(plan.budget.epsilon), decimal_text(plan.delta, places=30)
+    return {"plan": plan, "row": row, "meaning": epsilon_meaning(epsilon, delta=delta, price=row.price)}
 
 
 # A range

@@ -20,6 +20,7 @@ from releases.permissions import signed_in
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import guessed_rows
+from releases.presentation.releases.column_check import column_check
 from releases.presentation.releases.confirm_page import confirm_page
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import frame
@@ -73,6 +74,7 @@ def _shown(
         barred=barred,
         problem=problem,
         why_it_waits=waits.in_words("you") if waits is not None else "",
+        check=column_check(release, plan.schema.universe),
         button=pages.button,
     )
     context = {

@@ -10,9 +10,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from releases.engine.mechanisms.base import Plan
-from releases.models import CERTIFICATE, PLAIN, SESSION, Release, ReleaseKind, ReleaseState
+from releases.models import CERTIFICATE, CHECK, PLAIN, SESSION, Release, ReleaseKind, ReleaseState
 from releases.presentation.sessions.session_plan import session_plan
 from releases.publication.receipt import rules_in_words
+from releases.views.datasets.column_checks import address_of_check
 from releases.views.results.certificates import address_of_certificate, certificate_facts
 from releases.views.sessions.sessions import address_of_session
 
@@ -85,5 +86,12 @@ _PAGES: dict[ReleaseKind, KindPages] = {
         button="Spend and measure",
         address_of_plan=address_of_certificate,
         facts=_facts_of_certificate,
+    ),
+    CHECK: KindPages(
+        confirmation="datasets/check_confirm.html",
+        title_label="Title of the check",
+        button="Spend and check",
+        address_of_plan=address_of_check,
+        facts=lambda request, release, plan: {},
     ),
 }

@@ -7,7 +7,7 @@ import random
 import uuid
 from datetime import date
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, product
 
 import duckdb
 import numpy as np
@@ -15,10 +15,10 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.tables.sources import SparkTable
-from tests.engine.tables.reference import Reference, number, trimmed
+from tests.engine.tables.reference import Reference, code, number, state, trimmed
 
 #: Names that a careless statement would break on, or that our own statements use.
 AGE, WAGE, SEX, TOWN, CODE, ID, TABLE = (
@@ -366,6 +366,18 @@ def test_how_each_value_reads_as_declared_is_counted_as_the_reference_says(load,
     counts, reference = TableCounts(load(rows, request), Schema.from_json(schema)), Reference(schema, rows)
     check(counts, reference, case, texts=())
     assert {cell for name in (AGE, SEX, CODE) for (cell,) in reference.cells([name])} == {0, 1, 2, 3}
+
+
+def test_a_state_leaves_a_row_out_where_the_reference_counts_no_row_that_reads_so():
+    seen = set()
+    for case, row in product(range(4), dirty(random.Random(5), 200)):
+        for column in declared(case, 60)["columns"]:
+            value, attribute = row[column["name"]], Attribute.from_json(column)
+            found = state(column, value)
+            assert attribute.drops(found) is (code(column, value) is None), (column, value)
+            seen.add((attribute.is_numeric, found, attribute.drops(found)))
+    assert {(False, "missing", True), (False, "missing", False), (True, "outside", False)} <= seen
+    assert {(False, "outside", True), (False, "outside", False), (True, "unreadable", True)} <= seen
 
 
 def of_states(column):

@@ -76,6 +76,7 @@ CERTIFICATE = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthet
 ASKED = {
     "compare": [{"curves": "1"}],
     "new_session": [SESSION],
+    "check_columns": [{"rows": "5000"}],
     "learn_range": [RANGE],
     "learn_categories": [CATEGORIES],
     "certify": [CERTIFICATE],
@@ -114,6 +115,7 @@ SENT = {
 #: Of these it is known that they plan; without them the test below would look at nothing.
 PLAN_SURELY = {
     *("get compare", "post compare", "get confirm", "post confirm", "get questions", "get new_session"),
+    *("get check_columns", "post check_columns"),
     *("post new_session", "get learn_range", "post learn_range", "get learn_categories", "post learn_categories"),
     *("get certify", "post certify", "post edit_workload", "post use_workload", "post save_workload"),
     *("post draft_release", "put change_draft", "post submit_release", "post draft_certificate", "post draft_session"),

@@ -42,7 +42,7 @@ def test_a_table_of_which_no_row_could_be_read_is_doubted_with_every_rule_that_d
     assert page.may_leave_out == tuple(rules_that_drop(release.result["receipt"]))
     assert [re.findall(r"\b(?:age|sex)\b", rule) for rule in page.may_leave_out] == [["sex"], ["age"]]
     shown = actions(as_(alice), release)
-    assert shown[0] == ("", "Check the columns")
+    assert shown[0] == ("", "Correct the columns")
     assert shown[-1] == (' class="secondary outline"', "Make public")
 
 
@@ -52,7 +52,7 @@ def test_a_table_that_was_read_is_offered_to_be_made_public_first(release_of, as
     assert not page.is_all_near_zero
     assert page.may_leave_out == ()
     assert actions(as_(alice), release)[0] == ("", "Make public")
-    assert ("", "Check the columns") not in actions(as_(alice), release)
+    assert ("", "Correct the columns") not in actions(as_(alice), release)
 
 
 def test_the_released_number_of_rows_is_in_the_first_screen_and_in_the_text_beside_the_files(release_of, as_, alice):

@@ -81,6 +81,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
         pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
         pages.append(reverse("learn_categories", args=[dataset.pk]) + "?column=sex&other=x&epsilon=1&delta=0.00001")
+        pages.append(reverse("check_columns", args=[dataset.pk]) + "?rows=300")
         look("uploaded", *pages, *everywhere)
         codebook = {"version": 1, "columns": COLUMNS}
         do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})

@@ -13,6 +13,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.mechanisms.pmw.session import AnswerKind
 from releases.models import (
+    SESSION,
     Audience,
     Budget,
     LedgerEntry,
@@ -118,7 +119,7 @@ def test_the_reviewer_reads_as_well_that_one_release_would_be_closer(dataset_wit
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
     confirmation = as_(alice).post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
     found = confirmation.context["planned"].prepared
-    release = Release.objects.get(is_session=True)
+    release = Release.objects.of_kind(SESSION).get()
     services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     page = as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk]))
     assert "alice asks to open a live session on Survey for epsilon" in words(page)
@@ -200,7 +201,7 @@ def test_a_plan_is_confirmed_with_its_exact_charge_and_opened_once(dataset_with_
     response = client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN)
     draft = Release.objects.get()
     assert response.url == reverse("confirm", args=[draft.pk])
-    assert draft.is_session
+    assert draft.kind is SESSION
     confirmation = client.get(response.url)
     assert "This cannot be undone. Epsilon 5 is charged now" in words(confirmation)
     assert not LedgerEntry.objects.filter(kind="charge").exists()

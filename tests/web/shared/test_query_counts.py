@@ -17,6 +17,8 @@ from releases.engine.accounting.events import PureEvent
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.ledger import audit_log, ledger, reports
 from releases.models import (
+    CERTIFICATE,
+    SESSION,
     AuditAction,
     Budget,
     BudgetAlert,
@@ -79,12 +81,16 @@ def grow(alice, sofia, group):
             shown = {"files": [], "receipt": {"cost": {"pure": {"epsilon": "1"}}}}
             public = make_release(dataset, "published", is_public=True, result=shown, published_at=timezone.now())
             bound = {"alpha": 9.0, "beta": "1/20", "says": "it is at most 9 rows.", "proof": "proved from the release"}
-            certificate = {"result": {**shown, "receipt": {**shown["receipt"], "bound": bound}}, "certifies": public}
+            certificate = {
+                "result": {**shown, "receipt": {**shown["receipt"], "bound": bound}},
+                "certifies": public,
+                "kind": CERTIFICATE,
+            }
             make_release(dataset, "published", is_public=True, published_at=timezone.now(), **certificate)
             workload = Workload.objects.create(name=budget.name, owner=alice, group=group)
             asked = WorkloadVersion.objects.create(workload=workload, number=1, questions=QUESTIONS, columns=COLUMNS)
             make_release(dataset, "queued", workload_version=asked)
-            live = make_release(dataset, "open", is_session=True)
+            live = make_release(dataset, "open", kind=SESSION)
             Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
             survey = services.draft_survey(
                 owner=alice, title="Canteen", question="Smoker?", answers=["Yes", "No"], epsilon="1", group=group

@@ -1,0 +1,205 @@
+"""A check of the columns: what it costs, that it finds a misread column, and that nothing more is spent by default."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.universe import MISSING, Attribute
+from releases.engine.errors import InvalidInput
+from releases.models import CHECK, AuditAction, AuditEvent, LedgerEntry, Release, ReleaseState
+from releases.planning import column_checks as planning
+from releases.planning.comparison import at_epsilon
+from releases.presentation.releases.column_check import column_check
+from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
+from tests.web.conftest import CSV
+from tests.web.pages import body, field_value
+
+pytestmark = pytest.mark.django_db
+
+ROWS = CSV.count(b"\n") - 1
+#: Every age is written with a comma, so that none is a number.
+MISREAD = re.sub(rb",(\d\d),", rb',"\1,5",', CSV)
+
+
+def planned(dataset, rows=ROWS):
+    return planning.planned_check(dataset.schema, dataset.budget, rows=rows)
+
+
+@pytest.fixture
+def checked(make_dataset, alice, carry_out):
+    """A dataset whose columns were checked, and the check."""
+
+    def make(content=CSV, **budget):
+        dataset = make_dataset(content=content, **{"epsilon": "100", **budget})
+        check = carry_out(services.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
+        return dataset, check
+
+    return make
+
+
+def draft_of(dataset, alice, queries):
+    draft = services.draft_release(dataset=dataset, by=alice)
+    services.set_questions(release=draft, workload={"version": 1, "queries": queries})
+    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
+    return draft
+
+
+AGE, SEX = {"marginal": ["age"]}, {"marginal": ["sex"]}
+
+
+def test_a_column_that_is_misread_is_found_and_no_other(checked):
+    dataset, check = checked(MISREAD)
+    found = {each.declared.name: each for each in checked_columns(check, dataset.universe)}
+    assert {name: each.is_misread for name, each in found.items()} == {"age": True, "sex": False}
+    least, most = found["age"].states["unreadable"]
+    assert least <= ROWS <= most
+    assert (most - least) / 2 <= ROWS / planning.PART_OF_ROWS + 1
+
+
+def test_a_table_that_reads_as_declared_stops_nothing(checked, alice):
+    dataset, _ = checked()
+    draft = draft_of(dataset, alice, [AGE, SEX])
+    assert column_check(draft, dataset.universe).misread == ""
+    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+
+
+def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(checked, alice):
+    dataset, _ = checked(MISREAD)
+    refused = draft_of(dataset, alice, [AGE, SEX])
+    before = LedgerEntry.objects.count()
+    for reason in ("", "  "):
+        with pytest.raises(services.Refusal, match="age leaves out more than half"):
+            services.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
+    assert LedgerEntry.objects.count() == before
+    other = draft_of(dataset, alice, [SEX])
+    assert services.submit_release(release=other, key=uuid.uuid4(), by=alice, send=False) is not None
+    reason = "Only ages that were typed as whole numbers are wanted."
+    assert services.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason) is not None
+    assert AuditEvent.objects.filter(action=AuditAction.SUBMIT, detail__contains=reason).exists()
+
+
+def test_a_session_about_a_misread_column_needs_a_reason(checked, alice):
+    dataset, _ = checked(MISREAD)
+    session = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    with pytest.raises(services.Refusal, match="age leaves out more than half"):
+        services.submit_release(release=session, key=uuid.uuid4(), by=alice, send=False)
+
+
+def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, alice):
+    dataset, _ = checked(MISREAD)
+    columns = [each.to_json() for each in dataset.universe.attributes]
+    age = next(each for each in columns if each["name"] == "age")
+    age["edges"] = [*age["edges"][:-1], 200]
+    services.declare_universe(dataset=dataset, columns=columns)
+    dataset.refresh_from_db()
+    draft = draft_of(dataset, alice, [AGE])
+    shown = column_check(draft, dataset.universe.project(("age",)))
+    assert shown.misread == ""
+    assert shown.found == ("Declared otherwise since, so not checked: age.",)
+    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+
+
+def test_a_budget_is_charged_for_two_checks_at_most(checked, as_, alice, carry_out):
+    dataset, _ = checked()
+    carry_out(services.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
+    before = LedgerEntry.objects.count()
+    third = services.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+    with pytest.raises(services.Refusal, match="checked 2 times"):
+        services.submit_release(release=third, key=uuid.uuid4(), by=alice, send=False)
+    assert LedgerEntry.objects.count() == before
+    assert MOST_CHECKS == 2
+    page = as_(alice).get(reverse("check_columns", args=[dataset.pk]), {"rows": "5000"}, follow=True)
+    assert page.redirect_chain[-1][0] == reverse("dataset_detail", args=[dataset.pk])
+
+
+def test_a_person_plans_confirms_and_reads_a_check_and_then_the_stop(
+    make_dataset, as_, alice, carry_out, django_capture_on_commit_callbacks
+):
+    dataset = make_dataset(content=MISREAD, epsilon="100")
+    draft = draft_of(dataset, alice, [AGE])
+    confirm = reverse("confirm", args=[draft.pk])
+    address = reverse("check_columns", args=[dataset.pk])
+    assert f'href="{address}"' in body(as_(alice).get(confirm))
+    client = as_(alice)
+    assert "plan" not in client.get(address).context
+    page = client.get(address, {"rows": str(ROWS)})
+    assert page.context["plan"].budget.epsilon == planned(dataset).budget.epsilon
+    sent = client.post(address, {"rows": str(ROWS)})
+    check = Release.objects.of_kind(CHECK).get()
+    assert sent.url == reverse("confirm", args=[check.pk])
+    shown = client.get(sent.url)
+    typed = {name: field_value(shown, name) for name in ("key", "plan", "title")}
+    with django_capture_on_commit_callbacks():
+        client.post(sent.url, typed)
+    services.execute_release(release_id=check.pk)
+    check.refresh_from_db()
+    assert check.status is ReleaseState.PUBLISHED
+    assert client.get(reverse("release_detail", args=[check.pk])).status_code == 200
+    stopped = client.get(confirm)
+    assert stopped.context["page"].check.misread.startswith("age ")
+    assert re.search(r"<textarea[^>]*required", body(stopped))
+    typed = {name: field_value(stopped, name) for name in ("key", "plan", "title")}
+    refused = client.post(confirm, {**typed, "title": "My ages", "reason": " "})
+    assert refused.status_code == 409
+    assert "My ages" in body(refused)
+    assert not draft.entries.exists()
+    with django_capture_on_commit_callbacks():
+        client.post(confirm, {**typed, "reason": "They are wanted as they are."})
+    assert draft.entries.exists()
+
+
+@pytest.mark.parametrize("policy", [Policy.APPROX, Policy.ZCDP])
+@pytest.mark.parametrize("rows", [200, 5000, 10**6])
+def test_the_epsilon_is_the_least_that_keeps_every_count_within_a_ninth_of_the_rows(make_dataset, policy, rows):
+    dataset = make_dataset(policy=policy, epsilon="100", delta="0.000001")
+    plan = planned(dataset, rows)
+    assert plan.bound.alpha <= rows / 9
+    if plan.budget.epsilon != planning.LEAST_EPSILON:
+        assert at_epsilon(plan, plan.budget.epsilon * 9 / 10).bound.alpha > rows / 9
+
+
+@pytest.mark.parametrize(("typed", "rule"), [("", "nothing was typed"), ("-3", "at least 1"), ("7", "is too few")])
+def test_a_number_of_rows_that_does_not_do_is_refused_beside_its_field(make_dataset, as_, alice, typed, rule):
+    dataset = make_dataset(epsilon="100")
+    page = as_(alice).post(reverse("check_columns", args=[dataset.pk]), {"rows": typed})
+    (said,) = page.context["form"].errors["rows"]
+    assert said.startswith("rows: ")
+    assert rule in said
+    assert not dataset.releases.exists()
+
+
+def test_states_are_asked_by_a_check_alone(make_dataset, alice):
+    dataset = make_dataset()
+    draft = services.draft_release(dataset=dataset, by=alice)
+    asked = planned(dataset).workload.to_json()
+    with pytest.raises(InvalidInput, match="check of the columns"):
+        services.set_questions(release=draft, workload=asked)
+    check = services.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+    with pytest.raises(InvalidInput, match="check of the columns"):
+        services.set_questions(release=check, workload={"version": 1, "queries": [{"marginals": 1}]})
+
+
+@given(
+    rows=st.integers(9, 10**6),
+    errors=st.lists(st.floats(-1, 1), min_size=4, max_size=4),
+    state=st.sampled_from(["outside", "unreadable", "missing"]),
+)
+def test_whatever_the_noise_within_the_bound_a_column_misread_throughout_is_certain_to_be(rows, errors, state):
+    age = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 9], "outside": "drop"})
+    alpha = rows / planning.PART_OF_ROWS
+    noisy = {
+        each: (rows if each == state else 0) + alpha * error for each, error in zip(age.states, errors, strict=True)
+    }
+    ends = {each: (max(0.0, count - alpha), max(0.0, count + alpha)) for each, count in noisy.items()}
+    assert CheckedColumn(declared=age, states=ends).is_misread
+    fine = CheckedColumn(declared=age, states={**ends, state: (0.0, 0.0), "as declared": ends[state]})
+    assert not fine.is_misread
+    assert MISSING in age.states
