@@ -15,7 +15,16 @@ from django.db.models import QuerySet
 from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, Schema, Universe, plain
+from releases.engine.domain.universe import (
+    CLAMP,
+    DROP,
+    NO_NUMBER,
+    Attribute,
+    AttributeKind,
+    Schema,
+    Universe,
+    plain,
+)
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import ENCODINGS, SUFFIXES, FileFacts
 from releases.forms.fields import (
@@ -296,7 +305,8 @@ class ColumnForm(forms.Form):
         return self._rule("outside", rule, category, categories)
 
     def _missing_as(self, categories: list[str]) -> str:
-        """The rule of missing values; empty for that of other values outside, which in numbers leaves the row out.
+        """The rule of missing values; empty for that of other values outside. Numbers have a bin for them, unless their
+        row is left out.
 
         Raises:
             InvalidInput: the rule does not go with the type, or with the category named beside it.
@@ -305,10 +315,10 @@ class ColumnForm(forms.Form):
         is_numeric = self.cleaned_data["kind"] != AttributeKind.CATEGORICAL
         if is_numeric and rule == self.CATCH_ALL:
             raise InvalidInput(
-                "missing_as", "count them as a category", "is for categories; of numbers the row is left out"
+                "missing_as", "count them as a category", f"is for categories; numbers have the bin “{NO_NUMBER}”"
             )
         named = self._rule("missing_as", rule, category, categories)
-        return "" if is_numeric else named
+        return named if named or not is_numeric else NO_NUMBER
 
     def _rule(self, field: str, rule: str, category: str, categories: list[str]) -> str:
         """The word of the schema format for a rule in a menu, and the category named beside it."""
@@ -371,9 +381,9 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
         initials.append({"name": name, "kind": attribute.kind.value, "values": values, **outside, **said})
         if attribute.missing:
             initials[-1]["missing_codes"] = ", ".join(attribute.missing)
-        if attribute.missing_as == DROP:
+        if attribute.missing_as == DROP or (attribute.is_numeric and attribute.drops_missing):
             initials[-1]["missing_rule"] = DROP
-        elif attribute.missing_as:
+        elif attribute.missing_as and not attribute.is_numeric:
             initials[-1] |= {"missing_rule": ColumnForm.CATCH_ALL, "missing_category": attribute.missing_as}
         if attribute.kind is AttributeKind.NUMBER:
             initials[-1]["decimals"] = str(attribute.decimals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from releases.engine.domain.universe import Attribute, Schema, Universe
@@ -69,10 +69,15 @@ def checked_columns(check: Release, universe: Universe) -> tuple[CheckedColumn, 
         counts = list(islice(ends, family.cells(workload.universe)))
         state = workload.universe[family.attributes[0]]
         is_of_all = len(family.attributes) == 1 and len(counts) == state.size
-        if is_of_all and state.name in universe.names and state == universe[state.name].state:
+        if is_of_all and state.name in universe.names and _read_alike(state.state_of, universe[state.name]):
             states = dict(zip(state.categories, counts, strict=True))
             checked.append(CheckedColumn(declared=universe[state.name], states=states))
     return tuple(checked)
+
+
+def _read_alike(before: Attribute | None, now: Attribute) -> bool:
+    """Whether each value of a column reads as it did, whatever becomes of those that do not read as declared."""
+    return before is not None and replace(before, outside=now.outside, missing_as=now.missing_as) == now
 
 
 def _sum(ends: list[tuple[float, float]], which: int) -> float:

@@ -177,11 +177,13 @@ def _meaning(attribute: Attribute, index: int) -> str:
         return f"rows whose {attribute.name} {_STATES[attribute.categories[index]]}"
     if not attribute.is_numeric:
         return f"rows whose {attribute.name} is “{attribute.categories[index]}”"
+    if index == attribute.ranges:
+        return f"rows whose {attribute.name} is missing, or is text that writes no such number"
     low, high = (plain(edge) for edge in attribute.edges[index : index + 2])
     if attribute.kind is AttributeKind.INTEGER:
         label = attribute.labels[index]
         return f"the whole numbers {label}" if " to " in label else f"the whole number {label}"
-    if index == attribute.size - 1:
+    if index == attribute.ranges - 1:
         return f"numbers from {low} to {high}, both included"
     return f"numbers from {low} to below {high}"
 
@@ -196,10 +198,10 @@ def _also_holds(attribute: Attribute, index: int) -> str:
         if category == attribute.missing_as:
             return "rows without a value"
         return "every other value" if attribute.missing_as else "every other value, and rows without one"
-    if attribute.outside != CLAMP:
+    if attribute.outside != CLAMP or index == attribute.ranges:
         return ""
     ends = [f"values below {plain(attribute.edges[0])}"] if index == 0 else []
-    ends += [f"values above {plain(attribute.edges[-1])}"] if index == attribute.size - 1 else []
+    ends += [f"values above {plain(attribute.edges[-1])}"] if index == attribute.ranges - 1 else []
     return " and ".join(ends)
 
 
@@ -216,18 +218,21 @@ def _rule_in_words(attribute: Attribute) -> str:
         if attribute.outside != DROP:
             return f"any other value{or_none} counts as {attribute.outside}"
         return f"a row with any other value{or_none} is left out of every count"
-    if attribute.outside == CLAMP:
-        return "a number beyond counts in the nearest bin; a row without a number is left out of every count"
-    return "a row with a number beyond, or without one, is left out of every count"
+    if attribute.drops_missing and attribute.outside != CLAMP:
+        return "a row with a number beyond, or without one, is left out of every count"
+    beyond = "counts in the nearest bin" if attribute.outside == CLAMP else "leaves its row out of every count"
+    without = "is left out of every count" if attribute.drops_missing else f"counts as {attribute.missing_as}"
+    return f"a number beyond {beyond}; a row without a number {without}"
 
 
 def _synthetic_value(attribute: Attribute) -> str:
     if not attribute.is_numeric:
         return "the category itself"
+    nothing = f"; none in the bin “{attribute.missing_as}”" if attribute.missing_as else ""
     if attribute.kind is AttributeKind.INTEGER:
-        return "a whole number within the bin, each equally likely"
+        return f"a whole number within the bin, each equally likely{nothing}"
     places = "1 decimal" if attribute.decimals == 1 else f"{attribute.decimals} decimals"
-    return f"a number of {places} within the bin, each equally likely"
+    return f"a number of {places} within the bin, each equally likely{nothing}"
 
 
 def _categories_in_words(attribute: Attribute) -> str:

@@ -265,7 +265,8 @@ def _marginals(column_of: Callable[[str], pa.ChunkedArray], universe: Universe) 
             edges = np.array([float(edge) for edge in attribute.edges])
             found = np.searchsorted(edges, column.to_numpy(), side="right") - 1
             # There may be a hundred million rows of many columns.
-            return np.clip(found, 0, attribute.size - 1).astype(np.int32)
+            within = np.clip(found, 0, attribute.ranges - 1).astype(np.int32)
+            return np.where(column.is_null().to_numpy(), np.int32(attribute.ranges), within)
         # As the file writes them: text that a spreadsheet would run has a mark before it.
         written = pa.array([guarded(category) for category in attribute.categories], pa.string())
         return pa.compute.index_in(column, value_set=written).to_numpy()

@@ -21,7 +21,7 @@ from django.conf import settings
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
+from releases.engine.domain.universe import CLAMP, DROP, NO_NUMBER, Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
@@ -260,8 +260,12 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
         that_drop: only of the rules that can leave a row out.
     """
     dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
-    strict = [each.name for each in universe.attributes if each.is_numeric and each.outside == DROP]
-    clamping = [each.name for each in universe.attributes if each.is_numeric and each.outside == CLAMP]
+    numeric = [each for each in universe.attributes if each.is_numeric]
+    named = {
+        (outside, drops): [each.name for each in numeric if (each.outside, each.drops_missing) == (outside, drops)]
+        for outside in (DROP, CLAMP)
+        for drops in (True, False)
+    }
     declared = [each for each in universe.attributes if each.state_of is None]
     catching = [each for each in declared if not each.is_numeric and each.outside != DROP]
     rules = []
@@ -270,17 +274,25 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
             f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
             f"every count. Spaces around it do not matter; capitals and spelling do."
         )
-    if strict:
+    if strict := named[DROP, True]:
         rules.append(
             f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
         )
-    if clamping:
+    if ranged := named[DROP, False]:
+        rules.append(
+            f"A row whose {_listed(ranged)} is a number outside the declared range is left out of every count."
+        )
+    if clamping := named[CLAMP, True]:
         rules.append(
             f"A number of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
             f"without a number there is left out of every count."
         )
     if that_drop:
         return [*rules, *_missing_rules(each for each in declared if each.missing_as == DROP)]
+    if clamped := named[CLAMP, False]:
+        rules.append(f"A number of {_listed(clamped)} beyond the declared range counts in the first or the last bin.")
+    if kept := [each.name for each in numeric if not each.drops_missing]:
+        rules.append(f"A row whose {_listed(kept)} is missing, or is no number, counts as “{NO_NUMBER}”.")
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
     rules += _missing_rules(declared)

@@ -112,7 +112,7 @@ def codes_in_words(attribute: Attribute) -> str:
 
 def missing_in_words(attribute: Attribute) -> str:
     """What becomes of missing values, where it is not what becomes of other values outside; else empty."""
-    if not attribute.missing_as:
+    if not attribute.missing_as or attribute.is_numeric:
         return ""
     rule = "is left out of every count" if attribute.missing_as == DROP else f"counts as {attribute.missing_as}"
     return f"a row without a value of {attribute.name} {rule}"

@@ -6,6 +6,7 @@ A certificate's draft counts under the schema of the release that it speaks of, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -92,7 +93,13 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
         raise Refusal(NO_ROWS)
     planned, declared = counted_schema(of), of.dataset.schema
     names = planned.universe.names
-    if declared is None or not set(names) <= set(declared.universe.names) or declared.project(names) != planned:
+    # Of columns whose numbers it orders, a release has no bin for what is no number.
+    ordered = [each.name for each in planned.universe.attributes if each == each.ordered]
+    if (
+        declared is None
+        or not set(names) <= set(declared.universe.names)
+        or replace(declared, universe=declared.universe.project(names).ordered(ordered)) != planned
+    ):
         raise Refusal("The columns have changed since this release, so its counts mean something else now.")
     if _rows_answer_everything(receipt):
         return CERTIFIABLE

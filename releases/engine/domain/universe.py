@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Any, TypeVar
 
@@ -30,6 +31,8 @@ DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
+#: The bin of a numeric column for values that are missing, and for text that writes no number of its kind.
+NO_NUMBER = "no number"
 #: How a value reads as its column was declared. Of categories none is unreadable: what is not declared is outside.
 AS_DECLARED, OUTSIDE, UNREADABLE, MISSING = "as declared", "outside", "unreadable", "missing"
 #: What changes of a statistic are measured in.
@@ -56,13 +59,14 @@ class Attribute:
 
     `outside` is CLAMP (numbers: to the nearest bin), DROP (the row does not count), or a declared category.
     A missing value, or text that is not a number in a numeric column, is outside; as it has no nearest bin,
-    CLAMP drops its row.
+    CLAMP drops its row, unless `missing_as` is NO_NUMBER: then all such values have one bin more, behind those of the
+    edges. That bin lies outside of the order: it is in no range, no running total, no sum and no quantile.
 
     `missing` lists texts that mean that a value is missing, as an empty cell does. In a numeric column one that writes
     a number means every way to write it; it may lie between the edges.
 
-    `missing_as` says what becomes of a missing value of a categorical column, where other values outside are treated
-    otherwise: DROP, or a declared category.
+    `missing_as` says what becomes of a missing value: in a categorical column, where other values outside are treated
+    otherwise, DROP or a declared category; in a numeric one NO_NUMBER, or nothing where its row is dropped.
 
     An attribute may be the state of another, `state_of`: its categories then say how a value of that column reads as
     declared, and no row is dropped by it.
@@ -138,8 +142,10 @@ class Attribute:
             raise InvalidInput("categories", len(self.categories), "belong to a categorical column; a number has edges")
         if not 2 <= len(self.edges) <= MAX_BINS + 1:
             raise InvalidInput("edges", len(self.edges), f"must be 2 to {MAX_BINS + 1:,} in number")
-        if self.missing_as:
-            raise InvalidInput("missing_as", self.missing_as, "is for categories; a row without a number is left out")
+        if self.missing_as == DROP:
+            object.__setattr__(self, "missing_as", "")
+        if self.missing_as not in ("", NO_NUMBER):
+            raise InvalidInput("missing_as", self.missing_as, f'must be "drop" or "{NO_NUMBER}" in a numeric column')
         for lower, upper in zip(self.edges, self.edges[1:], strict=False):
             if not lower < upper:
                 raise InvalidInput("edges", f"{lower}, {upper}", "must rise: each edge above the one before it")
@@ -203,7 +209,17 @@ class Attribute:
     @property
     def size(self) -> int:
         """How many bins the attribute has."""
-        return len(self.categories) or len(self.edges) - 1
+        return len(self.categories) or self.ranges + bool(self.missing_as)
+
+    @property
+    def ranges(self) -> int:
+        """How many bins of a numeric attribute are between edges: the first ones."""
+        return len(self.edges) - 1
+
+    @property
+    def ordered(self) -> Attribute:
+        """The same without the bin for what is no number: rows that would be in it are dropped."""
+        return replace(self, missing_as="") if self.is_numeric and self.missing_as else self
 
     @property
     def is_numeric(self) -> bool:
@@ -211,36 +227,33 @@ class Attribute:
 
     @property
     def may_drop(self) -> bool:
-        """Whether some value would make its row not count (for numbers always: text is not a number)."""
-        return self.is_numeric or DROP in (self.outside, self.missing_as)
+        """Whether some value would make its row not count."""
+        return self.drops_missing or DROP in (self.outside, self.missing_as)
 
     @property
     def drops_missing(self) -> bool:
-        """Whether a row without a value does not count."""
-        return self.is_numeric or (self.missing_as or self.outside) == DROP
+        """Whether a row without a value does not count; in a numeric attribute, without a number."""
+        return not self.missing_as if self.is_numeric else (self.missing_as or self.outside) == DROP
 
     def drops(self, state: str) -> bool:
         """Whether a row does not count whose value reads so."""
-        if state == MISSING:
+        if state in (MISSING, UNREADABLE):
             return self.drops_missing
-        return state == UNREADABLE or (state == OUTSIDE and self.outside == DROP)
+        return state == OUTSIDE and self.outside == DROP
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """How each bin is written: the category, ``18 to 24`` for integers, ``[0, 10.5)`` for numbers."""
         if self.categories:
             return self.categories
-        last = self.size - 1
+        last, others = self.ranges - 1, (NO_NUMBER,) if self.missing_as else ()
         if self.kind is AttributeKind.INTEGER:
-            pairs = [
-                (low, high if i == last else high - 1)
-                for i, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False))
-            ]
-            return tuple(plain(low) if low == high else f"{plain(low)} to {plain(high)}" for low, high in pairs)
-        return tuple(
-            f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}"
-            for i, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False))
-        )
+            pairs = [(low, high if i == last else high - 1) for i, (low, high) in enumerate(pairwise(self.edges))]
+            ranges = (plain(low) if low == high else f"{plain(low)} to {plain(high)}" for low, high in pairs)
+        else:
+            numbered = enumerate(pairwise(self.edges))
+            ranges = (f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}" for i, (low, high) in numbered)
+        return (*ranges, *others)
 
     def to_json(self) -> dict[str, Any]:
         described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
@@ -351,6 +364,12 @@ class Universe:
     def project(self, names: Iterable[str]) -> Universe:
         """The universe of some of the attributes, in the order given."""
         return Universe(attributes=tuple(self[name] for name in names))
+
+    def ordered(self, names: Iterable[str]) -> Universe:
+        """The universe in which some attributes have bins in order alone: a row without a number there is dropped."""
+        chosen = set(names)
+        attributes = tuple(each.ordered if each.name in chosen else each for each in self.attributes)
+        return self if attributes == self.attributes else Universe(attributes=attributes)
 
     @property
     def states(self) -> Universe:

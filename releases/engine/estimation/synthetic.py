@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Records:
     Attributes:
         columns: by attribute name, in universe order, those that the release tells of; a categorical column holds
             positions in the attribute's categories, an integer column whole numbers, a number column decimals within
-            the bins.
+            the bins; where the attribute has a bin for what is no number, masked in the rows of that bin.
         rows: how many there are.
     """
 
@@ -87,9 +87,12 @@ def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> N
     order = np.argsort(bins, kind="stable")
     present, starts = np.unique(bins[order], return_index=True)
     for index, members in zip(present, np.split(order, starts[1:]), strict=True):
-        low, high = steps[index], steps[index + 1]
+        low, high = (steps[index], steps[index + 1]) if index < attribute.ranges else (0, 1)
         values[members] = low + uniform_below(high - low, len(members), rng)
-    return values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
+    numbers = values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
+    if not attribute.missing_as:
+        return numbers
+    return cast("NDArray[np.int64]", np.ma.masked_array(numbers, mask=bins == attribute.ranges))
 
 
 def _permutation(size: int, rng: Randomness) -> NDArray[np.intp]:

@@ -275,7 +275,7 @@ class Mechanism(ABC):
         """Plan a release from public inputs. A plan that cannot be run says why instead of raising.
 
         Raises:
-            InvalidInput: beta, or an option, breaks its rule.
+            InvalidInput: beta, or an option, breaks its rule; or the question is about columns declared otherwise.
         """
         meter()
         check_beta(beta)
@@ -285,6 +285,9 @@ class Mechanism(ABC):
             raise InvalidInput("options", ", ".join(sorted(unknown)), f"is not an option of {self.name}")
         read = {option.name: option.read(given.get(option.name)) for option in self.options}
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
+        if any(schema.universe[each.name] != each for each in workload.universe.attributes):
+            # What the rules leave out decides how far a row can move the answers.
+            raise InvalidInput("schema", "its columns", "are declared otherwise than those that the question is about")
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
         if schema.total_is_public and not workload.tells_rows_apart:

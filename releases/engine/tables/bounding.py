@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.tables.code import code_of
-from releases.engine.tables.dialects import Dialect, clamped, column, double, filtered, floor, step, whole
+from releases.engine.tables.dialects import Dialect, clamped, column, double, filtered, floor, is_there, step, whole
 from releases.engine.tables.number import number_of
 from releases.engine.tables.text import UNIT, text_of
 
@@ -27,12 +27,16 @@ def value_of(axis: int) -> str:
 
 
 def fixed_point(axis: int, attribute: Attribute) -> exp.Expr:
-    """A category's position, or a number in units of its last place, clamped to its range."""
+    """A category's position, or a number in units of its last place, clamped to its range; behind all of them what is
+    no number and counts."""
     if not attribute.is_numeric:
         return column(code_of(axis))
     scaled = column(number_of(axis)) * double(float(10**attribute.decimals)) + double(0.5)
     # Clamped before the floor, as in `number`; the ends are whole, so the order does not matter.
-    return floor(clamped(scaled, float(attribute.lowest), float(attribute.highest)))
+    value = floor(clamped(scaled, float(attribute.lowest), float(attribute.highest)))
+    if not attribute.missing_as:
+        return value
+    return exp.case().when(is_there(number_of(axis)), value, copy=False).else_(whole(attribute.highest + 1), copy=False)
 
 
 def bounded_by_values(rows: exp.Select, schema: Schema, dialect: Dialect) -> exp.Select:

@@ -125,14 +125,18 @@ def _by_rule(rule: str, attribute: Attribute) -> exp.Expr:
 
 
 def _bin(value: exp.Expr, attribute: Attribute) -> exp.Expr:
-    """The bin of a number: lower edge inclusive, upper exclusive, the last bin closed; null is dropped."""
+    """The bin of a number: lower edge inclusive, upper exclusive, the last bin closed; null has a bin behind
+    them, or is dropped."""
     edges = [float(edge) for edge in attribute.edges]
-    inside = _search(value, edges, 0, attribute.size - 1)
+    inside = _search(value, edges, 0, attribute.ranges - 1)
+    chain = exp.case()
+    if attribute.missing_as:
+        chain = chain.when(exp.Not(this=is_there(value.name)), whole(attribute.ranges), copy=False)
     if attribute.outside == CLAMP:
-        return exp.case().when(is_there(value.name), inside, copy=False)
+        return chain.when(is_there(value.name), inside, copy=False)
     above = exp.GTE(this=value.copy(), expression=double(edges[0]))
     below = exp.LTE(this=value.copy(), expression=double(edges[-1]))
-    return exp.case().when(exp.And(this=above, expression=below), inside, copy=False)
+    return chain.when(exp.And(this=above, expression=below), inside, copy=False)
 
 
 def _search(value: exp.Expr, edges: list[float], low: int, high: int) -> exp.Expr:

@@ -211,7 +211,7 @@ def _bins_of_values(attribute: Attribute, values: NDArray[np.int64]) -> NDArray[
     if not attribute.is_numeric:
         return values
     edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
-    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, attribute.size - 1)
+    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, attribute.ranges - 1)
 
 
 def _values_of_bins(attribute: Attribute) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.universe import NO_NUMBER, Schema, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.bounding import bounded_by_text, bounded_by_values, fixed_point
 from releases.engine.tables.code import code_of, codes
@@ -96,7 +96,14 @@ class TableCounts:
         return self.marginal(self.universe.names)
 
     def tally(self, names: tuple[str, ...]) -> Tally:
-        """How many rows have each combination of values; numbers in units of their last place."""
+        """How many rows have each combination of values; numbers in units of their last place.
+
+        Raises:
+            InvalidInput: a column counts rows without a number.
+        """
+        for name in names:
+            if self.universe[name] != self.universe[name].ordered:
+                raise InvalidInput(name, NO_NUMBER, "has no value")
         rows, parameters = self._bounded_rows()
         values = [fixed_point(self.universe.axis(name), self.universe[name]) for name in names]
         *found, counts = self._read(by_values(rows, values, self.table.dialect), parameters, columns=len(names) + 1)

@@ -59,4 +59,5 @@ def read_statistic(word: str, value: object, universe: Universe) -> Statistic:
     Raises:
         InvalidInput: naming the field, the value and the rule.
     """
-    return statistics_by_word()[word].read(word, value, universe)
+    kind = statistics_by_word()[word]
+    return kind.read(word, value, universe.ordered(universe.names) if kind.needs_numbers else universe)

@@ -204,6 +204,9 @@ class Workload:
             raise InvalidInput("queries", 0, "must hold at least one query")
         for family in self.families:
             check_weight(family.weight)
+        # What is no number lies in no running total, so its row does not count where one is asked.
+        running = [family.attributes[0] for family in self.families if isinstance(family, Prefix)]
+        object.__setattr__(self, "universe", self.universe.ordered(running))
         object.__setattr__(self, "families", tuple({unweighted(each): each for each in self.families}.values()))
         if self.size > MAX_ANSWERS:
             raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MAX_ANSWERS:,} answers")
@@ -381,6 +384,7 @@ class Workload:
         queries = value.get("queries")
         if not isinstance(queries, list) or not queries:
             raise InvalidInput("queries", queries, "must be a list with at least one query")
+        universe = universe.ordered(_running(queries))
         weights: dict[Family, int] = {}
         for position, query in enumerate(queries):
             try:
@@ -411,16 +415,27 @@ def all_marginals(universe: Universe, order: int, names: Sequence[str] | None = 
 
 def range_label(attribute: Attribute, bins: Sequence[int]) -> str:
     """A set of bins as a person writes it: ``18 to 34``, ``[0, 20)``, ``north or south``."""
-    if not attribute.is_numeric or bins != tuple(range(bins[0], bins[-1] + 1)):
+    if not _is_range(attribute, bins):
         return " or ".join(attribute.labels[index] for index in bins)
     merged = Attribute(
         name=attribute.name,
         kind=attribute.kind,
         # The upper edge stays exclusive unless the range ends with the last bin.
         edges=(attribute.edges[bins[0]], attribute.edges[bins[-1] + 1])
-        + (() if bins[-1] == attribute.size - 1 else (attribute.edges[-1] + 1,)),
+        + (() if bins[-1] == attribute.ranges - 1 else (attribute.edges[-1] + 1,)),
     )
     return merged.labels[0]
+
+
+def _is_range(attribute: Attribute, bins: Sequence[int]) -> bool:
+    """Whether bins are numbers without a gap between them."""
+    return attribute.is_numeric and bins[-1] < attribute.ranges and bins == tuple(range(bins[0], bins[-1] + 1))
+
+
+def _running(queries: Iterable[object]) -> Iterator[str]:
+    """The columns of which running totals are asked, right or wrong."""
+    asked = (query.get("prefix") for query in queries if isinstance(query, dict))
+    return (name for name in asked if isinstance(name, str))
 
 
 def _families(query: object, universe: Universe) -> Iterable[Family]:
@@ -516,7 +531,7 @@ def _accepted_bins(attribute: Attribute, condition: object) -> tuple[int, ...]:
         return tuple(sorted({positions[str(label)] for label in condition}))
     if attribute.is_numeric and isinstance(condition, dict) and condition and set(condition) <= {"from", "to"}:
         start = _edge(attribute, condition["from"], field=f"{field}.from") if "from" in condition else 0
-        stop = _edge(attribute, condition["to"], field=f"{field}.to") if "to" in condition else attribute.size
+        stop = _edge(attribute, condition["to"], field=f"{field}.to") if "to" in condition else attribute.ranges
         if not start < stop:
             raise InvalidInput(field, condition, "must have from below to")
         return tuple(range(start, stop))
@@ -540,7 +555,7 @@ def _edge(attribute: Attribute, value: object, *, field: str) -> int:
 
 
 def _bins_to_json(attribute: Attribute, bins: tuple[int, ...]) -> object:
-    if attribute.is_numeric and bins == tuple(range(bins[0], bins[-1] + 1)):
+    if _is_range(attribute, bins):
         edges = [attribute.edges[bins[0]], attribute.edges[bins[-1] + 1]]
         low, high = (int(edge) if edge == edge.to_integral_value() else float(edge) for edge in edges)
         return {"from": low, "to": high}

@@ -19,6 +19,10 @@ class Inquiry:
     universe: Universe
     statistic: Statistic
 
+    def __post_init__(self) -> None:
+        if self.statistic.needs_numbers:
+            object.__setattr__(self, "universe", self.universe.ordered(self.universe.names))
+
     @property
     def is_offered(self) -> bool:
         return self.statistic.is_offered

@@ -66,6 +66,8 @@ class Statistic(ABC):
     is_choice: ClassVar[bool] = False
     #: Whether it is a list of chosen things whose length is an answer too.
     is_open: ClassVar[bool] = False
+    #: Whether a row without a number in one of its columns does not count.
+    needs_numbers: ClassVar[bool] = True
     attributes: tuple[str, ...]
 
     @classmethod

@@ -97,7 +97,7 @@ def test_a_schema_survives_a_round_trip_through_json():
         ({**AGE, "missing": [str(i) for i in range(31)]}, "columns[0] (age).missing", "at most 30"),
         ({**GENDER, "missing_as": "unknown"}, "columns[0] (gender).missing_as", '"drop" or one of the declared'),
         ({**GENDER, "missing_as": None}, "columns[0] (gender).missing_as", "must be text"),
-        ({**AGE, "missing_as": "drop"}, "columns[0] (age).missing_as", "is for categories"),
+        ({**AGE, "missing_as": "none"}, "columns[0] (age).missing_as", '"drop" or "no number" in a numeric column'),
         ({**GENDER, "missing": ["NA", "male"]}, "columns[0] (gender).missing", "must not be a declared category"),
         ("age", "columns[0].column", "must be an object"),
     ],
@@ -173,6 +173,19 @@ def test_a_rule_for_missing_values_is_kept_where_it_is_another_than_that_of_othe
     assert Attribute.from_json(kept).to_json() == kept
     assert Attribute.from_json({**GENDER, "missing_as": "drop"}).to_json() == {**GENDER, "outside": "drop"}
     assert "missing_as" not in Attribute.from_json({**GENDER, "outside": "male", "missing_as": "male"}).to_json()
+
+
+def test_what_is_no_number_has_a_bin_behind_the_others_that_lies_outside_of_the_order():
+    age = Attribute.from_json({**AGE, "missing_as": "no number"})
+    assert age.to_json() == {**AGE, "outside": "clamp", "missing_as": "no number"}
+    assert age.labels == (*Attribute.from_json(AGE).labels, "no number")
+    assert (age.size, age.ranges) == (6, 5)
+    assert not age.may_drop
+    assert age.ordered == Attribute.from_json(AGE) == Attribute.from_json({**AGE, "missing_as": "drop"})
+    assert Attribute.from_json({**AGE, "missing_as": "no number", "outside": "drop"}).may_drop
+    read = schema(GENDER, {**AGE, "missing_as": "no number"}).universe
+    assert read.ordered(["gender"]) is read
+    assert read.ordered(["age"]).shape == (2, 5)
 
 
 def test_the_total_is_private_where_a_row_without_a_value_is_dropped():

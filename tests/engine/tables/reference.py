@@ -104,7 +104,9 @@ def code(column, given):
         return place, place
     value, edges = number(text), column["edges"]
     if value is None or (column["type"] == "integer" and value != math.floor(value)):
-        return None
+        if column.get("missing_as") != "no number":
+            return None
+        return len(edges) - 1, round(edges[-1] * 10 ** column.get("decimals", 0)) + 1
     if column.get("outside") == "drop" and (value < edges[0] or value > edges[-1]):
         return None
     place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)

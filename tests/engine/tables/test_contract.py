@@ -124,7 +124,14 @@ def declared(number, tables):
     if number % 2 == (number // 4) % 2:
         columns = [{**column, "missing": MISSING[column["name"]]} for column in columns]
     # By turns the rule of other values, another category, and left out where other values are not.
-    rules = {SEX: [None, "a'b"], TOWN: [None, "v", "drop"], CODE: ["c3", "drop", None, "é"]}
+    apart = "no number"
+    rules = {
+        AGE: [None, apart, apart],
+        WAGE: [apart, None, None, apart],
+        SEX: [None, "a'b"],
+        TOWN: [None, "v", "drop"],
+        CODE: ["c3", "drop", None, "é"],
+    }
     for column in columns:
         named = rules.get(column["name"], [None])
         rule = named[number % len(named)]
@@ -405,9 +412,10 @@ def check(counts, reference, case, *, texts=(SEX, TOWN, CODE)):
         cells = {tuple(int(place) for place in cell): int(found[tuple(cell)]) for cell in np.argwhere(found)}
         assert cells == dict(reference.cells(one)), (case, one)
     np.testing.assert_array_equal(counts.marginal(sets[-1]), tables[-1])
-    tally = counts.tally(tuple(names))
+    valued = [each["name"] for each in reference.columns if each.get("missing_as") != "no number"]
+    tally = counts.tally(tuple(valued))
     combined = zip(*(values.tolist() for values in tally.values), strict=True)
-    assert dict(zip(combined, tally.counts.tolist(), strict=True)) == dict(reference.tally(names)), case
+    assert dict(zip(combined, tally.counts.tolist(), strict=True)) == dict(reference.tally(valued)), case
     # Enough rows, of enough persons, that a rule would show.
     assert tally.counts.sum() > len(reference.rows) / 20
     for name in texts:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import uuid
-from itertools import permutations
+from itertools import permutations, product
 
 import duckdb
 import numpy as np
@@ -385,3 +385,11 @@ def test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_
             totals = {int(TableCounts(table, declared).histogram().sum()) for table in tables}
             assert declared.total_is_public == (len(totals) == 1), (outside, missing_as)
             assert declared.rows_may_vanish == (0 in totals)
+    tables = [load_duckdb(f"id,sex\np,{text}\n", tmp_path, request) for text in ("5", "50", "x", "", "NA", "-9")]
+    column = {"name": "sex", "type": "integer", "edges": [0, 10], "missing": ["NA", "-9"]}
+    for outside, missing_as in product(("clamp", "drop"), ("drop", "no number")):
+        columns = [{**column, "outside": outside, "missing_as": missing_as}]
+        declared = Schema.from_json({"version": 1, "columns": columns, "neighbours": "replace"})
+        totals = {int(TableCounts(table, declared).histogram().sum()) for table in tables}
+        assert declared.total_is_public == (len(totals) == 1), (outside, missing_as)
+        assert declared.rows_may_vanish == (0 in totals)

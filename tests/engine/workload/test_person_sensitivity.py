@@ -7,6 +7,7 @@ used but what it declares.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 
@@ -33,9 +34,17 @@ from releases.engine.workload.sensitivity import vote_changes
 UNDECLARED = "?"
 RELATIONS = ["add_remove", "replace"]
 DROPS, CATCHES = "drop", "catch-all"
+#: Of numbers: rows without one have a bin of their own.
+APART, NO_NUMBER = "apart", "no number"
 
 
 def column(name, categories, outside):
+    """What the evaluator reads; of numbers also what is declared, for their bins are no categories."""
+    if outside == APART:
+        edges = list(range(categories + 1))
+        labels = [*map(str, edges[:-2]), f"{edges[-2]} to {edges[-1]}", NO_NUMBER]
+        declared = {"name": name, "type": "integer", "edges": edges, "missing_as": NO_NUMBER}
+        return {"name": name, "categories": labels, "outside": NO_NUMBER, "declared": declared}
     labels = [f"{name}{position}" for position in range(categories)]
     return {
         "name": name,
@@ -50,10 +59,22 @@ def unit_of(rows):
 
 
 def schema_of(columns, relation, rows):
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": relation, "unit": unit_of(rows)})
+    declared = [each.get("declared", each) for each in columns]
+    return Schema.from_json({"version": 1, "columns": declared, "neighbours": relation, "unit": unit_of(rows)})
 
 
 # The plain evaluator
+
+
+def as_counted(columns, queries):
+    """Where running totals are asked of numbers, a row without one does not count."""
+    running = [query["prefix"] for query in queries if "prefix" in query]
+    return [
+        {**each, "categories": [label for label in each["categories"] if label != NO_NUMBER], "outside": "drop"}
+        if each["name"] in running and "declared" in each
+        else each
+        for each in columns
+    ]
 
 
 def read(row, columns):
@@ -137,26 +158,30 @@ def counts_every_row(row):
 NAMES = ("a", "b")
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 2))
 OUTSIDE = st.tuples(*[st.sampled_from([DROPS, CATCHES])] * 2)
+OR_APART = st.tuples(*[st.sampled_from([DROPS, CATCHES, APART])] * 2)
 #: None is a row.
 UNITS = st.sampled_from([None, 1, 2, 3])
 
 
 @st.composite
 def asked(draw):
-    columns = [column(*each) for each in zip(NAMES, draw(SIZES), draw(OUTSIDE), strict=True)]
-    labels = {each["name"]: each["categories"] for each in columns}
+    columns = [column(*each) for each in zip(NAMES, draw(SIZES), draw(OR_APART), strict=True)]
+    running = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    counted = as_counted(columns, [{"prefix": name} for name in running])
+    labels = {each["name"]: each["categories"] for each in counted}
     some = {name: st.lists(st.sampled_from(labels[name]), min_size=1, unique=True) for name in NAMES}
     query = st.one_of(
         st.sampled_from([{"marginals": 1}, {"marginals": 2}]),
         st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(lambda names: {"marginal": names}),
-        st.sampled_from(NAMES).map(lambda name: {"prefix": name}),
+        *([st.sampled_from(running).map(lambda name: {"prefix": name})] if running else []),
         st.sampled_from(NAMES).map(lambda name: {"count": {name: labels[name]}}),
         st.fixed_dictionaries({}, optional=some).filter(bool).map(lambda count: {"count": count}),
     )
     weighted = st.tuples(query, st.sampled_from([None, None, 1, 2, 7])).map(
         lambda pair: pair[0] if pair[1] is None else {**pair[0], "weight": pair[1]}
     )
-    return columns, draw(st.lists(weighted, min_size=1, max_size=4))
+    asks = [{"prefix": name} for name in running if "declared" in dict(zip(NAMES, columns, strict=True))[name]]
+    return columns, [*asks, *draw(st.lists(weighted, min_size=1, max_size=4))]
 
 
 def weighed(queries, columns):
@@ -170,6 +195,13 @@ def workload_of(queries, schema):
     return Workload.from_json({"version": 1, "queries": queries}, schema.universe)
 
 
+def planned_of(queries, columns, relation, rows):
+    """The workload, and the schema that it is planned with."""
+    schema = schema_of(columns, relation, rows)
+    workload = workload_of(queries, schema)
+    return workload, replace(schema, universe=workload.universe)
+
+
 # Counts
 
 
@@ -177,14 +209,15 @@ def workload_of(queries, schema):
 @given(asked(), st.sampled_from(RELATIONS), UNITS)
 def test_counts_move_exactly_as_far_as_declared_with_and_without_weights(given_, relation, rows):
     columns, queries = given_
-    schema = schema_of(columns, relation, rows)
-    found = weighed(queries, columns)
-    moved = changes(columns, relation, rows, [test for test, _ in found])
+    workload, schema = planned_of(queries, columns, relation, rows)
+    counted = as_counted(columns, queries)
+    found = weighed(queries, counted)
+    moved = changes(counted, relation, rows, [test for test, _ in found])
     weights = np.array([weight for _, weight in found])
-    plain = workload_of(queries, schema).sensitivity(schema)
+    plain = workload.sensitivity(schema)
     assert plain.l1 == np.abs(moved).sum(axis=1).max()
     assert plain.l2_squared == (moved**2).sum(axis=1).max()
-    weighted = workload_of(queries, schema).weighted_sensitivity(schema)
+    weighted = workload.weighted_sensitivity(schema)
     assert weighted.l1 == np.abs(moved * weights).sum(axis=1).max()
     assert weighted.l2_squared == ((moved * weights) ** 2).sum(axis=1).max()
 
@@ -194,14 +227,15 @@ def test_counts_move_exactly_as_far_as_declared_with_and_without_weights(given_,
 @given(given_=asked(), relation=st.sampled_from(RELATIONS), rows=UNITS)
 def test_where_cells_are_too_many_to_look_at_counts_move_no_further_than_declared(limit, given_, relation, rows):
     columns, queries = given_
-    schema = schema_of(columns, relation, rows)
-    found = weighed(queries, columns)
-    moved = np.abs(changes(columns, relation, rows, [test for test, _ in found]))
+    workload, schema = planned_of(queries, columns, relation, rows)
+    counted = as_counted(columns, queries)
+    found = weighed(queries, counted)
+    moved = np.abs(changes(counted, relation, rows, [test for test, _ in found]))
     weights = np.array([weight for _, weight in found])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workloads, limit, 0)
-        plain = workload_of(queries, schema).sensitivity(schema)
-        weighted = workload_of(queries, schema).weighted_sensitivity(schema)
+        plain = workload.sensitivity(schema)
+        weighted = workload.weighted_sensitivity(schema)
     assert plain.l1 >= moved.sum(axis=1).max()
     assert plain.l2_squared >= (moved**2).sum(axis=1).max()
     assert weighted.l1 >= (moved * weights).sum(axis=1).max()
@@ -245,11 +279,10 @@ def test_the_number_of_rows_is_called_public_exactly_where_no_neighbour_has_anot
 @given(asked(), st.sampled_from(RELATIONS), UNITS)
 def test_questions_are_refused_as_public_exactly_where_no_answer_can_change(given_, relation, rows):
     columns, queries = given_
-    schema = schema_of(columns, relation, rows)
-    moved = changes(columns, relation, rows, [test for test, _ in weighed(queries, columns)])
-    plan = mechanism("laplace-queries").plan(
-        schema, workload_of(queries, schema), budget=PureDP(epsilon=Fraction(1)), beta=Fraction(1, 20)
-    )
+    workload, schema = planned_of(queries, columns, relation, rows)
+    counted = as_counted(columns, queries)
+    moved = changes(counted, relation, rows, [test for test, _ in weighed(queries, counted)])
+    plan = mechanism("laplace-queries").plan(schema, workload, budget=PureDP(epsilon=Fraction(1)), beta=Fraction(1, 20))
     assert plan.infeasible == ("" if moved.any() else PUBLIC_ALREADY)
 
 

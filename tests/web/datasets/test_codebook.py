@@ -69,7 +69,8 @@ def attributes(draw, name):
     whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
     edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
     outside, missing = draw(st.sampled_from(["clamp", "drop"])), tuple(draw(CODES))
-    return Attribute(name=name, kind=kind, edges=edges, outside=outside, missing=missing)
+    missing_as = draw(st.sampled_from(["", "no number"]))
+    return Attribute(name=name, kind=kind, edges=edges, outside=outside, missing=missing, missing_as=missing_as)
 
 
 @given(st.data(), st.lists(WORD, min_size=1, max_size=4, unique=True))

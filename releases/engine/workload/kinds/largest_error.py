@@ -61,6 +61,7 @@ class LargestError(Statistic):
     kind: ClassVar[str] = "largest_error"
     place: ClassVar[int] = 12
     is_offered: ClassVar[bool] = False
+    needs_numbers: ClassVar[bool] = False  # it counts as the release did that it is about
     workload: Workload
     released: tuple[Released, ...]
 
