@@ -563,5 +563,5 @@ def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, 
     with pytest.raises(InvalidInput, match="state_of"):
         services.declare_universe(dataset=dataset, columns=states, by=alice)
     draft = services.draft_release(dataset=dataset, by=alice)
-    with pytest.raises(InvalidInput, match="command line"):
+    with pytest.raises(InvalidInput, match="check of the columns"):
         services.set_questions(release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]})
