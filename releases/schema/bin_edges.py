@@ -86,10 +86,11 @@ def names_bins(text: str) -> bool:
 
 
 def bins_in_words(attribute: Attribute) -> str:
-    """The bins of a column: how many, and which."""
-    told = ", ".join(attribute.labels[:_MAX_TOLD])
-    more = f", … {attribute.labels[-1]}" if attribute.size > _MAX_TOLD else ""
-    return f"{attribute.size:,} bin{'' if attribute.size == 1 else 's'}: {told}{more}"
+    """The bins of a column: how many, and which; of numbers those between edges."""
+    labels = attribute.ordered.labels
+    told = ", ".join(labels[:_MAX_TOLD])
+    more = f", … {labels[-1]}" if len(labels) > _MAX_TOLD else ""
+    return f"{len(labels):,} bin{'' if len(labels) == 1 else 's'}: {told}{more}"
 
 
 def ends_in_words(attribute: Attribute) -> str:
@@ -97,9 +98,9 @@ def ends_in_words(attribute: Attribute) -> str:
     if not attribute.is_numeric or attribute.outside != CLAMP:
         return ""
     lowest, highest = plain(attribute.edges[0]), plain(attribute.edges[-1])
-    if attribute.size == 1:
+    if attribute.ranges == 1:
         return f"values below {lowest} and values above {highest} are counted in it too"
-    first, last = attribute.labels[0], attribute.labels[-1]
+    first, last = attribute.labels[0], attribute.labels[attribute.ranges - 1]
     return f"values below {lowest} are counted in the first bin ({first}), values above {highest} in the last ({last})"
 
 

@@ -120,7 +120,7 @@ def test_what_was_declared_stands_in_the_form_the_next_day(sheet):
     assert chosen(shown, "form-2-outside") == "category"
     assert field_value(shown, "form-2-catch_all") == "male"
     assert chosen(shown, "form-1-outside") == "clamp"
-    assert "has 10 cells" in words(shown)
+    assert "has 12 cells" in words(shown)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_the_places_of_a_number_are_carried_along_where_they_fit(
         ),
         (
             ("age", "integer", "18, 30", "", "", "", "category", "other"),
-            "missing: 'count them as a category' is for categories; of numbers the row is left out",
+            "missing: 'count them as a category' is for categories; numbers have the bin “no number”",
         ),
         (("age", "integer", "18, 30", "", "", "", "other"), "missing: 'other' must be one of the rules in the menu"),
         (("age", "integer", "18, 30", "", "", "-9, -9"), "missing: '-9' is named twice"),
@@ -225,7 +225,7 @@ def test_declaring_nothing_is_refused(sheet, fresh):
 def test_check_only_says_the_size_of_the_universe_and_stores_nothing(sheet, fresh):
     response = sheet.fill(AGE, SEX, check=True)
     assert "2 columns declared." in words(response)
-    assert "has 10 cells" in words(response)
+    assert "has 12 cells" in words(response)
     assert declared(fresh) is None
 
 
