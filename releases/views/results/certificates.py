@@ -74,9 +74,10 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except services.Refusal as error:
         messages.info(request, in_words(error))
         return redirect("release_detail", release_id=of.pk)
-    given = request.POST if request.method == "POST" else request.GET
     usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
-    form = CertificateForm({**usual, **given.dict()}, possible=list(possible), beta=given.get("beta", "0.05"))
+    form = CertificateForm(
+        request.POST if request.method == "POST" else request.GET, usual=usual, possible=list(possible)
+    )
     plan, problem = None, ""
     if form.is_valid():
         try:
