@@ -184,20 +184,15 @@ COMPARISONS = {
     "releases/_curves.html": 1,
     "releases/_error_first.html": 1,
     "releases/_notes.html": 1,
-    "releases/_summary.html": 1,
     "releases/compare.html": 1,
     "results/_certified.html": 2,
     "results/_learned.html": 2,
-    "results/_who_may_see.html": 2,
-    "results/certify.html": 2,
-    "results/compare_releases.html": 3,
     "results/receipt.html": 2,
     "results/release_detail.html": 1,
     "review/_filters.html": 1,
     "shared/_field.html": 4,
     "shared/_pages.html": 1,
     "workloads/use_workload.html": 1,
-    "workloads/workload_detail.html": 1,
 }
 
 

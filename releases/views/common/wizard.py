@@ -34,6 +34,7 @@ def frame(step: str, dataset: Dataset | None = None, release: Release | None = N
     """What every page of the wizard shows around its own form."""
     return {
         "step": step,
+        "is_result": step == "result",
         "dataset": dataset,
         "release": release,
         "steps": list(_steps(step, dataset, release)),

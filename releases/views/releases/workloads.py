@@ -74,7 +74,7 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
     context = {
         "workload": workload,
         "version": version,
-        "versions": versions,
+        "versions": [(each, each.number == version.number) for each in versions],
         "is_newest": version.number == versions[0].number,
         "is_owner": workload.owner_id == request.user.pk,
         "asked": comparison.questions_text(question),

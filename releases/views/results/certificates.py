@@ -93,12 +93,18 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "dataset": of.dataset,
         "form": form,
         "problem": problem,
+        "can_choose": len(possible) > 1,
+        "counts": _counts_text(of.result["receipt"]["answers"]),
         "receipt": of.result["receipt"],
         **budget_facts(of.dataset.budget),
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "results/certify.html", context, status=status_of(request, is_wrong=is_wrong))
+
+
+def _counts_text(number: int) -> str:
+    return "its one count" if number == 1 else f"all {number:,} counts"
 
 
 def usual_epsilon(of: Release) -> str:

@@ -131,7 +131,7 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
         "release": release,
         "dataset": release.dataset,
         "is_choice": is_choice,
-        "others": others,
+        "others": [(each, each == other) for each in others],
         "other": other,
     }
     if other is not None:
@@ -220,12 +220,12 @@ def _pairs_context(first: Release, second: Release, *, question: int, page: str 
     start, stop = shown.start_index() - 1, shown.end_index()
     betas = [Fraction(_receipt(each)["bound"]["beta"]) for each in (first, second)]
     return {
+        "is_of_persons": _schema(first).unit.kind == "person",
         "is_of_other_rows": not _count_the_same_rows(_schema(first), _schema(second)),
         "first_receipt": _receipt(first),
         "second_receipt": _receipt(second),
         "confidence": percent(max(1 - sum(betas, Fraction(0)), Fraction(0))),
-        "questions": [(str(number), _part(each).title(universe)) for number, each in enumerate(common)],
-        "question": str(common.index(asked)),
+        "questions": [(number, _part(each).title(universe), each == asked) for number, each in enumerate(common)],
         "title": family.title(universe),
         "heads": family.attributes,
         "pairs": [
