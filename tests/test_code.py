@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -118,3 +120,83 @@ def test_no_comment_of_a_template_is_shown():
 
 def test_every_file_and_folder_of_tests_that_starts_first_is_there():
     assert [each for each in SLOWEST if not (ROOT / each).exists()] == []
+
+
+#: What takes all that was sent, beside forms: pages of lists, the wishes of a result's table, and a form's beginning.
+TAKES_WHAT_WAS_SENT = re.compile(r"\w+Form(Set)?|chosen_page|sent_with|typed_or_first|Wish\.read")
+
+
+def reads_by_hand(source):
+    """The lines that do anything with what was sent but give all of it to a form."""
+    tree = ast.parse(source)
+    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or ast.unparse(node) not in ("request.POST", "request.GET"):
+            continue
+        taker = above[node]
+        while isinstance(taker, ast.IfExp | ast.BoolOp):
+            taker = above[taker]
+        if not isinstance(taker, ast.Call) or not TAKES_WHAT_WAS_SENT.fullmatch(ast.unparse(taker.func)):
+            yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("form = TitleForm(request.POST or None, initial={})", []),
+        ("form = TitleForm(request.POST if request.method == 'POST' else request.GET)", []),
+        ("page = chosen_page(Paginator(every, 50), request.GET)", []),
+        ("name = request.POST.get('name', '')", [1]),
+        ("name = request.GET['name']", [1]),
+        ("is_check = 'check' in request.POST", [1]),
+        ("given = request.POST", [1]),
+        ("workload = changed_workload(release, request.POST)", [1]),
+    ],
+)
+def test_reading_by_hand_what_was_sent_is_found(line, found):
+    assert list(reads_by_hand(line)) == found
+
+
+def test_views_read_what_was_sent_by_forms_alone():
+    views = sorted((ROOT / "releases" / "views").rglob("*.py"))
+    assert len(views) > 30
+    assert [(path.name, line) for path in views for line in reads_by_hand(path.read_text())] == []
+
+
+COMPARES = re.compile(r"{%-? (?:el)?if [^%]*(?:==|!=| [<>]=? | in | and | or )")
+#: Templates that ask more than whether to show a thing, with how often. Those of allauth get no page of ours.
+COMPARISONS = {
+    "account/base_reauthenticate.html": 2,
+    "account/email_confirm.html": 1,
+    "allauth/elements/button.html": 3,
+    "allauth/elements/field.html": 2,
+    "allauth/elements/td.html": 1,
+    "allauth/layouts/manage.html": 3,
+    "base.html": 2,
+    "datasets/_column_check.html": 3,
+    "datasets/_universe_size.html": 2,
+    "datasets/_upload_table.html": 1,
+    "datasets/budget.html": 2,
+    "datasets/columns.html": 8,
+    "datasets/dataset_delete.html": 1,
+    "datasets/dataset_detail.html": 1,
+    "datasets/upload.html": 1,
+    "releases/_curves.html": 1,
+    "releases/_error_first.html": 1,
+    "releases/_notes.html": 1,
+    "releases/compare.html": 1,
+    "results/_certified.html": 2,
+    "results/_learned.html": 2,
+    "results/receipt.html": 2,
+    "results/release_detail.html": 1,
+    "review/_filters.html": 1,
+    "shared/_field.html": 4,
+    "shared/_pages.html": 1,
+    "workloads/use_workload.html": 1,
+}
+
+
+def test_a_template_asks_only_whether_to_show_a_thing():
+    """Else its page's dataclass decides. The numbers may fall, and never rise."""
+    found = {str(path.relative_to(ROOT / "templates")): len(COMPARES.findall(path.read_text())) for path in TEMPLATES}
+    assert {name: number for name, number in found.items() if number} == COMPARISONS

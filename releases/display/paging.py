@@ -6,6 +6,13 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
+from django.http import QueryDict
+
+
+def chosen_page(paginator: Paginator[Any], address: QueryDict) -> Page[Any]:
+    """The page that the address names, else the nearest that there is."""
+    page: Page[Any] = paginator.get_page(address.get("page"))
+    return page
 
 
 class PaginatorByKey(Paginator):  # type: ignore[type-arg]  # Django's takes no parameter when it runs

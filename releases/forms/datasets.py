@@ -33,6 +33,10 @@ from releases.forms.fields import (
     POLICY_TITLES,
     DecimalTextField,
     GroupField,
+    LenientForm,
+    SentField,
+    TextsField,
+    TypedTextField,
     WholeNumberField,
     check_amounts,
     missing,
@@ -130,6 +134,50 @@ class UploadForm(forms.Form):
         """Say what is wrong beside the field that it is about."""
         field = error.field if error.field in self.FACTS else "title"
         self.add_error(field, in_words(error, place=str(self.fields[field].label) if field != "title" else ""))
+
+
+class UploadLinkForm(LenientForm):
+    """What a link to the upload proposes."""
+
+    title = TypedTextField()
+
+
+class ColumnsLinkForm(LenientForm):
+    """Whose declaration the columns are filled in from: the file's own, a codebook's, a dataset's, or a release's."""
+
+    FROM_FILE = "file"
+    codebook = TypedTextField()
+    learned = TypedTextField()
+
+
+class ColumnsButtonForm(LenientForm):
+    """The button that was pressed on the page of the columns, and what goes with it.
+
+    Fields:
+        keep, forget, save_codebook, delete_codebook, check: buttons; without one of the first four, it is to declare.
+        codebook, description: what was pasted, and what is said of the table, right or wrong.
+        name, share: of the codebook that is to be saved.
+        doubts: what was asked about before, and is meant all the same.
+    """
+
+    keep = SentField()
+    forget = SentField()
+    save_codebook = SentField()
+    delete_codebook = TypedTextField()
+    check = SentField()
+    codebook = TypedTextField()
+    description = TypedTextField()
+    name = TypedTextField()
+    share = TypedTextField()
+    doubts = TextsField()
+
+    @property
+    def is_pasted(self) -> bool:
+        return "codebook" in self.data
+
+    @property
+    def is_described(self) -> bool:
+        return DESCRIPTION in self.data
 
 
 class CodebookForm(forms.Form):
@@ -410,6 +458,13 @@ class PopulationForm(forms.Form):
     def __init__(self, *args: Any, others: QuerySet[Dataset], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["other"].queryset = others  # type: ignore[attr-defined]
+
+
+class DeleteForm(LenientForm):
+    """The button that was pressed on the page that deletes."""
+
+    EVERYTHING, ROWS = "everything", "rows"
+    delete = forms.ChoiceField(choices=[(EVERYTHING, "everything"), (ROWS, "the rows")])
 
 
 class RenameForm(forms.Form):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 
 from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
@@ -45,6 +47,49 @@ class DecimalTextField(forms.CharField):
         super().__init__(max_length=max_length, **kwargs)
 
 
+class TypedTextField(forms.CharField):
+    """Text exactly as it was typed, without null characters, which no database takes."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, strip=False, **kwargs)
+
+    def to_python(self, value: Any) -> str:
+        return str(super().to_python(value)).replace("\0", "")
+
+
+class TextsField(forms.Field):
+    """Every text that was sent under one name, in order."""
+
+    widget = forms.MultipleHiddenInput
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, **kwargs)
+
+
+class _IsSent(forms.CheckboxInput):
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
+        return name in data
+
+
+class SentField(forms.BooleanField):
+    """Whether the field came at all, whatever it holds: of a button, whether it was pressed."""
+
+    widget = _IsSent
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, **kwargs)
+
+
+class LenientForm(forms.Form):
+    """What an address says, or a button. A field that cannot be read is as good as one that was not sent."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """By field what was sent; None of a field that cannot be read."""
+        self.is_valid()
+        return {**dict.fromkeys(self.fields), **self.cleaned_data}
+
+
 class GroupField(forms.ModelChoiceField):  # type: ignore[type-arg]
     """The group that works on something with the person who made it; whoever makes the form says which to choose of."""
 
@@ -56,6 +101,21 @@ class GroupField(forms.ModelChoiceField):  # type: ignore[type-arg]
             empty_label="nobody else",
             error_messages={"invalid_choice": "Group: must be one that you belong to."},
         )
+
+
+def sent_with(posted: QueryDict, *names: str) -> QueryDict | None:
+    """What one of a page's forms is bound to: all that was sent, if a field of that form is in it."""
+    return posted if any(name in posted for name in names) else None
+
+
+def typed_or_first(given: QueryDict, first: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a plan in an address says; before anything is typed, what a person would try first."""
+    return given if "epsilon" in given else first
+
+
+def in_one_line(form: forms.BaseForm) -> str:
+    """Everything that is wrong with a form, for a page that shows none of its fields."""
+    return " ".join(str(each) for errors in form.errors.values() for each in errors)
 
 
 def whole_number(what: str, *, least: int, most: int, example: int) -> dict[str, str]:

@@ -12,7 +12,13 @@ from releases.engine.domain.privacy import exact, privacy_budget
 from releases.engine.domain.universe import MAX_DECIMALS, Attribute, AttributeKind, number
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.category_discovery import LONGEST_VALUE
-from releases.forms.fields import DecimalTextField, WholeNumberField, missing, whole_number
+from releases.forms.fields import DecimalTextField, LenientForm, TypedTextField, WholeNumberField, missing, whole_number
+
+
+class LearnLinkForm(LenientForm):
+    """The column that something is to be learned of."""
+
+    column = TypedTextField()
 
 
 class LearnForm(forms.Form):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django import forms
 from django.http import QueryDict
 
 from releases.engine.domain.universe import Attribute, AttributeKind, Universe, plain
@@ -15,21 +16,37 @@ from releases.engine.errors import InvalidInput
 _MAX_OFFERED_BINS = 200
 
 
-def predicate(universe: Universe, posted: QueryDict) -> dict[str, Any]:
-    """A predicate from the fields `from.<column>`, `to.<column>` and `in.<column>`; empty ones do not restrict."""
-    conditions: dict[str, Any] = {}
-    for attribute in universe.attributes:
-        name = attribute.name
-        if attribute.is_numeric:
-            limits = {end: posted.get(f"{end}.{name}", "").strip() for end in ("from", "to")}
-            limits["to"] = _edge_above(attribute, limits["to"])
-            if any(limits.values()):
-                conditions[name] = {end: value for end, value in limits.items() if value}
-        elif chosen := posted.getlist(f"in.{name}"):
-            conditions[name] = chosen
-    if not conditions:
-        raise InvalidInput("count", "no condition", "must restrict at least one column")
-    return conditions
+class ConditionsForm(forms.Form):
+    """A condition on each column, in the fields `from.<column>`, `to.<column>` and `in.<column>`."""
+
+    def __init__(self, posted: QueryDict, *, universe: Universe) -> None:
+        super().__init__(posted)
+        self.posted = posted
+        self.universe = universe
+
+    def predicate(self) -> dict[str, Any]:
+        """What was typed; empty fields do not restrict.
+
+        Raises:
+            InvalidInput: all of them are empty.
+        """
+        conditions: dict[str, Any] = {}
+        for attribute in self.universe.attributes:
+            name = attribute.name
+            if attribute.is_numeric:
+                limits = {end: self.posted.get(f"{end}.{name}", "").strip() for end in ("from", "to")}
+                limits["to"] = _edge_above(attribute, limits["to"])
+                if any(limits.values()):
+                    conditions[name] = {end: value for end, value in limits.items() if value}
+            elif chosen := self.posted.getlist(f"in.{name}"):
+                conditions[name] = chosen
+        if not conditions:
+            raise InvalidInput("count", "no condition", "must restrict at least one column")
+        return conditions
+
+    @property
+    def column_fields(self) -> tuple[ColumnField, ...]:
+        return tuple(_column_field(each, self.posted) for each in self.universe.attributes)
 
 
 def _edge_above(attribute: Attribute, typed: str) -> str:
@@ -70,7 +87,7 @@ class ColumnField:
     more: int = 0
 
 
-def column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
+def _column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
     name = attribute.name
     if not attribute.is_numeric:
         chosen = posted.getlist(f"in.{name}")

@@ -8,19 +8,25 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 
-from releases.display.error_messages import in_words
+from releases.display.error_messages import in_words, separators
 from releases.engine.bounds.theory import Numbers
 from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.forms.fields import (
     MAX_TICKED_COLUMNS,
     DecimalTextField,
+    LenientForm,
+    SentField,
+    TypedTextField,
     WholeNumberField,
     missing,
     read_json,
     whole_number,
 )
+from releases.models import Audience
 
 
 class ChoiceForm(forms.Form):
@@ -73,6 +79,72 @@ class CompareForm(ChoiceForm):
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
         error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
     )
+    mechanism = TypedTextField(widget=forms.HiddenInput)
+    #: What the bounds on the page were for that this was sent from.
+    shown = TypedTextField(widget=forms.HiddenInput)
+
+    def __init__(self, posted: QueryDict, **kwargs: Any) -> None:
+        if taken := posted.get("take"):
+            # An epsilon worked out for an error takes the place of the typed one.
+            posted = posted.copy()
+            posted["epsilon"] = taken
+        super().__init__(posted or None, **kwargs)
+
+    def guesses(self, guess: int | None) -> bool:
+        """Whether another number of rows is guessed than before."""
+        return "population" in self.data and bool(self.cleaned_data["population"] != guess)
+
+
+class OptionsForm(forms.Form):
+    """The mechanisms' own fields, named `<mechanism>.<option>`."""
+
+    @property
+    def typed(self) -> dict[str, dict[str, str]]:
+        """By mechanism its options, as they were typed."""
+        return {
+            name: {option.name: self.data.get(f"{name}.{option.name}", "").strip() for option in each.options}
+            for name, each in mechanisms().items()
+        }
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong with the options that were typed, by the name of the field."""
+        problems = {}
+        for name, values in self.typed.items():
+            for option in mechanism(name).options:
+                try:
+                    option.read(values[option.name])
+                except InvalidInput as error:
+                    problems[f"{name}.{option.name}"] = in_words(error)
+        return problems
+
+    @property
+    def sent(self) -> list[str]:
+        """The names of those fields that were sent."""
+        named = (f"{each.name}.{option.name}" for each in mechanisms().values() for option in each.options)
+        return [name for name in named if name in self.data]
+
+
+class CompareLinkForm(LenientForm):
+    """What a link or a small form beside the comparison asks to be worked out: curves, or the largest error wanted."""
+
+    curves = SentField()
+    error = TypedTextField()
+
+    @property
+    def wanted_error(self) -> tuple[str, str, float | None]:
+        """As it was typed, what is wrong with that, and as a number if nothing is."""
+        wanted = (self.given["error"] or "").strip()
+        if not wanted:
+            return "", "", None
+        try:
+            error = exact(wanted, field="error")
+        except InvalidInput as problem:
+            rule = "must be a number, such as 50"
+            return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
+        if not 0 < error < 10**15:
+            return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
+        return wanted, "", float(error)
 
 
 class SessionForm(ChoiceForm):
@@ -133,7 +205,7 @@ class SessionForm(ChoiceForm):
 
 
 class CertificateForm(ChoiceForm):
-    """What of a release is certified, and what measuring it may spend."""
+    """What of a release is certified, and what measuring it may spend; what is not sent is as usual."""
 
     field_order = ("what", "epsilon", "delta", "beta")
     LABELS = {
@@ -143,8 +215,9 @@ class CertificateForm(ChoiceForm):
     }
     what = forms.ChoiceField(label="What is measured", widget=forms.RadioSelect)
 
-    def __init__(self, *args: Any, possible: list[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, given: QueryDict, *, usual: dict[str, str], possible: list[str]) -> None:
+        data: dict[str, Any] = usual | given.dict()
+        super().__init__(data, beta=data["beta"])
         self.fields["what"].choices = [(each, self.LABELS[each]) for each in possible]  # type: ignore[attr-defined]
         self.fields["epsilon"].help_text = (
             "Proposed: a twentieth of what the release spent, or more where its noise would add more than half of what "
@@ -155,6 +228,32 @@ class CertificateForm(ChoiceForm):
     @property
     def choice(self) -> dict[str, str]:
         return {name: self.cleaned_data[name] for name in ("epsilon", "delta", "beta", "what")}
+
+
+class SessionDraftForm(LenientForm):
+    """The draft that a session's plan was kept in before."""
+
+    draft = forms.UUIDField(required=False)
+
+
+class SessionLinkForm(LenientForm):
+    """Which answer of a session to show, whether it had been asked before, and which page of the others."""
+
+    answer = forms.IntegerField(required=False, min_value=0, max_value=10**9)
+    again = SentField()
+    page = TypedTextField()
+
+
+class AudienceForm(forms.Form):
+    """Who may ask in a session."""
+
+    audience = forms.ChoiceField(
+        choices=Audience.choices,
+        error_messages={
+            **missing("Who may ask: nothing was chosen."),
+            "invalid_choice": "Who may ask: '%(value)s' must be one of the choices.",
+        },
+    )
 
 
 class AskForm(forms.Form):
@@ -174,6 +273,20 @@ class AskForm(forms.Form):
         return read
 
 
+class ComparisonLinkForm(LenientForm):
+    """Which other release to compare with, which question of both, and which page of its answers."""
+
+    other = TypedTextField()
+    question = forms.IntegerField(required=False, min_value=0, max_value=10**9)
+    page = TypedTextField()
+
+
+class LikeForm(forms.Form):
+    """The earlier release whose questions are asked again."""
+
+    like = forms.UUIDField(required=False)
+
+
 class TitleForm(forms.Form):
     """What a release is called."""
 
@@ -183,6 +296,14 @@ class TitleForm(forms.Form):
         help_text="Shown in lists, on the result and in the receipt.",
         error_messages=missing("Title: nothing was typed. Say what the release holds."),
     )
+
+
+class SubmitForm(LenientForm):
+    """Which plan the page showed, which press of its button this is, and what is said to a reviewer."""
+
+    plan = TypedTextField()
+    key = forms.UUIDField(required=False)
+    reason = TypedTextField()
 
 
 class WorkloadForm(forms.Form):
@@ -267,6 +388,11 @@ class WaysForm(forms.Form):
             if name == "neighbours":
                 continue
             field.widget.attrs = {"inputmode": "numeric" if is_whole else "decimal"}
+
+    @property
+    def typed(self) -> dict[str, str]:
+        """The fields that were sent."""
+        return {name: self.data[name].strip() for name in self.fields if name in self.data}
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}

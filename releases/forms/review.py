@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime, time
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django import forms
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import LARGEST_EPSILON, exact
 from releases.engine.errors import InvalidInput
-from releases.forms.fields import DecimalTextField, WholeNumberField, check_amounts, missing
-from releases.models import AuditAction, Organisation
+from releases.forms.fields import (
+    DecimalTextField,
+    LenientForm,
+    SentField,
+    TextsField,
+    TypedTextField,
+    WholeNumberField,
+    check_amounts,
+    missing,
+)
+from releases.models import AuditAction, Budget, Organisation, Role
 
 
-class DecisionForm(forms.Form):
+class _PressedForm(forms.Form):
+    """A reviewer's decision: the button that was pressed and, after a colon, what of the page it names."""
+
+    decision = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    @property
+    def pressed(self) -> str:
+        return str(self.cleaned_data["decision"]).partition(":")[0]
+
+    @property
+    def named(self) -> uuid.UUID:
+        """The budget or table that the pressed button names.
+
+        Raises:
+            InvalidInput: it names none.
+        """
+        named = self.cleaned_data["decision"].partition(":")[2]
+        try:
+            return uuid.UUID(named)
+        except ValueError:
+            rule = "must name what is shown on the page; press one of the buttons"
+            raise InvalidInput("decision", named, rule) from None
+
+
+class DecisionForm(_PressedForm):
     """A reviewer's decision; amounts left empty are those asked for."""
 
     epsilon = DecimalTextField(label="Epsilon to grant", required=False, help_text="At most what was asked for.")
@@ -39,7 +74,7 @@ class DecisionForm(forms.Form):
         return given
 
 
-class ReleaseDecisionForm(forms.Form):
+class ReleaseDecisionForm(_PressedForm):
     """A reviewer's decision on a release; an epsilon left empty is the one asked for."""
 
     epsilon = DecimalTextField(
@@ -70,10 +105,87 @@ class FreezeForm(forms.Form):
     )
 
 
+class BudgetActionForm(forms.Form):
+    """The button that was pressed on a budget's page."""
+
+    FREEZE, UNFREEZE, RESTORE = "freeze", "unfreeze", "restore"
+    action = forms.ChoiceField(
+        choices=[(FREEZE, "freeze"), (UNFREEZE, "unfreeze"), (RESTORE, "restore")],
+        error_messages={
+            **missing("action: nothing was chosen; press one of the buttons"),
+            "invalid_choice": "action: '%(value)s' is not known; press one of the buttons",
+        },
+    )
+
+
+class BudgetLinkForm(LenientForm):
+    """What a link on the pages of budgets asks to be worked out."""
+
+    tighter = SentField()
+    verify = SentField()
+    page = TypedTextField()
+
+
+class RoleForm(forms.Form):
+    """A role that is given to somebody or taken away."""
+
+    person = forms.ModelChoiceField(queryset=User.objects.all())
+    give = forms.ChoiceField(choices=Role.choices, required=False)
+    take = forms.ChoiceField(choices=Role.choices, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        if not (given.get("give") or given.get("take")):
+            self.add_error(None, "role: nothing was chosen; press one of the buttons")
+        return given
+
+
+class BackupsForm(forms.Form):
+    """What a reviewer settles after a restored backup: a budget, one that was lost, or all that was listed."""
+
+    NOBODY: ClassVar = "nobody"
+    budget = forms.CharField(required=False)
+    orphan = forms.UUIDField(
+        required=False, error_messages={"invalid": "orphan: must be the number of a budget, as the page lists it"}
+    )
+    people = forms.CharField(required=False)
+    listed = TextsField()
+    again = TextsField()
+    let_go_on = SentField()
+
+    @property
+    def left_out(self) -> set[int]:
+        """What was listed and is not ticked any more. What was not listed is made again."""
+        unticked = set(self.cleaned_data["listed"]) - set(self.cleaned_data["again"])
+        return {int(each) for each in unticked if each.isdecimal()}
+
+    def clean_budget(self) -> Budget | None:
+        return self._named("budget") if self.cleaned_data["budget"] else None
+
+    def clean_people(self) -> Budget | None:
+        """The budget of the same people as one that was lost; None where they are nobody's."""
+        people = self.cleaned_data["people"]
+        if not people and self.cleaned_data.get("orphan") is not None:
+            raise forms.ValidationError("Say whose people they are first.")
+        return self._named("people") if people not in ("", self.NOBODY) else None
+
+    def _named(self, field: str) -> Budget:
+        named = self.cleaned_data[field]
+        try:
+            return Budget.objects.get(pk=uuid.UUID(named))
+        except (ValueError, Budget.DoesNotExist):
+            raise forms.ValidationError(f"{field}: {named!r} must be a budget of this site") from None
+
+
 class _DatesForm(forms.Form):
     since = forms.DateField(label="From", required=False, widget=forms.DateInput(attrs={"type": "date"}))
     until = forms.DateField(label="To", required=False, widget=forms.DateInput(attrs={"type": "date"}))
     person = forms.CharField(label="Person", required=False, max_length=150)
+
+    @property
+    def address(self) -> str:
+        """The filters as they were typed, for links to other pages and to the export."""
+        return urlencode([(name, value) for name in self.fields if (value := self.data.get(name))])
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.mechanisms.survey_sampler import FEWEST_ANSWERS, MAX_ANSWERS, MAX_EPSILON, MIN_EPSILON
-from releases.forms.fields import DecimalTextField, GroupField, missing
+from releases.forms.fields import DecimalTextField, GroupField, LenientForm, TypedTextField, missing
 
 
 class SurveyForm(forms.Form):
@@ -53,3 +53,9 @@ class SurveyForm(forms.Form):
     def given(self) -> dict[str, Any]:
         """As the services take it. Only of a valid form."""
         return {**self.cleaned_data, "answers": self.cleaned_data["answers"].splitlines()}
+
+
+class ReportForm(LenientForm):
+    """What a respondent's browser sends; whether it is a report is checked where it is counted."""
+
+    report = TypedTextField()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
 
 from releases.forms.datasets import SharingForm
-from releases.forms.fields import missing
+from releases.forms.fields import TypedTextField, missing
 from releases.forms.releases import WorkloadForm
 from releases.models import Workload, WorkloadVersion
 
@@ -50,6 +51,21 @@ class NextVersionForm(forms.Form):
         field = self.fields["workload"]
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = workloads
+
+
+class UseWorkloadForm(forms.Form):
+    """Which version of a workload is asked of which dataset, and the column there for each that it needs."""
+
+    USE = "use"
+    #: Before the workload's column in the name of a field.
+    COLUMN = "column."
+    version = forms.IntegerField(required=False, min_value=1, max_value=10**9)
+    dataset = forms.UUIDField(required=False)
+    action = TypedTextField()
+
+    def columns(self, needed: Iterable[str]) -> dict[str, str]:
+        """The column chosen for each that is needed; empty where none is."""
+        return {name: self.data.get(self.COLUMN + name, "") for name in needed}
 
 
 class EditForm(_NamedForm, WorkloadForm):

@@ -134,6 +134,22 @@ class Standing:
         return known_tighter(self.budget) is not None
 
     @property
+    def is_granted(self) -> bool:
+        return self.budget.is_granted
+
+    @property
+    def delta(self) -> str:
+        """What is granted of delta; empty where it is 0."""
+        return "" if self.budget.delta == "0" else self.budget.delta
+
+    @property
+    def used_text(self) -> str:
+        """What is spent and reserved, beside the per cent that are spent; empty where nothing is."""
+        spent = "" if self.spent_text == "nothing" else self.spent_text
+        reserved = f"{self.reserved:g}% reserved: {self.reserved_text}" if self.reserved_text else ""
+        return "; ".join(each for each in (spent, reserved) if each)
+
+    @property
     def in_words(self) -> str:
         """The same in one line."""
         reserved = f", {self.reserved:g}% reserved ({self.reserved_text})" if self.reserved_text else ""

@@ -27,7 +27,7 @@ from releases.models import (
     Upload,
     UploadState,
 )
-from releases.models.reviews import RequestState
+from releases.models.requests import RequestState
 
 
 def exposed(*, accept: str) -> tuple[bytes, str]:

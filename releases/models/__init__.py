@@ -5,25 +5,19 @@ In: nothing above the engine. Out: models, querysets, and the choices that their
 Read ``releases.py`` first, then ``budgets.py`` and ``ledger.py``.
 """
 
+from releases.models.alerts import BudgetAlert
 from releases.models.attempts import LOST, Attempt, Ending
+from releases.models.audit import AuditAction, AuditEvent
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
 from releases.models.datasets import Dataset
 from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
+from releases.models.organisations import Organisation
 from releases.models.release_kinds import CERTIFICATE, CHECK, KINDS, PLAIN, SESSION, ReleaseKind
 from releases.models.releases import HELD_BY_A_WORKER, Release, ReleaseQuerySet, ReleaseState
-from releases.models.reviews import (
-    AuditAction,
-    AuditEvent,
-    BudgetAlert,
-    BudgetRequest,
-    Organisation,
-    ReleaseRequest,
-    Request,
-    RequestState,
-)
+from releases.models.requests import BudgetRequest, ReleaseRequest, Request, RequestState
 from releases.models.role_rules import NotAllowed
 from releases.models.roles import HeldRole, Person, Role
 from releases.models.search import Searchable

@@ -12,9 +12,7 @@ from django.db.models import F, Q
 
 from releases.engine.accounting.filters import Branch, Caps, Policy, Totals
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, exact
-from releases.models.reviews import (
-    RequestState,
-)
+from releases.models.requests import RequestState
 
 #: What each policy means for a person; the rules themselves stand in ``engine/accounting/filters.py``.
 POLICY_MEANING = {
@@ -83,6 +81,11 @@ class Budget(models.Model):
     @property
     def is_granted(self) -> bool:
         return bool(self.epsilon)
+
+    @property
+    def amounts(self) -> str:
+        """What is granted; only of a granted one."""
+        return f"epsilon {self.epsilon}" + (f", delta {self.delta}" if self.delta not in ("", "0") else "")
 
     @property
     def is_settled(self) -> bool:

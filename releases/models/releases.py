@@ -14,10 +14,7 @@ from releases.models.attempts import Attempt, Ending, next_attempt_text
 from releases.models.datasets import Dataset
 from releases.models.ledger import EntryKind
 from releases.models.release_kinds import CERTIFICATE, KindField, ReleaseKind, plain
-from releases.models.reviews import (
-    ReleaseRequest,
-    RequestState,
-)
+from releases.models.requests import ReleaseRequest, RequestState
 from releases.models.roles import Person
 from releases.models.wide_columns import WIDE
 from releases.models.workloads import Workload, WorkloadVersion

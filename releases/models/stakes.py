@@ -18,11 +18,12 @@ from django.contrib.auth.models import User
 from django.db.models import Model, Q, QuerySet
 
 from releases.engine.errors import InvalidInput
+from releases.models.audit import AuditAction, AuditEvent
 from releases.models.budgets import Budget
 from releases.models.datasets import Dataset
 from releases.models.ledger import Installation
 from releases.models.releases import Release
-from releases.models.reviews import AuditAction, AuditEvent, BudgetRequest, ReleaseRequest
+from releases.models.requests import BudgetRequest, ReleaseRequest
 from releases.models.sessions import Session
 
 #: What only a reviewer without a stake may do. To freeze is none: it protects, so whoever reviews may stop a budget.

@@ -108,6 +108,10 @@ class Survey(models.Model):
         return SurveyState(self.state)
 
     @property
+    def is_open(self) -> bool:
+        return self.status is SurveyState.OPEN
+
+    @property
     def law(self) -> SurveyLaw:
         """The law that was promised; of a draft, the one that would be."""
         if self.truth is None or self.other is None:

@@ -68,6 +68,19 @@ class Missing:
         """Whether the mark says nothing any more."""
         return bool(self.mark) and not _has_a_mark(self.budget)
 
+    @property
+    def in_words(self) -> str:
+        """What is missing of the ledger, and what becomes of it; empty where nothing is."""
+        if not self.mark:
+            return ""
+        if not self.is_lost:
+            return f"{self.mark}. What is missing is booked as spent, and what was granted since is granted again."
+        return (
+            f"{self.mark}. A new mark is written from the ledger. If a backup was restored too, nothing knows what was "
+            "spent after that backup was made, and it can be spent again: freeze the budget unless you are sure that "
+            "none was."
+        )
+
 
 def missing_of(budget: Budget) -> Missing | None:
     """What of a budget is missing; None where nothing is."""

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from releases import services
 from releases.display.durations import time_left
-from releases.models import Release, ReleaseRequest, ReleaseState, Upload, UploadState
+from releases.models import Release, ReleaseState, Upload, UploadState
+from releases.presentation.review.said import Said, said_of_release
 
 #: While these last, a worker has the release or will take it.
 _WITH_A_WORKER = (ReleaseState.QUEUED, ReleaseState.RUNNING, ReleaseState.CLOSING)
@@ -38,7 +39,7 @@ class ReleaseStatus:
         progress: how far it is; None where no worker has it.
         without_page: what happens when the page is closed.
         shows_actions: whether what can be done is part of this answer. A button that still holds is left alone.
-        last_review: of a cancelled release without steps, what the reviewer said.
+        said: of a cancelled release without steps, what the reviewer said.
     """
 
     state: ReleaseState
@@ -47,7 +48,7 @@ class ReleaseStatus:
     progress: Progress | None
     without_page: str
     shows_actions: bool
-    last_review: ReleaseRequest | None
+    said: Said | None
     can_be_taken_back: bool
     can_be_cancelled: bool
     can_be_planned_again: bool
@@ -69,7 +70,7 @@ def release_status(release: Release, *, is_own: bool, is_part: bool = False) -> 
         progress=_progress_of(release, is_own=is_own) if state in _WITH_A_WORKER else None,
         without_page=f"You can close this page; {rest}.",
         shows_actions=not is_part or state is not ReleaseState.QUEUED or bool(release.attempts),
-        last_review=release.last_review if is_own and is_cancelled else None,
+        said=said_of_release(release) if is_own and is_cancelled else None,
         can_be_taken_back=is_own and state is ReleaseState.REVIEW,
         can_be_cancelled=is_own and release.can_be_cancelled,
         can_be_planned_again=is_own and state.is_final,

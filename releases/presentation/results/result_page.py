@@ -82,6 +82,7 @@ class Visibility:
 
     is_published: bool
     is_public: bool
+    can_be_made_public: bool
     chip: str
     chip_kind: str
     sentence: str
@@ -207,6 +208,7 @@ def _visibility(release: Release) -> Visibility:
     return Visibility(
         is_published=is_published,
         is_public=is_public,
+        can_be_made_public=is_published and not is_public,
         chip="✓ public" if is_public else "○ private" if is_private else "",
         chip_kind="ok" if is_public else "",
         sentence=" ".join(sentences),

@@ -48,6 +48,12 @@ class ShownStatistic:
     unit: str = ""
 
     @property
+    def template(self) -> str:
+        """What shows answers of this shape; those with an interval each are lines of a table."""
+        name = "table" if self.shape in (Shape.NUMBERS, Shape.DISTRIBUTION) else self.shape.value
+        return f"results/shapes/_{name}.html"
+
+    @property
     def more_text(self) -> str:
         return f"{self.more:,}"
 

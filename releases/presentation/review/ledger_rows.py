@@ -12,7 +12,8 @@ from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED
 from releases.engine.domain.privacy import decimal_text
 from releases.ledger import ledger
-from releases.models import EntryKind, LedgerEntry
+from releases.models import AuditAction, AuditEvent, EntryKind, LedgerEntry
+from releases.services.organisation import NO_FAULT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +38,37 @@ class LedgerRow:
     rho: str
     is_whole: bool
     hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LastVerified:
+    """When every entry was verified last, by whom, and what was found.
+
+    Attributes:
+        by: of a person or the command line, after "by" or "on".
+        since: how many entries came after it; empty where none did.
+    """
+
+    is_sound: bool
+    at: datetime
+    by: str
+    found: str
+    since: str
+
+
+def last_verified() -> LastVerified | None:
+    """None where all of the ledger was never verified."""
+    last = AuditEvent.objects.filter(action=AuditAction.VERIFY).select_related("actor").order_by("-pk").first()
+    if last is None:
+        return None
+    since = LedgerEntry.objects.filter(made_at__gt=last.at).count()
+    return LastVerified(
+        is_sound=last.detail.endswith(NO_FAULT),
+        at=last.at,
+        by=f"by {last.actor}" if last.actor else "on the command line",
+        found=last.detail,
+        since=f"{since:,} {'entry' if since == 1 else 'entries'} since." if since else "",
+    )
 
 
 def ledger_row(entry: LedgerEntry) -> LedgerRow:

@@ -16,7 +16,7 @@ from releases import services
 from releases.engine.domain.universe import Universe, number, plain
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import MAX_TICKED_COLUMNS
-from releases.forms.predicates import ColumnField, column_field
+from releases.forms.predicates import ColumnField, ConditionsForm
 from releases.models import Audience, Release, ReleaseState, Session, SessionAnswer
 from releases.planning import comparison
 from releases.presentation.sessions.past_answers import AnswerShown, answer_shown
@@ -79,9 +79,8 @@ class SessionPage:
         chip: whether it answers; `chip_kind` the chip's class.
         dataset_address: for its own people; empty for others.
         can_be_asked: something new, by this person.
-        fields: a condition on each column, to click; empty where there are too many. `opens_fields`: few enough to
-            show all of them opened.
-        example: a question as text.
+        fields: a condition on each column, to click, and whether it is shown opened; empty where there are too many.
+        example: a question as text; `opens_text` where one was sent so, which `is_text_wrong` if it is.
         left_out: which rows are not counted.
         audiences: who may ask, with labels, and whether each is chosen; empty where the person cannot say so.
         is_used_up: it can be closed, and there is a reason to.
@@ -96,9 +95,10 @@ class SessionPage:
     sentence: str
     columns: str
     can_be_asked: bool
-    fields: tuple[ColumnField, ...]
-    opens_fields: bool
+    fields: tuple[tuple[ColumnField, bool], ...]
     example: str
+    opens_text: bool
+    is_text_wrong: bool
     live: LiveSession
     left_out: tuple[str, ...]
     audiences: tuple[tuple[str, str, bool], ...]
@@ -172,15 +172,19 @@ def _may_run_out(plan: OnlinePlan) -> str:
     )
 
 
-def session_page(session: Session, plan: OnlinePlan, live: LiveSession, *, typed: QueryDict | None) -> SessionPage:
+def session_page(
+    session: Session, plan: OnlinePlan, live: LiveSession, *, typed: ConditionsForm | None, is_text: bool
+) -> SessionPage:
     """
     Args:
         live: the part that a question changes, made before.
         typed: the question that was sent; without one, the fields hold the question whose answer is shown.
+        is_text: it was sent as text.
     """
     release, universe = session.release, plan.schema.universe
     chip_kind, chip = session_chip(session)
-    fields = typed if typed is not None else _fields_of(live.question)
+    fields = typed or ConditionsForm(_fields_of(live.question), universe=universe)
+    opens_all = len(universe.names) <= _MAX_OPEN_COLUMNS and max(universe.shape) <= _MAX_OPEN_BINS
     is_clickable = len(universe.names) <= MAX_TICKED_COLUMNS
     can_change = live.is_own and release.status is ReleaseState.OPEN
     return SessionPage(
@@ -193,9 +197,10 @@ def session_page(session: Session, plan: OnlinePlan, live: LiveSession, *, typed
         sentence=session_sentence(plan),
         columns=", ".join(universe.names),
         can_be_asked=not live.over and not live.why_not_ask,
-        fields=tuple(column_field(each, fields) for each in universe.attributes) if is_clickable else (),
-        opens_fields=len(universe.names) <= _MAX_OPEN_COLUMNS and max(universe.shape) <= _MAX_OPEN_BINS,
+        fields=tuple((each, opens_all or each.is_set) for each in fields.column_fields) if is_clickable else (),
         example=_example(universe),
+        opens_text=is_text or not is_clickable,
+        is_text_wrong=is_text and bool(live.problem),
         live=live,
         left_out=tuple(rules_in_words(universe)),
         audiences=_audiences(session) if can_change else (),

@@ -9,6 +9,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from releases import services
+from releases.display.paging import chosen_page
+from releases.forms.buttons import MailForm
+from releases.forms.fields import in_one_line
 from releases.models import MailChoice, Notice
 from releases.permissions import signed_in
 
@@ -17,7 +20,7 @@ PAGE_LENGTH = 50
 
 def notices(request: HttpRequest) -> HttpResponse:
     person = signed_in(request)
-    page = Paginator(Notice.objects.for_page(person), PAGE_LENGTH).get_page(request.GET.get("page"))
+    page = chosen_page(Paginator(Notice.objects.for_page(person), PAGE_LENGTH), request.GET)
     wants_mail = not MailChoice.objects.filter(user=person, wants_mail=False).exists()
     return render(request, "account/notices.html", {"page": page, "wants_mail": wants_mail})
 
@@ -31,11 +34,12 @@ def read_notices(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def choose_mail(request: HttpRequest) -> HttpResponse:
-    chosen = request.POST.get("wants_mail", "")
-    if chosen not in ("yes", "no"):
-        messages.error(request, "E-mail: nothing was chosen.")
+    form = MailForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, in_one_line(form))
         return redirect("notices")
-    services.choose_mail(person=signed_in(request), wants_mail=chosen == "yes")
-    said = "From now on your notices come by e-mail too." if chosen == "yes" else "No more notices come by e-mail."
+    wants_mail = form.cleaned_data["wants_mail"] == form.YES
+    services.choose_mail(person=signed_in(request), wants_mail=wants_mail)
+    said = "From now on your notices come by e-mail too." if wants_mail else "No more notices come by e-mail."
     messages.success(request, said)
     return redirect("notices")

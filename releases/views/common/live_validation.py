@@ -14,10 +14,12 @@ from django.forms import BaseForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from releases.forms.buttons import CheckForm
+
 
 def is_check(request: HttpRequest) -> bool:
     """Whether a form was sent only to hear what is wrong with it."""
-    return "check" in request.POST
+    return bool(CheckForm(request.POST).given["check"])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
@@ -13,6 +14,7 @@ from releases.engine.workload.questions import Question
 from releases.ledger import reports
 from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.planning import comparison
+from releases.presentation.review.said import said_of_release
 from releases.publication.receipt import protection_text
 
 STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
@@ -32,9 +34,11 @@ def frame(step: str, dataset: Dataset | None = None, release: Release | None = N
     """What every page of the wizard shows around its own form."""
     return {
         "step": step,
+        "is_result": step == "result",
         "dataset": dataset,
         "release": release,
         "steps": list(_steps(step, dataset, release)),
+        "said_of_release": SimpleLazyObject(lambda: said_of_release(release)),
         "summary": list(_summary(step, dataset, release)) if dataset is not None else [],
     }
 

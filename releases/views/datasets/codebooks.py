@@ -15,14 +15,12 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import codebook_of
+from releases.forms.datasets import ColumnsButtonForm, ColumnsLinkForm, codebook_of
 from releases.models import Codebook, Dataset
 from releases.permissions import get_dataset_for, signed_in
 from releases.schema import file_codebook
 from releases.schema.descriptions import Notes
 
-#: In the address: the codebook that the dataset's own file proposes.
-FROM_FILE = "file"
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.
 MAX_OFFERED, _MAX_SEEN = 50, 500
 #: Columns that a message names; of more, how many there are.
@@ -85,13 +83,13 @@ def _offered(pk: uuid.UUID, title: str, by: str, columns: Sequence[Any], names: 
     return {"pk": pk, "title": title, "by": by, "columns": len(names & {each["name"] for each in columns})}
 
 
-def with_codebook_of(request: HttpRequest, dataset: Dataset) -> FilledIn:
+def with_codebook_of(request: HttpRequest, dataset: Dataset, named: str) -> FilledIn:
     """The columns as the codebook or the dataset named in the address declares them, where this table has them; the
     others as they are. Says which are named there and not here, and the other way round."""
     declared = FilledIn(universe=dataset.universe, notes=dataset.column_notes)
-    if request.GET["codebook"] == FROM_FILE:
+    if named == ColumnsLinkForm.FROM_FILE:
         return _as_the_file_says(request, dataset, declared)
-    title, universe, notes = _named(request)
+    title, universe, notes = _named(request, named)
     attributes = universe.attributes if universe is not None else ()
     taken = {each.name: each for each in attributes if each.name in dataset.columns}
     if not taken:
@@ -146,15 +144,15 @@ def _filled_in_text(title: str, number: int, missing: Sequence[str], rest: Seque
     return f"{text} It says nothing of {_listed(rest)}." if rest else text
 
 
-def _named(request: HttpRequest) -> tuple[str, Universe | None, Notes]:
+def _named(request: HttpRequest, named: str) -> tuple[str, Universe | None, Notes]:
     """The title, the columns and what is said of them, of the codebook or the dataset that the address names."""
     try:
-        named = uuid.UUID(request.GET["codebook"])
+        number = uuid.UUID(named)
     except ValueError:
         raise Http404 from None
-    if (saved := Codebook.objects.visible_to(request.user).filter(pk=named).first()) is not None:
+    if (saved := Codebook.objects.visible_to(request.user).filter(pk=number).first()) is not None:
         return (saved.name, *services.columns_of_codebook(saved))
-    other = get_dataset_for(request, named)
+    other = get_dataset_for(request, number)
     return other.title, other.universe, other.column_notes
 
 
@@ -164,14 +162,14 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def save_codebook(request: HttpRequest, dataset: Dataset) -> str:
+def save_codebook(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> str:
     """Save what is declared under the typed name; what is wrong with that, or nothing."""
     if dataset.universe is None:
         return "Nothing is declared yet, so there is nothing to save."
-    group = dataset.group if request.POST.get("share") else None
+    group = dataset.group if button.given["share"] else None
     try:
         saved = services.save_codebook(
-            name=request.POST.get("name", ""),
+            name=button.given["name"],
             universe=dataset.universe,
             notes=dataset.column_notes,
             by=signed_in(request),
@@ -184,10 +182,10 @@ def save_codebook(request: HttpRequest, dataset: Dataset) -> str:
     return ""
 
 
-def delete_codebook(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+def delete_codebook(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Delete a codebook of one's own."""
     try:
-        named = uuid.UUID(request.POST["delete_codebook"])
+        named = uuid.UUID(button.given["delete_codebook"])
     except ValueError:
         raise Http404 from None
     codebook = get_object_or_404(Codebook, pk=named, owner=signed_in(request))

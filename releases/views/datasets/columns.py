@@ -20,6 +20,8 @@ from releases.engine.errors import InvalidInput
 from releases.forms.datasets import (
     CodebookForm,
     ColumnFormSet,
+    ColumnsButtonForm,
+    ColumnsLinkForm,
     DescriptionForm,
     codebook_of,
     column_initials,
@@ -55,29 +57,29 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     if request.method != "POST":
         return _as_stored(request, dataset)
-    if "keep" in request.POST:
-        return _keep(request, dataset)
-    if "forget" in request.POST:
+    button = ColumnsButtonForm(request.POST)
+    if button.given["keep"]:
+        return _keep(request, dataset, button)
+    if button.given["forget"]:
         services.forget_columns(dataset=dataset, by=signed_in(request))
         messages.info(request, "What you had typed was discarded. This is what is declared.")
         return redirect("columns", dataset_id=dataset.pk)
-    if "delete_codebook" in request.POST:
-        return delete_codebook(request, dataset)
-    if "save_codebook" in request.POST:
-        if problem := save_codebook(request, dataset):
+    if button.given["delete_codebook"]:
+        return delete_codebook(request, dataset, button)
+    if button.given["save_codebook"]:
+        if problem := save_codebook(request, dataset, button):
             return _as_stored(request, dataset, save_problem=problem)
         return redirect("columns", dataset_id=dataset.pk)
-    return _pasted(request, dataset) if "codebook" in request.POST else _typed(request, dataset)
+    return _pasted(request, dataset, button) if button.is_pasted else _typed(request, dataset, button)
 
 
-def _keep(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+def _keep(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Store what is typed, or pasted, as it is: there is no rule that it could break."""
-    if "codebook" in request.POST:
-        said: dict[str, Any] = {"codebook": request.POST["codebook"].replace("\0", "")}
+    if button.is_pasted:
+        said: dict[str, Any] = {"codebook": button.given["codebook"]}
     else:
         fields = typed_fields(ColumnFormSet(request.POST), dataset.columns)
-        about = request.POST.get(DESCRIPTION, "").replace("\0", "")
-        said = {"typed": {DESCRIPTION: about, "columns": fields}}
+        said = {"typed": {DESCRIPTION: button.given[DESCRIPTION], "columns": fields}}
     kept = services.keep_columns(dataset=dataset, by=signed_in(request), **said)
     at = date_format(localtime(kept.kept_at), "j F Y, H:i e")
     messages.success(
@@ -116,10 +118,10 @@ def _as_stored(request: HttpRequest, dataset: Dataset, *, save_problem: str = ""
     )
 
 
-def _pasted(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+def _pasted(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Declare what a pasted codebook says, or say what is wrong with it."""
     codebook = CodebookForm(request.POST)
-    if codebook.is_valid() and _is_meant(request, codebook.readings):
+    if codebook.is_valid() and button.given["doubts"] == codebook.readings:
         if _declare_codebook(dataset, codebook, request):
             return redirect("protection", dataset_id=dataset.pk)
         codebook.readings = []
@@ -135,15 +137,15 @@ def _pasted(request: HttpRequest, dataset: Dataset) -> HttpResponse:
     )
 
 
-def _typed(request: HttpRequest, dataset: Dataset) -> HttpResponse:
+def _typed(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Declare what is typed, or say what is wrong with it, or what is seldom meant."""
     formset, about = ColumnFormSet(request.POST), DescriptionForm(request.POST)
     universe = _typed_universe(formset)
     seldom_meant: list[str] = []
     if universe is not None and about.is_valid():
         seldom_meant = [*_readings(formset), *doubts(universe)]
-        is_meant = "check" not in request.POST and _is_meant(request, seldom_meant)
-        if is_meant and _declare(dataset, formset, about, universe, request):
+        is_meant = not button.given["check"] and button.given["doubts"] == seldom_meant
+        if is_meant and _declare(dataset, formset, about, universe, button, request):
             return redirect("protection", dataset_id=dataset.pk)
     problems = _problems(formset, about)
     return _page(
@@ -201,11 +203,6 @@ def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:
     return universe_size.fits(universe)
 
 
-def _is_meant(request: HttpRequest, asked: list[str]) -> bool:
-    """Whether what is asked about was asked before, and the form sent again all the same."""
-    return request.POST.getlist("doubts") == asked
-
-
 def _readings(formset: Any) -> list[str]:
     return [each for form in formset for each in form.cleaned_data.get("readings", [])]
 
@@ -216,9 +213,10 @@ def _filled_in(request: HttpRequest, dataset: Dataset) -> tuple[FilledIn, learne
     declared = FilledIn(universe=dataset.universe, notes=dataset.column_notes)
     if request.method == "POST":
         return declared, None
-    if request.GET.get("codebook"):
-        return with_codebook_of(request, dataset), None
-    named = request.GET.get("learned", "")
+    link = ColumnsLinkForm(request.GET).given
+    if link["codebook"]:
+        return with_codebook_of(request, dataset, link["codebook"]), None
+    named = link["learned"]
     if not named:
         return declared, None
     try:
@@ -304,13 +302,20 @@ def _typed_universe(formset: Any) -> Universe | None:
         return None
 
 
-def _declare(dataset: Dataset, formset: Any, about: DescriptionForm, universe: Universe, request: HttpRequest) -> bool:
+def _declare(
+    dataset: Dataset,
+    formset: Any,
+    about: DescriptionForm,
+    universe: Universe,
+    button: ColumnsButtonForm,
+    request: HttpRequest,
+) -> bool:
     notes = {
         form.cleaned_data["name"]: {field: form.cleaned_data[field] for field in LONGEST}
         for form in formset
         if form["name"].data in dataset.columns
     }
-    description = about.cleaned_data[DESCRIPTION] if DESCRIPTION in request.POST else None
+    description = about.cleaned_data[DESCRIPTION] if button.is_described else None
     try:
         with transaction.atomic():
             _declare_columns(dataset, universe, notes, description, request)

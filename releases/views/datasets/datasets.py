@@ -14,13 +14,16 @@ from django.shortcuts import redirect, render
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import PopulationForm, ProtectionForm, RenameForm, SharingForm
+from releases.forms.datasets import DeleteForm, PopulationForm, ProtectionForm, RenameForm, SharingForm
+from releases.forms.fields import sent_with
 from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
+from releases.presentation.releases.release_rows import release_rows
 from releases.publication.receipt import protection_text
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import budget_text, frame
@@ -29,7 +32,7 @@ PAGE_LENGTH = 50
 
 
 def dataset_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(Dataset.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    page = chosen_page(Paginator(Dataset.objects.for_list(request.user), PAGE_LENGTH), request.GET)
     uploads = Upload.objects.for_list(request.user)
     context = {"page": page, "rows": with_standings(page.object_list), "uploads": uploads}
     return render(request, "datasets/dataset_list.html", context)
@@ -69,7 +72,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "protection": protection_text(budget) if budget else "",
             "budget": budget_text(budget) if budget and not budget.is_granted else "",
             "row": reports.standings([budget])[0] if budget and budget.is_granted else None,
-            "releases": releases.with_review().order_by("-created_at")[:PAGE_LENGTH],
+            "releases": release_rows(releases.with_review().order_by("-created_at")[:PAGE_LENGTH]),
             "has_more": releases.count() > PAGE_LENGTH,
             "requests": budget.requests.of_tables(budget.datasets.visible_to(request.user)).order_by("-requested_at")
             if budget
@@ -118,13 +121,14 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
 def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """What would be deleted, or why it cannot be; then the deletion: of everything, or of the rows alone."""
     dataset = get_dataset_for(request, dataset_id)
-    chosen, status = request.POST.get("delete", ""), 200
+    button, status = DeleteForm(request.POST), 200
+    chosen = button.given["delete"]
     try:
-        if chosen == "everything":
+        if chosen == button.EVERYTHING:
             services.discard_dataset(dataset=dataset, by=signed_in(request))
             messages.success(request, f"{dataset.title} was deleted. Nothing had been spent on it.")
             return redirect("dataset_list")
-        if chosen == "rows":
+        if chosen == button.ROWS:
             services.delete_rows(dataset=dataset, by=signed_in(request))
             messages.success(request, "The rows were deleted. What was released stays, and so does the ledger.")
             return redirect("dataset_detail", dataset_id=dataset.pk)
@@ -147,11 +151,11 @@ def protection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if dataset.universe is None:
         messages.info(request, "Declare the columns first.")
         return redirect("columns", dataset_id=dataset.pk)
-    joins = "other" in request.POST
     others = _other_populations(request, dataset)
-    population = PopulationForm(request.POST if joins else None, others=others)
-    typed = request.POST if request.method == "POST" and not joins else None
-    form = ProtectionForm(typed, columns=dataset.columns, initial=_promised(dataset.budget))
+    population = PopulationForm(sent_with(request.POST, "other"), others=others)
+    is_typed = request.method == "POST" and not population.is_bound
+    promised = _promised(dataset.budget)
+    form = ProtectionForm(request.POST if is_typed else None, columns=dataset.columns, initial=promised)
     if _is_protected(request, dataset, population, form):
         return redirect("budget", dataset_id=dataset.pk)
     if is_check(request):

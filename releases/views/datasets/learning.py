@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
@@ -21,7 +21,8 @@ from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.category_discovery import StableHistogramPlan
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.questions import Inquiry
-from releases.forms.learning import LearnCategoriesForm, LearnForm, LearnRangeForm
+from releases.forms.fields import typed_or_first
+from releases.forms.learning import LearnCategoriesForm, LearnForm, LearnLinkForm, LearnRangeForm
 from releases.ledger.balances import first_epsilon
 from releases.models import Budget, Dataset, Release
 from releases.permissions import get_dataset_for, signed_in
@@ -82,10 +83,9 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
         return step
     assert dataset.universe is not None
     assert dataset.budget is not None
-    given = request.POST if request.method == "POST" else request.GET
     declared = {each.name: each for each in dataset.universe.attributes}
     offered = _offered(dataset, dataset.budget, declared, kind)
-    named = given.get("column", "")
+    named = LearnLinkForm(request.POST if request.method == "POST" else request.GET).given["column"] or ""
     context: dict[str, Any] = {
         "dataset": dataset,
         "offered": offered,
@@ -95,19 +95,19 @@ def _learn(request: HttpRequest, dataset: Dataset, kind: _Kind) -> HttpResponse:
     if named not in offered:
         context |= {"problem": f"column: {named!r} {kind.rule}" if named else "", "wants_column": True}
         return render(request, kind.page, context, status=400 if named else 200)
-    return _planned(request, dataset, kind, given, context | {"column": named, "attribute": declared.get(named)})
+    return _planned(request, dataset, kind, context | {"column": named, "attribute": declared.get(named)})
 
 
-def _planned(
-    request: HttpRequest, dataset: Dataset, kind: _Kind, given: QueryDict, context: dict[str, Any]
-) -> HttpResponse:
+def _planned(request: HttpRequest, dataset: Dataset, kind: _Kind, context: dict[str, Any]) -> HttpResponse:
     """The plan for the column that was chosen; or, once it is kept as a draft, the way to the confirmation."""
     assert dataset.budget is not None
     named, attribute = context["column"], context["attribute"]
     # A tenth of what is left: the questions themselves come after it.
     epsilon = first_epsilon(dataset.budget, usual="0.1", share=Fraction(1, 10))
     first = {"column": named, "epsilon": epsilon, **kind.first(attribute, dataset.budget)}
-    form = kind.form(given if "epsilon" in given else first, attribute=attribute)
+    form = kind.form(
+        typed_or_first(request.POST if request.method == "POST" else request.GET, first), attribute=attribute
+    )
     plan: Plan | None = None
     if form.is_valid():
         try:

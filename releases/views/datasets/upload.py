@@ -19,7 +19,7 @@ from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.ingest import seconds_foretold
-from releases.forms.datasets import UploadForm
+from releases.forms.datasets import UploadForm, UploadLinkForm
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
 from releases.models import Organisation, Upload
@@ -42,8 +42,7 @@ def upload(request: HttpRequest) -> HttpResponse:
         return render(request, "403.html", {"why": in_words(refusal)}, status=403)
     except services.NoRoom as refusal:
         room, why_not = services.room_of(person), in_words(refusal)
-    initial = {"title": request.GET.get("title", "")}
-    form = _sent(request) if request.method == "POST" else UploadForm(initial=initial)
+    form = _sent(request) if request.method == "POST" else UploadForm(initial=UploadLinkForm(request.GET).given)
     if form.is_bound and form.is_valid() and (received := _received(person, form)) is not None:
         page = reverse("upload_detail", args=[received.pk])
         if request.headers.get("X-Requested-With") == "XMLHttpRequest":

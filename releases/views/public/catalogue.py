@@ -14,12 +14,14 @@ from django.shortcuts import render
 
 from releases.display import charts
 from releases.display.glossary import WORDS
-from releases.display.paging import PaginatorByKey
+from releases.display.paging import PaginatorByKey, chosen_page
 from releases.engine.bounds.accuracy import Proof
+from releases.forms.buttons import SearchForm
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
 from releases.permissions import signed_in
 from releases.planning.epsilon_meaning import highest_posterior
+from releases.presentation.releases.release_rows import release_rows
 from releases.presentation.results.stored_answers import first_table
 from releases.presentation.review.queue_page import requests_waiting
 from releases.presentation.sessions.session_list import session_rows
@@ -113,7 +115,7 @@ def home(request: HttpRequest) -> HttpResponse:
         requests, waiting = requests_waiting(MAX_REQUESTS)
         context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
     if datasets:
-        context["releases"] = Release.objects.for_list(person).with_review()[:MAX_RELEASES]
+        context["releases"] = release_rows(Release.objects.for_list(person).with_review()[:MAX_RELEASES])
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
         if not is_reviewer:
@@ -151,8 +153,8 @@ def found_in_catalogue(wanted: str) -> ReleaseQuerySet:
 
 @login_not_required
 def catalogue(request: HttpRequest) -> HttpResponse:
-    wanted = request.GET.get("q", "").strip()
-    page = PaginatorByKey(found_in_catalogue(wanted), 20).get_page(request.GET.get("page"))
+    wanted = SearchForm(request.GET).wanted
+    page = chosen_page(PaginatorByKey(found_in_catalogue(wanted), 20), request.GET)
     sessions = Session.objects.that_answer(request.user)[:MAX_SESSIONS]
     context = {"page": page, "releases": listed(page), "wanted": wanted, "sessions": session_rows(sessions)}
     return render(request, "public/catalogue.html", context)

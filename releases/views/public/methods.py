@@ -19,7 +19,7 @@ from releases.planning import methods
 
 def four_ways(request: HttpRequest) -> HttpResponse:
     """The comparison; what the address does not say is the sample's."""
-    typed = {name: request.GET[name].strip() for name in WaysForm.base_fields if name in request.GET}
+    typed = WaysForm(request.GET).typed
     is_private = typed.get("neighbours") == NeighbouringRelation.ADD_REMOVE.value
     relation = NeighbouringRelation.ADD_REMOVE if is_private else NeighbouringRelation.REPLACE
     sample = _typed(methods.sample_numbers(relation))

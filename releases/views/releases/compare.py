@@ -6,15 +6,15 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
-from releases.display.error_messages import in_words, separators
+from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
-from releases.forms.releases import CompareForm
+from releases.engine.mechanisms.base import Plan
+from releases.forms.releases import CompareForm, CompareLinkForm, OptionsForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
 from releases.models import Release
@@ -38,9 +38,9 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return back
     _suggest(release)
     form = _form(request, release)
-    typed = _typed_options(request) if request.method == "POST" else {}
-    problems = _option_problems(typed)
-    if request.method == "POST" and (answer := _answer(request, release, form, typed, problems)) is not None:
+    options = OptionsForm(request.POST)
+    typed, problems = (options.typed, options.problems) if request.method == "POST" else ({}, {})
+    if request.method == "POST" and (answer := _answer(request, release, form, options)) is not None:
         return answer
     try:
         plans = services.compare(release=release)
@@ -59,7 +59,7 @@ def _form(request: HttpRequest, release: Release) -> CompareForm:
         "beta": release.beta,
         "population": guessed_rows(release.options or {}),
     }
-    return CompareForm(_posted_choice(request) or None, initial=initial, beta=release.beta)
+    return CompareForm(request.POST, initial=initial, beta=release.beta)
 
 
 def _page(
@@ -91,7 +91,7 @@ def _page(
 def _curves(request: HttpRequest, release: Release, rows: list[comparison.ComparedPlan]) -> dict[str, Any]:
     """Bounds at other epsilons, once they are asked for: they take many more plans than the comparison itself, so the
     page comes first and the curves after it."""
-    if "curves" not in request.GET:
+    if not CompareLinkForm(request.GET).given["curves"]:
         return {}
     chosen = exact(release.epsilon, field="epsilon")
     return {"curves": drawn_curves(rows, chosen=chosen), "worked_out": True}
@@ -101,7 +101,7 @@ def _compared(
     request: HttpRequest, release: Release, plans: list[Plan], rows: list[comparison.ComparedPlan]
 ) -> dict[str, Any]:
     """The mechanisms, and what an error that somebody wants would take."""
-    wanted, problem, most = _wanted_error(request)
+    wanted, problem, most = CompareLinkForm(request.GET).wanted_error
     needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
     others = comparison.other_mechanisms(plans)
     return {
@@ -112,17 +112,11 @@ def _compared(
     }
 
 
-def _answer(
-    request: HttpRequest,
-    release: Release,
-    form: CompareForm,
-    typed: dict[str, dict[str, str]],
-    problems: dict[str, str],
-) -> HttpResponse | None:
+def _answer(request: HttpRequest, release: Release, form: CompareForm, options: OptionsForm) -> HttpResponse | None:
     """To what was sent; None where the page is shown again."""
     if is_check(request):
-        return _checked_choice(request, release, form, problems)
-    return _choose(request, release, form, typed) if form.is_valid() and not problems else None
+        return _checked_choice(request, release, form, options)
+    return _choose(request, release, form, options.typed) if form.is_valid() and not options.problems else None
 
 
 def _suggest(release: Release) -> None:
@@ -132,37 +126,24 @@ def _suggest(release: Release) -> None:
         release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
 
 
-def _checked_choice(
-    request: HttpRequest, release: Release, form: CompareForm, problems: dict[str, str]
-) -> HttpResponse:
+def _checked_choice(request: HttpRequest, release: Release, form: CompareForm, options: OptionsForm) -> HttpResponse:
     """What is wrong with what was typed so far. Nothing is planned for it: that takes longer than typing."""
+    problems = options.problems
     is_same = form.is_valid() and not problems and _numbers_of(form.cleaned_data) == _numbers_shown(release)
-    options = [
-        {"id": name.replace(".", "-"), "text": problems.get(name, "")}
-        for name in (f"{each.name}.{option.name}" for each in mechanisms().values() for option in each.options)
-        if name in request.POST
-    ]
-    return checked(request, form, says="" if is_same else _still_shown(release), options=options)
+    fields = [{"id": name.replace(".", "-"), "text": problems.get(name, "")} for name in options.sent]
+    return checked(request, form, says="" if is_same else _still_shown(release), options=fields)
 
 
 def _still_shown(release: Release) -> str:
     return f"The comparison below is still the one for epsilon {release.epsilon}."
 
 
-def _posted_choice(request: HttpRequest) -> QueryDict:
-    """What the comparison's form was sent with. An epsilon worked out for an error takes the place of the typed one."""
-    posted = request.POST.copy()
-    if taken := posted.get("take", ""):
-        posted["epsilon"] = taken
-    return posted
-
-
 def _choose(
     request: HttpRequest, release: Release, form: CompareForm, typed: dict[str, dict[str, str]]
 ) -> HttpResponse | None:
     """Store what the compare page was asked, and go on if a mechanism was chosen."""
-    given, chosen = form.cleaned_data, request.POST.get("mechanism", "")
-    is_guessed_anew = "population" in request.POST and given["population"] != guessed_rows(release.options or {})
+    given, chosen = form.cleaned_data, form.cleaned_data["mechanism"]
+    is_guessed_anew = form.guesses(guessed_rows(release.options or {}))
     if is_guessed_anew:
         typed = with_guess(typed, given["population"])
     try:
@@ -178,7 +159,7 @@ def _choose(
     except (InvalidInput, services.Refusal) as error:
         form.add_error(None, in_words(error))
         return None
-    is_other = request.POST.get("shown", _numbers_shown(release)) != _numbers_shown(release)
+    is_other = given["shown"] not in ("", _numbers_shown(release))
     if chosen and (is_other or is_guessed_anew):
         # Whoever chose has read a bound and a price for other numbers.
         messages.info(request, "You changed the numbers, so here is the comparison for them. Choose again.")
@@ -195,14 +176,6 @@ def _numbers_of(given: dict[str, Any]) -> str:
     return f"{given['epsilon']} {given['delta'] or '0'} {given['beta']}"
 
 
-def _typed_options(request: HttpRequest) -> dict[str, dict[str, str]]:
-    """The mechanisms' own fields in the form, named `<mechanism>.<option>`."""
-    return {
-        name: {option.name: request.POST.get(f"{name}.{option.name}", "").strip() for option in each.options}
-        for name, each in mechanisms().items()
-    }
-
-
 def with_guess(typed: dict[str, dict[str, str]], guess: int | None) -> dict[str, dict[str, str]]:
     """The options with one guess at the rows for every mechanism that makes use of one."""
     said = "" if guess is None else str(guess)
@@ -210,30 +183,3 @@ def with_guess(typed: dict[str, dict[str, str]], guess: int | None) -> dict[str,
         name: {option: said if option in GUESSES else value for option, value in given.items()}
         for name, given in typed.items()
     }
-
-
-def _option_problems(typed: dict[str, dict[str, str]]) -> dict[str, str]:
-    """What is wrong with the typed options, by the name of the field."""
-    problems = {}
-    for name, values in typed.items():
-        for option in mechanism(name).options:
-            try:
-                option.read(values.get(option.name, ""))
-            except InvalidInput as error:
-                problems[f"{name}.{option.name}"] = in_words(error)
-    return problems
-
-
-def _wanted_error(request: HttpRequest) -> tuple[str, str, float | None]:
-    """The largest error that somebody would take: as typed, what is wrong with that, and as a number if nothing is."""
-    wanted = request.GET.get("error", "").strip()
-    if not wanted:
-        return "", "", None
-    try:
-        error = exact(wanted, field="error")
-    except InvalidInput as problem:
-        rule = "must be a number, such as 50"
-        return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
-    if not 0 < error < 10**15:
-        return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
-    return wanted, "", float(error)

@@ -13,7 +13,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
-from releases.forms.releases import TitleForm
+from releases.forms.releases import SubmitForm, TitleForm
 from releases.ledger import ledger
 from releases.models import Release, ReleaseState
 from releases.permissions import signed_in
@@ -81,7 +81,7 @@ def _shown(
         "page": page,
         "form": form,
         "row": row,
-        "reason": _reason(request),
+        "reason": SubmitForm(request.POST).given["reason"],
         "address_of_plan": pages.address_of_plan(release),
         "meaning": epsilon_meaning(release.epsilon, delta=release.delta, price=row.price),
         **frame("confirm", release.dataset, release),
@@ -108,25 +108,22 @@ def _planned(request: HttpRequest, release: Release) -> Plan | HttpResponse:
 def _submit(request: HttpRequest, release: Release, plan: Plan, *, title: str) -> str | None:
     """Submit the plan that the page showed. Why it was refused; None where it was not."""
     try:
-        if request.POST.get("plan") != plan_digest(plan):
+        sent = SubmitForm(request.POST).given
+        if sent["plan"] != plan_digest(plan):
             raise services.Refusal(DRAFT_CHANGED)
+        if sent["key"] is None:
+            return "The form is out of date. Read it again and confirm again."
         services.name_release(release=release, title=title)
         services.submit_release(
             release=release,
-            key=uuid.UUID(request.POST.get("key", "")),
+            key=sent["key"],
             by=signed_in(request),
-            reason=_reason(request),
+            reason=sent["reason"],
             plan=plan,
         )
     except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
         return in_words(error)
-    except ValueError:
-        return "The form is out of date. Read it again and confirm again."
     return None
-
-
-def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").replace("\0", "")
 
 
 def _row(release: Release, plan: Plan) -> comparison.ComparedPlan | None:

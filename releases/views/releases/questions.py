@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
-from functools import partial
 from math import comb
 from typing import Any
 
@@ -21,19 +18,17 @@ from releases.engine.workload.queries import (
     WORKLOAD_VERSION,
     Family,
     Workload,
-    read_count,
 )
 from releases.engine.workload.questions import Inquiry, Question
 from releases.engine.workload.statistic import asks_statistic
 from releases.forms.fields import MAX_TICKED_COLUMNS
-from releases.forms.predicates import column_field, predicate
+from releases.forms.questions import KindLinkForm, QuestionsForm
 from releases.forms.releases import WorkloadForm
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
 from releases.questions.base import kinds, offered_statistics
 from releases.views.common.wizard import workload_of
-from releases.views.releases.weights import ImportanceField, is_typed, weighed, with_importance
 
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
@@ -45,39 +40,26 @@ _MAX_SAVED = 50
 _MAX_OPEN = 12
 
 
-def changed_workload(release: Release, posted: QueryDict) -> dict[str, Any] | None:
+def changed_workload(release: Release, form: QuestionsForm) -> dict[str, Any] | None:
     """The draft's workload after the button that was pressed; None where no question is left.
 
     Raises:
         InvalidInput: what was to be added, or an importance in the list, breaks a rule.
     """
-    action = posted.get("action", "")
+    action = form.action_pressed
     if action == "clear":
         return None
-    queries = _weighed_queries(release, posted)
+    queries = _weighed_queries(release, form)
     if action.startswith("remove-"):
-        removed = action.removeprefix("remove-")
-        queries = [query for position, query in enumerate(queries) if str(position) != removed]
+        queries = [query for position, query in enumerate(queries) if position != form.removed]
         if not queries:
             return None
     elif action not in ("importance", "next"):
-        queries.append(with_importance(_added(release, action, posted), posted))
+        queries.append(form.added())
     return {"version": WORKLOAD_VERSION, "queries": queries}
 
 
-def _added(release: Release, action: str, posted: QueryDict) -> dict[str, Any]:
-    """The question that one of the page's buttons adds."""
-    if action == "marginals":
-        return _marginals(posted)
-    if action == "prefix":
-        return {"prefix": _prefix(release.dataset.universe, posted)}
-    if action != "count":
-        raise InvalidInput("action", action, "is not known; use the buttons of the page")
-    assert release.dataset.universe is not None
-    return {"count": predicate(release.dataset.universe, posted)}
-
-
-def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]]:
+def _weighed_queries(release: Release, form: QuestionsForm) -> list[dict[str, Any]]:
     """The counts asked so far, with the importance typed beside them; none where a statistic is, which stands alone.
 
     Raises:
@@ -86,10 +68,10 @@ def _weighed_queries(release: Release, posted: QueryDict) -> list[dict[str, Any]
     queries = list((release.workload or {}).get("queries", []))
     if asks_statistic(queries):
         return []
-    if not is_typed(posted):
+    if not form.is_weighed:
         return queries
     workload = workload_of(release)
-    return weighed(workload, posted) if isinstance(workload, Workload) else []
+    return form.weighed(workload) if isinstance(workload, Workload) else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +83,8 @@ class Asked:
         kind: of question the page is about: counts, or a statistic's.
         workload, stale: what is asked so far, or why it no longer fits the columns.
         statistic: the fields of the kind; None for counts.
-        posted: the fields for conditions, as typed.
+        form: the button that was pressed, and the fields beside it.
+        shown: the fields for conditions, as typed.
         problem: what is wrong with the count to be added.
     """
 
@@ -110,35 +93,35 @@ class Asked:
     workload: Question | None
     stale: str
     statistic: StatisticForm | None
-    posted: QueryDict
+    form: QuestionsForm
+    shown: QuestionsForm
     problem: str = ""
 
     @staticmethod
     def read(request: HttpRequest, release: Release) -> Asked:
-        universe, posted = release.dataset.universe, request.POST
+        universe = release.dataset.universe
         assert universe is not None
+        form = shown = QuestionsForm(request.POST, universe=universe)
         try:
             workload, stale = workload_of(release), ""
         except InvalidInput as error:
             workload, stale = None, in_words(error)
-        kind = _chosen_kind(request, workload)
-        action, problem = posted.get("action", ""), ""
-        counts = posted.getlist("counts")
-        if action == "add-count":
-            try:
-                counts = [*counts, _count_as_json(universe, posted)]
-                posted = QueryDict()
-            except InvalidInput as error:
-                problem = in_words(error)
-        elif action.startswith("drop-"):
-            counts = [text for position, text in enumerate(counts) if f"drop-{position}" != action]
+        kind = _chosen_kind(form.sent["kind"] or KindLinkForm(request.GET).given["kind"], workload)
+        action, problem, counts = form.action_pressed, "", form.sent["counts"]
+        try:
+            counts = form.counts_after()
+            if action == "add-count":
+                shown = QuestionsForm(QueryDict(), universe=universe)
+        except InvalidInput as error:
+            problem = in_words(error)
         return Asked(
             action="change-counts" if action.startswith(("add-", "drop-")) else action,
             kind=kind,
             workload=workload,
             stale=stale,
-            statistic=_statistic_form(kind, universe, workload, request.POST, counts),
-            posted=posted,
+            statistic=form.statistic(kind, workload, counts),
+            form=form,
+            shown=shown,
             problem=problem,
         )
 
@@ -170,42 +153,11 @@ def asked_statistic(form: StatisticForm) -> dict[str, Any]:
     return {"version": WORKLOAD_VERSION, "queries": [form.statistic.to_json(form.universe)]}
 
 
-def _chosen_kind(request: HttpRequest, workload: Question | None) -> str:
+def _chosen_kind(sent: str, workload: Question | None) -> str:
     """The kind of question the page is about: the one sent, else that of what is asked so far."""
-    sent = request.POST.get("kind", "") or request.GET.get("kind", "")
     if sent == Workload.kind or sent in offered_statistics():
         return sent
     return Workload.kind if workload is None else workload.kind
-
-
-def _statistic_form(
-    kind: str, universe: Universe, workload: Question | None, posted: QueryDict, counts: list[str]
-) -> StatisticForm | None:
-    """The fields of a statistic: as posted, else as asked so far, else empty; None for counts."""
-    if kind == Workload.kind:
-        return None
-    make = partial(StatisticForm, offered_statistics()[kind], universe=universe)
-    form = make()
-    if posted.get("kind") != kind:
-        if isinstance(workload, Inquiry) and workload.kind == kind:
-            form.initial = form.typed_of(workload.statistic)
-        return form
-    if posted.get("action") in ("ask", "check"):
-        return make(posted)
-    # Another button: what was typed is kept, and not judged before it is asked.
-    form.initial = {name: form[name].field.widget.value_from_datadict(posted, {}, name) for name in form.fields}
-    form.initial["counts"] = counts
-    return form
-
-
-def _count_as_json(universe: Universe, posted: QueryDict) -> str:
-    """The typed conditions as a predicate.
-
-    Raises:
-        InvalidInput: they break a rule.
-    """
-    typed = predicate(universe, posted)
-    return json.dumps(read_count(typed, universe).to_json(universe)["count"], ensure_ascii=False)
 
 
 def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, Any]]:
@@ -227,9 +179,10 @@ def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, An
 
 def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     """What the page shows: the questions so far, their size, and the fields to add more."""
-    universe, workload, posted = release.dataset.universe, asked.workload, asked.posted
+    universe, workload, form = release.dataset.universe, asked.workload, asked.shown
     assert universe is not None
-    ticked = len(universe.names) <= MAX_TICKED_COLUMNS
+    is_ticked, prefix = len(universe.names) <= MAX_TICKED_COLUMNS, form.sent["prefix"]
+    fields = form.column_fields if is_ticked else ()
     return {
         "universe": universe,
         "workload": workload,
@@ -237,32 +190,23 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "kind": asked.kind,
         "statistic": asked.statistic,
         "asked": comparison.questions_text(workload) if workload else "",
-        "groups": _groups(workload, posted) if workload else [],
+        "groups": _groups(workload, form) if workload else [],
         "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,
-        "added_importance": {asked.action: ImportanceField.added(posted)},
-        "orders": _orders(universe, posted.get("order", "")),
-        "chosen_columns": posted.getlist("columns"),
-        "typed_columns": posted.get("typed_columns", ""),
-        "chosen_prefix": posted.get("prefix", ""),
-        "is_in_order": bool(posted.get("in_order")),
-        **_types(universe),
-        "is_ticked": ticked,
-        "kinds": _offered_titles(),
+        "added_importance": {asked.action: form.importance_added},
+        "orders": _orders(universe, form.sent["order"]),
+        "ticked": [(each, each.name in form.sent["columns"]) for each in fields],
+        "typed_columns": form.sent["typed_columns"],
+        "chosen_prefix": prefix,
+        "numbers": [(each.name, each.name == prefix) for each in fields if each.is_numeric],
+        "categories": (categories := [(each.name, each.name == prefix) for each in fields if not each.is_numeric]),
+        "is_category_chosen": any(is_chosen for _, is_chosen in categories),
+        "is_in_order": bool(form.sent["in_order"]),
+        "is_ticked": is_ticked,
+        "kinds": [(name, kinds()[name].title, name == asked.kind) for name in (Workload.kind, *offered_statistics())],
         "is_statistic": workload is not None and not workload.is_counts,
-        "column_fields": [column_field(each, posted) for each in universe.attributes] if ticked else [],
+        "column_fields": fields,
         "as_json": WorkloadForm.as_text(release.workload) if release.workload else "",
     }
-
-
-def _types(universe: Universe) -> dict[str, bool]:
-    """Which types of columns there are to ask about."""
-    types = {each.is_numeric for each in universe.attributes}
-    return {"has_numbers": True in types, "has_categories": False in types}
-
-
-def _offered_titles() -> list[tuple[str, str]]:
-    """Counts, and every kind of statistic that people may ask for, with its title."""
-    return [(name, kinds()[name].title) for name in (Workload.kind, *offered_statistics())]
 
 
 def _group_of(family: Family) -> tuple[int, str]:
@@ -273,7 +217,7 @@ def _group_of(family: Family) -> tuple[int, str]:
     return (10**6, "running totals") if family.kind == "prefix" else (10**6 + 1, "single counts")
 
 
-def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
+def _groups(workload: Question, form: QuestionsForm) -> list[dict[str, Any]]:
     """The questions by kind, each list cut at what a page can hold."""
     universe = workload.universe
     if isinstance(workload, Inquiry):
@@ -295,7 +239,7 @@ def _groups(workload: Question, posted: QueryDict) -> list[dict[str, Any]]:
         found.setdefault(_group_of(family), []).append((position, family))
     groups = []
     for (_, title), families in sorted(found.items()):
-        fields = [ImportanceField.of(family, universe, posted) for _, family in families[:_MAX_LISTED]]
+        fields = [form.importance_of(family) for _, family in families[:_MAX_LISTED]]
         shown = [
             {
                 "action": f"remove-{position}",
@@ -332,6 +276,7 @@ def _orders(universe: Universe, chosen: str) -> list[dict[str, Any]]:
         orders.append(
             {
                 "value": str(order),
+                "title": f"{order} column{'' if order == 1 else 's'}",
                 "tables": tables,
                 "answers": sums[order],
                 "is_checked": str(order) == (chosen or str(min(2, number))),
@@ -339,34 +284,3 @@ def _orders(universe: Universe, chosen: str) -> list[dict[str, Any]]:
             }
         )
     return orders
-
-
-def _marginals(posted: QueryDict) -> dict[str, Any]:
-    """All tables over so many columns, of those that were chosen.
-
-    Raises:
-        InvalidInput: fewer columns were chosen than a table has.
-    """
-    order = posted.get("order", "")
-    query: dict[str, Any] = {"marginals": int(order) if re.fullmatch(r"[0-9]{1,4}", order) else order}
-    typed = [name.strip() for name in re.split(r"[\n,]", posted.get("typed_columns", "")) if name.strip()]
-    if chosen := posted.getlist("columns") or typed:
-        query["columns"] = chosen
-        if isinstance(query["marginals"], int) and query["marginals"] > len(chosen):
-            tables = f"a table of {query['marginals']} columns needs {query['marginals']} of them or more"
-            less = "one column" if len(chosen) == 1 else f"{len(chosen)} columns"
-            raise InvalidInput("columns", ", ".join(chosen), f"is too few: {tables}. Choose more, or tables of {less}")
-    return query
-
-
-def _prefix(universe: Universe | None, posted: QueryDict) -> str:
-    """The column of running totals. "At or below" has a meaning for categories only where they are in order.
-
-    Raises:
-        InvalidInput: nobody has said that they are.
-    """
-    name = posted.get("prefix", "")
-    is_unordered = universe is not None and name in universe.names and not universe[name].is_numeric
-    if is_unordered and not posted.get("in_order"):
-        raise InvalidInput("prefix", name, "has categories; say that they are declared in order, or ask for a table")
-    return name

@@ -15,9 +15,12 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.display.paging import PaginatorByKey
+from releases.display.paging import PaginatorByKey, chosen_page
 from releases.engine.errors import InvalidInput
-from releases.forms.releases import WorkloadForm
+from releases.forms.buttons import VisibilityForm
+from releases.forms.fields import in_one_line, sent_with
+from releases.forms.questions import QuestionsForm
+from releases.forms.releases import LikeForm, WorkloadForm
 from releases.models import CERTIFICATE, Release, ReleaseQuerySet, ReleaseState
 from releases.permissions import (
     get_dataset_for,
@@ -28,6 +31,7 @@ from releases.permissions import (
     workload_of_release,
 )
 from releases.planning import comparison
+from releases.presentation.releases.release_rows import release_rows
 from releases.presentation.releases.release_status import release_status
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
@@ -44,7 +48,6 @@ from releases.views.releases.questions import (
     question_context,
     saved_questions,
 )
-from releases.views.releases.weights import is_typed
 from releases.views.results.certificates import certification
 from releases.views.results.citation import citation
 
@@ -53,8 +56,8 @@ PAGE_LENGTH = 50
 
 def release_list(request: HttpRequest) -> HttpResponse:
     listed = Release.objects.for_list(request.user).with_review()
-    page = PaginatorByKey(listed, PAGE_LENGTH).get_page(request.GET.get("page"))
-    return render(request, "releases/release_list.html", {"page": page, "releases": page.object_list})
+    page = chosen_page(PaginatorByKey(listed, PAGE_LENGTH), request.GET)
+    return render(request, "releases/release_list.html", {"page": page, "releases": release_rows(page)})
 
 
 @require_POST
@@ -67,7 +70,7 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
-    earlier = _earlier_release(request, request.POST.get("like", ""))
+    earlier = _earlier_release(request)
     if earlier is not None and not earlier.kind.has_steps and earlier.dataset_id == dataset.pk:
         return redirect(pages_of(earlier).address_of_plan(earlier))
     release = services.draft_release(dataset=dataset, by=signed_in(request))
@@ -88,13 +91,12 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     return redirect("questions", release_id=release.pk)
 
 
-def _earlier_release(request: HttpRequest, like: str) -> Release | None:
-    if not like:
-        return None
-    try:
-        return get_own_release_for(request, uuid.UUID(like))
-    except ValueError:
-        raise Http404 from None
+def _earlier_release(request: HttpRequest) -> Release | None:
+    form = LikeForm(request.POST)
+    if not form.is_valid():
+        raise Http404
+    like = form.cleaned_data["like"]
+    return get_own_release_for(request, like) if like is not None else None
 
 
 def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -105,7 +107,7 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     asked = Asked.read(request, release)
     if asked.is_check and request.headers.get("HX-Request"):
         return render(request, "releases/_statistic_check.html", asked.said)
-    form = WorkloadForm(request.POST if "workload" in request.POST else None)
+    form = WorkloadForm(sent_with(request.POST, "workload"))
     answer: HttpResponse | str = asked.problem
     if request.method == "POST" and not answer:
         answer = _answer(request, release, form, asked)
@@ -134,14 +136,15 @@ def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: A
 def _questions_page(
     request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked, *, problem: str
 ) -> HttpResponse:
-    context = {
+    context = question_context(release, asked)
+    context |= {
         "form": form,
+        "opens_json": bool(form.errors or asked.stale or not context["is_ticked"]),
         "problem": problem,
         "said": asked.said,
         "saved": saved_questions(request, release),
         "taken_from": workload_of_release(request, release),
         **frame("questions", release.dataset, release),
-        **question_context(release, asked),
     }
     return render(
         request, "releases/questions.html", context, status=400 if problem or form.errors or asked.is_refused else 200
@@ -150,7 +153,7 @@ def _questions_page(
 
 def _take_over(request: HttpRequest, release: Release) -> str:
     """Ask what another draft or release asks."""
-    earlier = _earlier_release(request, request.POST.get("like", ""))
+    earlier = _earlier_release(request)
     if earlier is not None:
         services.set_questions(
             release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
@@ -158,12 +161,12 @@ def _take_over(request: HttpRequest, release: Release) -> str:
     return "questions"
 
 
-def _go_on(request: HttpRequest, release: Release) -> str:
+def _go_on(release: Release, form: QuestionsForm) -> str:
     """Keep what was typed beside the questions, and compare."""
     if not release.workload:
         raise services.Refusal("Add at least one question before you compare mechanisms.")
-    if is_typed(request.POST):
-        services.set_questions(release=release, workload=changed_workload(release, request.POST))
+    if form.is_weighed:
+        services.set_questions(release=release, workload=changed_workload(release, form))
     return "compare"
 
 
@@ -180,14 +183,14 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
             return ""
         workload = form.cleaned_data["workload"]
     elif asked.action == "name":
-        services.name_release(release=release, title=request.POST.get("title", "").strip()[:200])
+        services.name_release(release=release, title=asked.form.sent["title"].strip()[:200])
         return "questions"
     elif asked.action == "take":
         return _take_over(request, release)
     elif asked.action == "next":
-        return _go_on(request, release)
+        return _go_on(release, asked.form)
     elif asked.statistic is None or asked.action not in STATISTIC_ACTIONS:
-        workload = changed_workload(release, request.POST)
+        workload = changed_workload(release, asked.form)
     elif asked.action == "ask" and asked.statistic.is_valid():
         workload = asked_statistic(asked.statistic)
     else:
@@ -275,16 +278,18 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         if release.status is not ReleaseState.PUBLISHED or release.is_public or release.result is None:
             return redirect("release_detail", release_id=release.pk)
         return render(request, "results/make_public.html", _made_public(release))
+    form = VisibilityForm(request.POST)
     try:
-        if request.POST.get("public") == "yes":
+        if not form.is_valid():
+            messages.error(request, in_one_line(form))
+        elif form.cleaned_data["public"] == form.YES:
             with transaction.atomic():
                 services.make_public(release=release, by=signed_in(request))
-                chosen = request.POST.getlist("certificates")
                 for certificate in _private_certificates(release):
-                    if str(certificate.pk) in chosen:
+                    if str(certificate.pk) in form.cleaned_data["certificates"]:
                         services.make_public(release=certificate, by=signed_in(request))
             messages.success(request, "Public: everybody can read and download it, signed in or not.")
-        elif request.POST.get("public") == "no":
+        else:
             services.make_private(release=release, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
     except services.Refusal as error:

@@ -16,11 +16,12 @@ from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.display.paging import PaginatorByKey
+from releases.display.paging import PaginatorByKey, chosen_page
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import SharingForm
-from releases.forms.workloads import EditForm, NextVersionForm, SaveForm
+from releases.forms.fields import sent_with
+from releases.forms.workloads import EditForm, NextVersionForm, SaveForm, UseWorkloadForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
 from releases.planning import comparison
@@ -35,15 +36,13 @@ MAX_OFFERED = 200
 _MAX_NAMED = 6
 #: Entries of all menus of a page together; of more, names are typed.
 MAX_CHOICES = 5_000
-#: Before the workload's column in the name of a field.
-COLUMN = "column."
 
 
 def workload_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(Workload.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    page = chosen_page(Paginator(Workload.objects.for_list(request.user), PAGE_LENGTH), request.GET)
     numbers = _numbers_of_releases(request, page.object_list)
     rows = [{"workload": each, "releases": numbers.get(each.pk, 0)} for each in page.object_list]
-    dataset = _dataset(request)
+    dataset = _dataset(request, _link(request))
     context = {
         "page": page,
         "rows": rows,
@@ -66,16 +65,16 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
     """What it asks, the columns it needs, its versions, and its releases with their errors."""
     workload = get_workload_for(request, workload_id)
     versions = list(workload.versions.select_related("made_by").defer("questions", "columns").order_by("-number"))
-    version = _version(workload, request.GET.get("version", ""))
+    version = _version(workload, _link(request))
     page = PaginatorByKey(Release.objects.for_workload(workload, request.user), PAGE_LENGTH)
-    shown = page.get_page(request.GET.get("page"))
+    shown = chosen_page(page, request.GET)
     question = version.question
     # Of one statistic, its title says it all.
     families = question.families if question.is_counts else ()
     context = {
         "workload": workload,
         "version": version,
-        "versions": versions,
+        "versions": [(each, each.number == version.number) for each in versions],
         "is_newest": version.number == versions[0].number,
         "is_owner": workload.owner_id == request.user.pk,
         "asked": comparison.questions_text(question),
@@ -89,12 +88,19 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
     return render(request, "workloads/workload_detail.html", context)
 
 
-def _version(workload: Workload, number: str) -> WorkloadVersion:
-    """The version of that number; the newest where none is named."""
-    if not number:
+def _link(request: HttpRequest) -> dict[str, Any]:
+    """The version and the dataset that the address or the form names, if any."""
+    form = UseWorkloadForm(request.POST if request.method == "POST" else request.GET)
+    if not form.is_valid():
+        raise Http404
+    return form.cleaned_data
+
+
+def _version(workload: Workload, link: dict[str, Any]) -> WorkloadVersion:
+    """The version that is named, else the newest."""
+    if link["version"] is None:
         return workload.latest
-    is_number = number.isascii() and number.isdecimal() and len(number) < 10
-    found = workload.versions.filter(number=int(number)).first() if is_number else None
+    found = workload.versions.filter(number=link["version"]).first()
     if found is None:
         raise Http404
     return found
@@ -126,11 +132,10 @@ def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         messages.info(request, why_not)
         return redirect("release_detail", release_id=release.pk)
     person = signed_in(request)
-    is_next = "workload" in request.POST
     groups, own = groups_to_choose(person, None), Workload.objects.for_list(person)
-    form = SaveForm(request.POST if request.method == "POST" and not is_next else None, groups=groups)
     initial = {"workload": release.workload_version.workload_id} if release.workload_version else {}
-    following = NextVersionForm(request.POST if is_next else None, workloads=own, initial=initial)
+    following = NextVersionForm(sent_with(request.POST, "workload"), workloads=own, initial=initial)
+    form = SaveForm(request.POST if request.method == "POST" and not following.is_bound else None, groups=groups)
     if (saved := _saved(request, release, form, following)) is not None:
         return redirect("workload", workload_id=saved)
     context = {
@@ -241,7 +246,8 @@ def discard_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespon
 def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     """Which of a dataset's columns fit what a workload needs, and why the others do not; then a draft that asks it."""
     workload = get_workload_for(request, workload_id)
-    dataset = _dataset(request)
+    link = _link(request)
+    dataset = _dataset(request, link)
     if dataset is None:
         return redirect("workload", workload_id=workload.pk)
     if dataset.rows_deleted_at is not None:
@@ -250,9 +256,11 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     if dataset.schema is None or dataset.universe is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
-    version, problem = _version(workload, request.POST.get("version", "")), ""
-    columns = _chosen_columns(request, version, dataset.universe)
-    if request.POST.get("action") == "use":
+    version, problem = _version(workload, link), ""
+    columns = services.suggested_columns(version, dataset.universe)
+    if request.method == "POST":
+        columns = UseWorkloadForm(request.POST).columns(version.needed.names)
+    if request.method == "POST" and link["action"] == UseWorkloadForm.USE:
         drafted = _drafted(request, version, dataset, columns)
         if isinstance(drafted, Release):
             return redirect("questions", release_id=drafted.pk)
@@ -283,15 +291,8 @@ def _drafted(
         return in_words(error)
 
 
-def _dataset(request: HttpRequest) -> Dataset | None:
-    """The dataset that the address or the form names, if any."""
-    named = request.POST.get("dataset", "") or request.GET.get("dataset", "")
-    if not named:
-        return None
-    try:
-        return get_dataset_for(request, uuid.UUID(named))
-    except ValueError:
-        raise Http404 from None
+def _dataset(request: HttpRequest, link: dict[str, Any]) -> Dataset | None:
+    return get_dataset_for(request, link["dataset"]) if link["dataset"] is not None else None
 
 
 def _datasets(request: HttpRequest) -> list[tuple[uuid.UUID, str]]:
@@ -301,18 +302,11 @@ def _datasets(request: HttpRequest) -> list[tuple[uuid.UUID, str]]:
     return list(found.values_list("pk", "title")[:MAX_OFFERED])
 
 
-def _chosen_columns(request: HttpRequest, version: WorkloadVersion, universe: Universe) -> dict[str, str]:
-    """The column chosen for each that is needed; before anything is chosen, what is suggested."""
-    if request.method != "POST":
-        return services.suggested_columns(version, universe)
-    return {name: request.POST.get(COLUMN + name, "") for name in version.needed.names}
-
-
 def _fit_row(fit: services.ColumnFit, universe: Universe) -> dict[str, Any]:
     needed, column = fit.needed, universe[fit.column] if fit.column in universe.names else None
     return {
         "fit": fit,
-        "field": COLUMN + needed.name,
+        "field": UseWorkloadForm.COLUMN + needed.name,
         "needs": column_text(needed),
         "has": column_text(column) if column is not None else "",
     }

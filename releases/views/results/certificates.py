@@ -74,9 +74,10 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     except services.Refusal as error:
         messages.info(request, in_words(error))
         return redirect("release_detail", release_id=of.pk)
-    given = request.POST if request.method == "POST" else request.GET
     usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
-    form = CertificateForm({**usual, **given.dict()}, possible=list(possible), beta=given.get("beta", "0.05"))
+    form = CertificateForm(
+        request.POST if request.method == "POST" else request.GET, usual=usual, possible=list(possible)
+    )
     plan, problem = None, ""
     if form.is_valid():
         try:
@@ -92,12 +93,18 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "dataset": of.dataset,
         "form": form,
         "problem": problem,
+        "can_choose": len(possible) > 1,
+        "counts": _counts_text(of.result["receipt"]["answers"]),
         "receipt": of.result["receipt"],
         **budget_facts(of.dataset.budget),
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "results/certify.html", context, status=status_of(request, is_wrong=is_wrong))
+
+
+def _counts_text(number: int) -> str:
+    return "its one count" if number == 1 else f"all {number:,} counts"
 
 
 def usual_epsilon(of: Release) -> str:

@@ -23,6 +23,7 @@ from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
+from releases.forms.releases import ComparisonLinkForm
 from releases.models import Release, ReleaseState
 from releases.permissions import NotVisible, get_published_for
 from releases.presentation.results.answers import PAGE_LENGTH
@@ -124,18 +125,17 @@ def compare_releases(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
     release = get_published_for(request, release_id)
     is_choice = not _is_measured(release)
     others = [] if is_choice else _others(request, release)
-    other = _chosen(others, request.GET.get("other", ""))
+    link = ComparisonLinkForm(request.GET).given
+    other = _chosen(others, link["other"])
     context: dict[str, Any] = {
         "release": release,
         "dataset": release.dataset,
         "is_choice": is_choice,
-        "others": others,
+        "others": [(each, each == other) for each in others],
         "other": other,
     }
     if other is not None:
-        context |= _pairs_context(
-            release, other, question=request.GET.get("question", ""), page=request.GET.get("page")
-        )
+        context |= _pairs_context(release, other, question=link["question"] or 0, page=link["page"])
     return render(request, "results/compare_releases.html", context)
 
 
@@ -209,24 +209,23 @@ def _chosen(others: list[Release], number: str) -> Release | None:
     raise NotVisible
 
 
-def _pairs_context(first: Release, second: Release, *, question: str, page: str | None) -> dict[str, Any]:
+def _pairs_context(first: Release, second: Release, *, question: int, page: str | None) -> dict[str, Any]:
     universe = _schema(first).universe
     ours, theirs = _asked(first), _asked(second)
     theirs_asked = set(theirs)
     common = [asked for asked in ours if asked in theirs_asked]
-    chosen = int(question) if question.isascii() and question.isdecimal() and len(question) < 10 else 0
-    asked = common[chosen if chosen < len(common) else 0]
+    asked = common[question if question < len(common) else 0]
     family = _part(asked)
     shown = Paginator(range(family.cells(universe)), PAGE_LENGTH).get_page(page)
     start, stop = shown.start_index() - 1, shown.end_index()
     betas = [Fraction(_receipt(each)["bound"]["beta"]) for each in (first, second)]
     return {
+        "is_of_persons": _schema(first).unit.kind == "person",
         "is_of_other_rows": not _count_the_same_rows(_schema(first), _schema(second)),
         "first_receipt": _receipt(first),
         "second_receipt": _receipt(second),
         "confidence": percent(max(1 - sum(betas, Fraction(0)), Fraction(0))),
-        "questions": [(str(number), _part(each).title(universe)) for number, each in enumerate(common)],
-        "question": str(common.index(asked)),
+        "questions": [(number, _part(each).title(universe), each == asked) for number, each in enumerate(common)],
         "title": family.title(universe),
         "heads": family.attributes,
         "pairs": [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -17,8 +16,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
-from releases.forms.review import BoardFilterForm, FreezeForm
+from releases.forms.fields import in_one_line
+from releases.forms.review import BoardFilterForm, BudgetActionForm, BudgetLinkForm, FreezeForm
 from releases.ledger import audit_log, ledger, reports
 from releases.models import (
     AuditAction,
@@ -28,16 +29,13 @@ from releases.models import (
     LedgerEntry,
 )
 from releases.permissions import may_decide, reviewers_only, signed_in
+from releases.presentation.review.board_page import board_page, board_table
 from releases.presentation.review.budget_page import budget_page, privacy_losses
-from releases.presentation.review.charges import SpendingChart, charges_by_name, spending_chart
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
 from releases.views.review.backups import RESTORED
 
 PAGE_LENGTH = 25
-#: Curves in one chart, people and mechanisms in one table: more cannot be told apart.
-MAX_CURVES = 6
-MAX_USES = 20
 MAX_ALERTS = 8
 
 
@@ -46,24 +44,15 @@ def budget_board(request: HttpRequest) -> HttpResponse:
     form = BoardFilterForm(request.GET)
     wanted = form.cleaned_data if form.is_valid() else {}
     charges = _charges(wanted)
-    page = Paginator(_budgets(wanted, charges), PAGE_LENGTH).get_page(request.GET.get("page"))
-    rows = reports.standings(page)
-    if "tighter" in request.GET:
+    page = chosen_page(Paginator(_budgets(wanted, charges), PAGE_LENGTH), request.GET)
+    if BudgetLinkForm(request.GET).given["tighter"]:
         reports.work_out(page)
         if request.headers.get("HX-Request"):
-            return render(request, "review/_board_table.html", {"rows": rows})
-    busiest = sorted(rows, key=lambda row: row.used, reverse=True)[:MAX_CURVES]
-    people, mechanisms = reports.uses(charges)
-    context = {
-        "form": form,
-        "page": page,
-        "rows": rows,
-        "is_more_to_work_out": any(reports.known_tighter(row.budget) is None for row in rows),
-        "alerts": _alerts(_budgets(wanted, charges)),
-        "charges": charges_by_name(people[:MAX_USES], mechanisms[:MAX_USES]),
-        "filters": filters_of(request) if form.is_valid() else "",
-        "spending": _spending([row.budget for row in busiest if row.used], wanted),
-    }
+            return render(request, "review/_board_table.html", {"table": board_table(page)})
+    filters = form.address if form.is_valid() else ""
+    dates = {name: wanted.get(name) for name in ("since", "until")}
+    board = board_page(page, charges, _alerts(_budgets(wanted, charges)), filters=filters, **dates)
+    context = {"form": form, "page": page, "board": board, "filters": filters}
     return render(request, "review/budget_board.html", context, status=400 if form.errors else 200)
 
 
@@ -145,35 +134,25 @@ def _alerts(budgets: QuerySet[Budget]) -> list[BudgetAlert]:
     return list(alerts.filter(budget__in=chosen).select_related("budget").order_by("-raised_at")[:MAX_ALERTS])
 
 
-def _spending(budgets: list[Budget], wanted: dict[str, Any]) -> SpendingChart | None:
-    points = reports.steps(budgets, since=wanted.get("since"), until=wanted.get("until")) if budgets else []
-    return spending_chart(points, budgets, until=wanted.get("until"))
-
-
-def filters_of(request: HttpRequest) -> str:
-    """The filters as they stand, for links to other pages and to the export."""
-    return urlencode(
-        [(name, value) for name, value in request.GET.items() if value and name not in ("page", "tighter")]
-    )
-
-
 @reviewers_only
 def budget_detail(request: HttpRequest, budget_id: uuid.UUID) -> HttpResponse:
     """One budget: its bar, its latest history, a page of its ledger; freeze, unfreeze, restore, verify."""
     budget = get_object_or_404(Budget.objects.select_related("owner"), pk=budget_id)
-    form = FreezeForm(request.POST if request.POST.get("action") in ("freeze", "unfreeze") else None)
-    if request.method == "POST" and _act(request, budget, form):
-        return redirect("budget_detail", budget_id=budget.pk)
-    wants_losses = "tighter" in request.GET
-    if wants_losses and request.headers.get("HX-Request"):
+    form = FreezeForm()
+    if request.method == "POST":
+        form = FreezeForm(request.POST)
+        if _act(request, budget, form):
+            return redirect("budget_detail", budget_id=budget.pk)
+    link = BudgetLinkForm(request.GET).given
+    if link["tighter"] and request.headers.get("HX-Request"):
         return render(request, "review/_tighter_figures.html", {"losses": privacy_losses(budget)})
     page = budget_page(
         budget,
         by=signed_in(request),
         may_decide=may_decide(request),
-        number=request.GET.get("page"),
-        wants_losses=wants_losses,
-        wants_verified="verify" in request.GET,
+        number=link["page"],
+        wants_losses=link["tighter"],
+        wants_verified=link["verify"],
     )
     context = {"page": page, "form": form}
     return render(request, "review/budget_detail.html", context, status=400 if form.errors else 200)
@@ -183,23 +162,27 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
     """Do what the button says; False where the form has something to say first."""
     if not may_decide(request):
         raise PermissionDenied
-    action, person = request.POST.get("action"), signed_in(request)
-    if form.is_bound and not form.is_valid():
+    button, person = BudgetActionForm(request.POST), signed_in(request)
+    if not button.is_valid():
+        messages.error(request, in_one_line(button))
+        return True
+    action = button.cleaned_data["action"]
+    if action != button.RESTORE and not form.is_valid():
         return False
     try:
-        if action == "freeze":
+        if action == button.FREEZE:
             if services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Frozen: no release can be charged to this budget.")
             else:
                 messages.info(
                     request, "The budget was frozen before, for the reason shown here. Your reason was not recorded."
                 )
-        elif action == "unfreeze":
+        elif action == button.UNFREEZE:
             if services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Unfrozen: releases can be charged again.")
             else:
                 messages.info(request, "The budget was not frozen any more. Your reason was not recorded.")
-        elif action == "restore":
+        else:
             services.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
     except (ledger.LedgerRefusal, services.Refusal, InvalidInput) as error:

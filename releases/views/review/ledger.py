@@ -11,14 +11,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.display.paging import chosen_page
 from releases.forms.review import LogFilterForm
 from releases.ledger import audit_log as log
 from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.permissions import reviewers_only, signed_in
-from releases.presentation.review.ledger_rows import decimal_amounts, granted_by, ledger_row
+from releases.presentation.review.ledger_rows import decimal_amounts, granted_by, last_verified, ledger_row
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
-from releases.views.review.budgets import filters_of
 
 PAGE_LENGTH = 50
 
@@ -33,15 +33,8 @@ def ledger_page(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Verified: {verified.in_words}.")
         return redirect("ledger")
-    page = Paginator(LedgerEntry.objects.for_ledger_page(), PAGE_LENGTH).get_page(request.GET.get("page"))
-    last = AuditEvent.objects.filter(action=AuditAction.VERIFY).select_related("actor").order_by("-pk").first()
-    context = {
-        "page": page,
-        "rows": [ledger_row(entry) for entry in page],
-        "last": last,
-        "is_sound": last is not None and last.detail.endswith(services.NO_FAULT),
-        "since": LedgerEntry.objects.filter(made_at__gt=last.at).count() if last is not None else 0,
-    }
+    page = chosen_page(Paginator(LedgerEntry.objects.for_ledger_page(), PAGE_LENGTH), request.GET)
+    context = {"page": page, "rows": [ledger_row(entry) for entry in page], "verified": last_verified()}
     return render(request, "review/ledger.html", context)
 
 
@@ -77,8 +70,8 @@ def ledger_csv(request: HttpRequest) -> StreamingHttpResponse:
 def audit_log(request: HttpRequest) -> HttpResponse:
     form = LogFilterForm(request.GET)
     events = _events(form.cleaned_data) if form.is_valid() else AuditEvent.objects.none()
-    page = Paginator(events, PAGE_LENGTH).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "filters": filters_of(request)}
+    page = chosen_page(Paginator(events, PAGE_LENGTH), request.GET)
+    context = {"form": form, "page": page, "filters": form.address}
     return render(request, "review/audit_log.html", context, status=400 if form.errors else 200)
 
 

@@ -12,7 +12,10 @@ from django.shortcuts import redirect, render
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
+from releases.forms.buttons import SearchForm
+from releases.forms.review import RoleForm
 from releases.models import AuditAction, AuditEvent, Role
 from releases.permissions import administrators_only, signed_in
 
@@ -28,8 +31,8 @@ def people(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         _change(request)
         return redirect(request.get_full_path())
-    wanted = request.GET.get("q", "").strip()
-    page = Paginator(_found(wanted), PAGE_LENGTH).get_page(request.GET.get("page"))
+    wanted = SearchForm(request.GET).wanted
+    page = chosen_page(Paginator(_found(wanted), PAGE_LENGTH), request.GET)
     context = {
         "page": page,
         "rows": [_row(person) for person in page],
@@ -58,13 +61,11 @@ def _row(person: User) -> dict[str, object]:
 
 
 def _change(request: HttpRequest) -> None:
-    number = request.POST.get("person", "")
-    person = User.objects.filter(pk=number).first() if number.isascii() and number.isdecimal() else None
-    given, taken = request.POST.get("give", ""), request.POST.get("take", "")
-    named = given or taken
-    if person is None or named not in Role.values:
+    form = RoleForm(request.POST)
+    if not form.is_valid():
         raise BadRequest("The form names no account, or no role.")
-    role = Role(named)
+    person, given = form.cleaned_data["person"], form.cleaned_data["give"]
+    role = Role(given or form.cleaned_data["take"])
     try:
         if given:
             services.give_role(person=person, role=role, by=signed_in(request))

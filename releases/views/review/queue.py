@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -19,28 +18,16 @@ from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
-from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
-from releases.engine.mechanisms.pmw.online import OnlinePlan
-from releases.forms.fields import POLICY_TITLES
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger, reports
+from releases.ledger import ledger
 from releases.models import (
-    POLICY_MEANING,
-    Budget,
     BudgetRequest,
-    Organisation,
     ReleaseRequest,
-    ReleaseState,
     RequestState,
 )
-from releases.models.stakes import what_separates
 from releases.permissions import may_decide, reviewers_only, signed_in
-from releases.planning import comparison
-from releases.planning.epsilon_meaning import epsilon_meaning
-from releases.planning.usefulness import prepared
 from releases.presentation.review.queue_page import queue_page
-from releases.presentation.sessions.sentences import session_words
-from releases.publication.receipt import percent, protection_text, rules_in_words
+from releases.presentation.review.request_page import budget_request_page, release_request_page
 
 
 @reviewers_only
@@ -68,47 +55,18 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             ),
             deny=lambda: services.deny_request(request=asked, by=person, note=given["note"]),
             ask_back=lambda: services.ask_back_request(request=asked, by=person, note=given["note"]),
-            join=lambda: services.join_request(request=asked, to=_named(request), by=person, note=given["note"]),
-            consent=lambda: services.ask_consent(request=asked, about=_named(request), by=person, note=given["note"]),
+            join=lambda: services.join_request(request=asked, to=form.named, by=person, note=given["note"]),
+            consent=lambda: services.ask_consent(request=asked, about=form.named, by=person, note=given["note"]),
         )
-        if decided and request.POST["decision"].startswith("consent"):
+        if decided and form.pressed == "consent":
             messages.success(request, "The owner was asked, and answers you. The request waits.")
             return redirect("budget_request", request_id=asked.pk)
         if decided:
             messages.success(request, _said(asked))
             return redirect("review_queue")
-    context = {
-        **_request_context(request, asked, form, asked.budget),
-        **_budget_of(asked),
-        **_recognition(asked, signed_in(request)),
-    }
+    _bound_by_the_first(form, asked)
+    context = {"page": budget_request_page(asked, form, by=signed_in(request)), "form": form}
     return render(request, "review/budget_request.html", context, status=400 if form.errors else 200)
-
-
-def _budget_of(asked: BudgetRequest) -> dict[str, Any]:
-    budget = asked.budget
-    return {
-        "standing": reports.standings([budget])[0] if budget.is_granted else None,
-        "datasets": budget.datasets.select_related("owner"),
-    }
-
-
-def _recognition(asked: BudgetRequest, person: User) -> dict[str, Any]:
-    """What else may be about the same people, as far as this reviewer may know, while the request waits."""
-    if asked.state != RequestState.WAITING:
-        return {}
-    matches = services.recognised(asked.budget, by=person)
-    return {
-        "matches": [*matches, *services.alike_by_columns(asked.budget, besides=matches)],
-        "is_recognised": bool(matches),
-        "has_same_rows": any(each.has_budget_of_same_rows for each in matches),
-        "is_compared": services.is_compared(asked.budget),
-        "is_incomparable": services.is_incomparable(asked.budget),
-        "why_not_approve": services.why_not_approve(person, asked.budget),
-        "asked_lately": services.requests_lately(asked.requested_by),
-        "most_asked": settings.BUDGET_REQUESTS_PER_PERSON,
-        "days": services.REQUESTS_COUNTED_DAYS,
-    }
 
 
 @reviewers_only
@@ -120,9 +78,6 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
         ),
         pk=request_id,
     )
-    release = asked.release
-    budget = release.dataset.budget
-    assert budget is not None, "a plan was made, so the protection is declared"
     form = ReleaseDecisionForm(request.POST or None, initial={"epsilon": asked.first_epsilon or asked.epsilon})
     if request.method == "POST" and form.is_valid():
         given, person = form.cleaned_data, _decider(request)
@@ -139,87 +94,15 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
         if decided:
             messages.success(request, _said(asked))
             return redirect("review_queue")
-        release = asked.release
-    context = {
-        **_request_context(request, asked, form, budget),
-        "release": release,
-        "dataset": release.dataset,
-        "matches": services.recognised(budget, by=signed_in(request)) if asked.state == RequestState.WAITING else [],
-        "standing": reports.standings([budget])[0] if budget.is_granted else None,
-        **_plan_context(asked, budget),
-    }
+    _bound_by_the_first(form, asked)
+    context = {"page": release_request_page(asked, form, by=signed_in(request)), "form": form}
     return render(request, "review/release_request.html", context, status=400 if form.errors else 200)
 
 
-def _plan_context(asked: ReleaseRequest, budget: Budget) -> dict[str, Any]:
-    """What the plan says that was asked for, whatever became of its release since."""
-    stored = asked.asked_plan
-    if stored is None and asked.release.status is not ReleaseState.DRAFT:
-        # Requests of old kept no plan of their own.
-        stored = asked.release.plan
-    if not stored:
-        return {}
-    try:
-        plan = plan_from_json(stored)
-    except PlanChanged as error:
-        return {"why_no_plan": in_words(error)}
-    waits = asked.state == RequestState.WAITING
-    row = comparison.compared([plan], budget)[0]
-    return {
-        "row": row,
-        "meaning": epsilon_meaning(asked.first_epsilon or asked.epsilon, delta=asked.delta, price=row.price),
-        "questions": comparison.questions_text(plan.workload),
-        "attributes": plan.schema.universe.attributes,
-        "about": comparison.universe_text(plan.workload),
-        "rules": rules_in_words(plan.schema.universe),
-        "would_leave": row.leaves if waits else None,
-        "why_it_waits": _why_it_waits(asked, plan) if waits else "",
-        "prepared": prepared(plan) if isinstance(plan, OnlinePlan) else None,
-        "confidence": percent(1 - plan.beta),
-        **session_words(asked.release, plan),
-    }
-
-
-def _why_it_waits(asked: ReleaseRequest, plan: Plan) -> str:
-    why = services.why_it_waits(release=asked.release, plan=plan, by=asked.requested_by)
-    if why is None:
-        return "It waits because it was above what could pass without a review when it was asked for."
-    return f"It waits because {why.in_words(str(asked.requested_by))}."
-
-
-def _request_context(
-    request: HttpRequest, asked: BudgetRequest | ReleaseRequest, form: forms.Form, budget: Budget
-) -> dict[str, Any]:
-    policy = Policy(budget.policy)
-    # What can still be granted at most: of two reviewers, the second is bound by the first.
-    most = asked.first_epsilon or asked.epsilon
-    organisation = Organisation.current()
+def _bound_by_the_first(form: forms.Form, asked: BudgetRequest | ReleaseRequest) -> None:
+    """What can still be granted at most: of two reviewers, the second is bound by the first."""
     if asked.first_by is not None and asked.state == RequestState.WAITING:
-        form.fields["epsilon"].help_text = f"At most the {most} that {asked.first_by} approved."
-    return {
-        "asked": asked,
-        "form": form,
-        "protection": protection_text(budget),
-        "policy": POLICY_TITLES[policy],
-        "policy_meaning": POLICY_MEANING[policy],
-        "most": most,
-        "meaning": epsilon_meaning(most, delta=asked.first_delta or asked.delta),
-        "may_decide": organisation.lets_decide(request.user),
-        "reviewers": organisation.reviewers,
-        "is_two_person": organisation.is_two_person,
-        "stake": what_separates(signed_in(request), asked),
-        "is_mine": asked.requested_by_id == request.user.pk,
-        "is_first": asked.first_by_id == request.user.pk,
-    }
-
-
-def _named(request: HttpRequest) -> uuid.UUID:
-    """The budget or table that the pressed button names."""
-    named = request.POST.get("decision", "").partition(":")[2]
-    try:
-        return uuid.UUID(named)
-    except ValueError:
-        raise InvalidInput("decision", named, "must name what is shown on the page; press one of the buttons") from None
+        form.fields["epsilon"].help_text = f"At most the {asked.first_epsilon} that {asked.first_by} approved."
 
 
 def _decider(request: HttpRequest) -> Any:
@@ -229,10 +112,13 @@ def _decider(request: HttpRequest) -> Any:
 
 
 def _decide(
-    request: HttpRequest, form: forms.Form, asked: BudgetRequest | ReleaseRequest, **verbs: Callable[[], object]
+    request: HttpRequest,
+    form: DecisionForm | ReleaseDecisionForm,
+    asked: BudgetRequest | ReleaseRequest,
+    **verbs: Callable[[], object],
 ) -> bool:
     """Do what the pressed button says; what stands against it is said on the form, and False returned."""
-    pressed = request.POST.get("decision", "").partition(":")[0]
+    pressed = form.pressed
     verb = verbs.get(pressed)
     try:
         if verb is None:
@@ -246,7 +132,7 @@ def _decide(
         return False
     except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
         field = getattr(error, "field", None)
-        form.add_error(field if field in form.fields else None, in_words(error))
+        form.add_error(field if field in {each.name for each in form.visible_fields()} else None, in_words(error))
         # Nothing was stored, so the page must not show what was about to be.
         asked.refresh_from_db()
         return False

@@ -14,21 +14,23 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
-from releases.forms.predicates import predicate
-from releases.forms.releases import AskForm, SessionForm
+from releases.forms.fields import in_one_line, sent_with, typed_or_first
+from releases.forms.predicates import ConditionsForm
+from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import first_epsilon
 from releases.models import (
@@ -46,7 +48,7 @@ from releases.planning.session_plans import planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
-from releases.presentation.sessions.session_page import LiveSession, live_session, session_page
+from releases.presentation.sessions.session_page import live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
@@ -62,7 +64,7 @@ READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
 
 def session_list(request: HttpRequest) -> HttpResponse:
     """The sessions one may ask in, open ones first."""
-    page = Paginator(Session.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    page = chosen_page(Paginator(Session.objects.for_list(request.user), PAGE_LENGTH), request.GET)
     return render(request, "sessions/session_list.html", {"page": page, "rows": session_rows(page)})
 
 
@@ -78,21 +80,24 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
-    given = request.POST if request.method == "POST" else request.GET
-    form = _session_form(given, dataset.budget, dataset.schema.universe)
+    form = SessionForm(
+        typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
+        declared=dataset.schema.universe.names,
+    )
+    draft = SessionDraftForm(request.POST if request.method == "POST" else request.GET).given["draft"]
     plan, problem = None, ""
     if form.is_valid():
         try:
             plan = _plan(dataset.schema, form)
             if request.method == "POST" and not plan.infeasible:
-                return redirect("confirm", release_id=_draft(request, dataset, form).pk)
+                return redirect("confirm", release_id=_drafted(request, dataset, form, draft).pk)
         except (InvalidInput, services.Refusal) as error:
             problem = in_words(error)
     context = {
         "dataset": dataset,
         "form": form,
         "problem": problem,
-        "draft": given.get("draft", ""),
+        "draft": draft,
         **budget_facts(dataset.budget),
         "planned": session_plan(plan, dataset) if plan is not None else None,
     }
@@ -100,16 +105,15 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
 
 
-def _session_form(given: QueryDict, budget: Budget | None, universe: Universe) -> SessionForm:
-    """What was typed; before that, what a person would try first."""
-    first = {
+def _first(budget: Budget | None) -> dict[str, Any]:
+    """What a person would try first."""
+    return {
         "epsilon": first_epsilon(budget),
         "delta": "0",
         "beta": "0.05",
         "questions": DEFAULT_QUESTIONS,
         "population": 10_000,
     }
-    return SessionForm(given if "epsilon" in given else first, declared=universe.names)
 
 
 def _plan(schema: Schema, form: SessionForm) -> Plan:
@@ -123,7 +127,7 @@ def _plan(schema: Schema, form: SessionForm) -> Plan:
     )
 
 
-def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release:
+def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: uuid.UUID | None) -> Release:
     """The draft that this plan was kept in before, changed; or a new one."""
     given = form.cleaned_data
     chosen: dict[str, Any] = {
@@ -133,20 +137,14 @@ def _draft(request: HttpRequest, dataset: Dataset, form: SessionForm) -> Release
         "options": form.options,
         "columns": given["columns"],
     }
-    kept = _kept_draft(request.POST.get("draft", ""), dataset)
+    drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
+    kept = drafts.filter(pk=draft).first() if draft is not None else None
     if kept is None:
         return services.draft_session(dataset=dataset, by=signed_in(request), title=given["title"].strip(), **chosen)
     services.change_session(release=kept, **chosen)
     if given["title"].strip():
         services.name_release(release=kept, title=given["title"])
     return kept
-
-
-def _kept_draft(number: str, dataset: Dataset) -> Release | None:
-    try:
-        return dataset.releases.filter(pk=uuid.UUID(number), state=ReleaseState.DRAFT).of_kind(SESSION).first()
-    except ValueError:
-        return None
 
 
 def address_of_session(release: Release) -> str:
@@ -172,20 +170,20 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     plan = _readable_plan(request, session)
     if isinstance(plan, HttpResponse):
         return plan
-    form = AskForm(request.POST if "query" in request.POST else None)
+    form = AskForm(sent_with(request.POST, "query"))
+    typed = ConditionsForm(request.POST, universe=plan.schema.universe)
     problem, status = "", 200
     if request.method == "POST":
-        asked = _ask(request, session, plan, form)
+        asked = _ask(request, session, form, typed)
         if isinstance(asked, services.Answered):
             return _answered(request, session, plan, asked)
         problem, status = asked
-    live = _live(
-        request, session, plan, answer=_answer_in_address(request), again="again" in request.GET, problem=problem
-    )
+    live = live_session(session, plan, person=signed_in(request), problem=problem, **SessionLinkForm(request.GET).given)
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
         return render(request, "sessions/_session_live.html", {"live": live})
-    page = session_page(session, plan, live, typed=request.POST if request.method == "POST" else None)
+    sent = typed if request.method == "POST" else None
+    page = session_page(session, plan, live, typed=sent, is_text=form.is_bound)
     return render(request, "sessions/session.html", {"page": page, "ask_form": form}, status=status)
 
 
@@ -202,12 +200,14 @@ def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResp
     return live
 
 
-def _ask(request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm) -> services.Answered | tuple[str, int]:
+def _ask(
+    request: HttpRequest, live: Session, form: AskForm, typed: ConditionsForm
+) -> services.Answered | tuple[str, int]:
     """The answer; or what is wrong with the question, with the status that says so."""
     try:
         if form.is_bound and not form.is_valid():
-            return " ".join(map(str, form.errors["query"])), 400
-        query = form.cleaned_data["query"] if form.is_bound else predicate(plan.schema.universe, request.POST)
+            return in_one_line(form), 400
+        query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
         return services.ask_session(session=live, query=query, by=signed_in(request))
     except InvalidInput as error:
         return in_words(error), 400
@@ -235,7 +235,8 @@ def _answered(request: HttpRequest, session: Session, plan: OnlinePlan, answered
     address = f"{reverse('session', args=[session.pk])}?{urlencode(shown)}#answer"
     if not request.headers.get("HX-Request"):
         return redirect(address)
-    live = _live(request, session, plan, answer=answered.sequence, again=again)
+    page = SessionLinkForm(request.GET).given["page"]
+    live = live_session(session, plan, person=signed_in(request), page=page, answer=answered.sequence, again=again)
     if live.over:
         # Nothing more can be asked, so the fields to ask with must go too.
         return HttpResponse(headers={"HX-Redirect": address})
@@ -245,36 +246,18 @@ def _answered(request: HttpRequest, session: Session, plan: OnlinePlan, answered
     return response
 
 
-def _live(
-    request: HttpRequest, session: Session, plan: OnlinePlan, *, answer: int | None, again: bool, problem: str = ""
-) -> LiveSession:
-    return live_session(
-        session,
-        plan,
-        person=signed_in(request),
-        page=request.GET.get("page"),
-        answer=answer,
-        again=again,
-        problem=problem,
-    )
-
-
-def _answer_in_address(request: HttpRequest) -> int | None:
-    wanted = request.GET.get("answer", "")
-    return int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else None
-
-
 @require_POST
 def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Who may ask."""
     live = get_own_session_for(request, release_id)
-    chosen = request.POST.get("audience", "")
-    if chosen not in Audience.values:
-        messages.error(request, "Who may ask: nothing was chosen.")
+    form = AudienceForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, in_one_line(form))
         return redirect("session", release_id=live.pk)
+    audience = Audience(form.cleaned_data["audience"])
     try:
-        services.let_ask(session=live, audience=Audience(chosen), by=signed_in(request))
-        messages.success(request, f"From now on {Audience(chosen).label} may ask.")
+        services.let_ask(session=live, audience=audience, by=signed_in(request))
+        messages.success(request, f"From now on {audience.label} may ask.")
     except services.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("session", release_id=live.pk)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
-from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.core.signing import BadSignature, Signer
-from django.db.models import Sum
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -24,43 +21,27 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from releases import services
-from releases.display import charts
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
-from releases.forms.surveys import SurveyForm
+from releases.forms.buttons import VisibilityForm
+from releases.forms.fields import in_one_line
+from releases.forms.surveys import ReportForm, SurveyForm
 from releases.ledger import audit_log
 from releases.models import AuditAction, Survey, SurveyState
 from releases.permissions import get_own_survey_for, get_survey_for, get_survey_to_answer, groups_to_choose, signed_in
-from releases.planning.epsilon_meaning import OF_A_REPORT, epsilon_meaning
+from releases.presentation.surveys.survey_page import estimates_of, survey_page, survey_promise
 from releases.publication import files
-from releases.services.surveys import BETA
 from releases.views.common.csv_exports import csv_response
 
 PAGE_LENGTH = 50
-#: Numbers of respondents for which a draft's page foretells the error.
-FORETOLD = (100, 1_000, 10_000)
 #: Says in a respondent's own browser that it has sent a report.
 COOKIE = "answered"
 COOKIE_SECONDS = 366 * 24 * 3600
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """One answer's line of the result, in people."""
-
-    answer: str
-    reports: int
-    estimate: float
-    lower: int
-    upper: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {"label": self.answer, "estimate": self.estimate, "lower": self.lower, "upper": self.upper}
-
-
 def survey_list(request: HttpRequest) -> HttpResponse:
-    page = Paginator(Survey.objects.for_list(request.user), PAGE_LENGTH).get_page(request.GET.get("page"))
+    page = chosen_page(Paginator(Survey.objects.for_list(request.user), PAGE_LENGTH), request.GET)
     return render(request, "surveys/survey_list.html", {"page": page, "surveys": page.object_list})
 
 
@@ -94,9 +75,9 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         "epsilon": survey.epsilon,
         "group": survey.group_id,
     }
-    typed = request.POST if request.method == "POST" else None
-    form = SurveyForm(typed, groups=groups_to_choose(signed_in(request), survey.group_id), initial=initial)
-    if typed is not None and form.is_valid():
+    groups = groups_to_choose(signed_in(request), survey.group_id)
+    form = SurveyForm(request.POST if request.method == "POST" else None, groups=groups, initial=initial)
+    if form.is_valid():
         try:
             services.change_survey(survey=survey, **form.given)
         except InvalidInput as error:
@@ -115,76 +96,9 @@ def survey_detail(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     """A survey's page for its people, in every state; once closed and made public, its result for everybody."""
     survey = get_survey_for(request, survey_id)
     is_own = Survey.objects.visible_to(request.user).filter(pk=survey.pk).exists()
-    context = {"survey": survey, "is_own": is_own, **_law_context(survey)}
-    if survey.status is SurveyState.DRAFT:
-        context["foretold"] = list(_foretold(survey.law))
-    elif survey.status is SurveyState.OPEN:
-        context["reports"] = survey.tallies.aggregate(number=Sum("number"))["number"]
-        context["address"] = request.build_absolute_uri(reverse("survey_answer", args=[survey.pk]))
-    else:
-        estimates = _estimates(survey)
-        context |= {
-            "result": survey.result,
-            "estimates": estimates,
-            "chart": charts.marginal_bars([each.to_json() for each in estimates], title="answer", unit="people"),
-        }
+    address = request.build_absolute_uri(reverse("survey_answer", args=[survey.pk]))
+    context = {"survey": survey, "page": survey_page(survey, is_own=is_own, address=address)}
     return render(request, "surveys/survey_detail.html", context)
-
-
-def _law_context(survey: Survey) -> dict[str, Any]:
-    """What every page says of the law: public, and known before anybody answers."""
-    law = survey.law
-    names = ["your own answer"]
-    names += ["the other answer"] if law.answers == 2 else [_steps(step) for step in range(1, law.answers)]
-    return {
-        "law": law,
-        "numbers": NUMBERS,
-        "truth_chance": _chance(law.truth),
-        "other_chance": _chance(law.other),
-        "others": law.answers - 1,
-        "meaning": epsilon_meaning(survey.epsilon, lead=OF_A_REPORT),
-        "ranges": [
-            {"first": _digits(first), "last": _digits(last), "report": name}
-            for name, (first, last) in zip(names, law.ranges(), strict=True)
-        ],
-    }
-
-
-def _steps(step: int) -> str:
-    return "the next answer below yours" if step == 1 else f"the answer {step} places below yours"
-
-
-def _chance(numbers: int) -> str:
-    """A share of the M numbers as people say it; never a certainty that there is not."""
-    share = 100 * numbers / NUMBERS
-    return f"{share:.1f}%" if 1 <= share <= 99 else f"{share:.3g}%" if share < 1 else f"{share:.4f}%"
-
-
-def _digits(number: int) -> str:
-    """All nine digits, in threes."""
-    text = f"{number:09d}"
-    return " ".join(text[start : start + 3] for start in range(0, 9, 3))
-
-
-def _foretold(law: SurveyLaw) -> list[dict[str, Any]]:
-    """How accurate the result will be at the least, for so many respondents."""
-    rows = []
-    for respondents in FORETOLD:
-        # Half of the people, said of every answer, is never off by more than half of them.
-        width = law.half_width(respondents=respondents, beta=float(BETA))
-        rows.append({"respondents": respondents, "margin": int(-(-width // 1)), "is_useless": width >= respondents / 2})
-    return rows
-
-
-def _estimates(survey: Survey) -> list[Estimate]:
-    result = survey.result
-    assert result is not None
-    return [
-        Estimate(answer=answer, reports=reports, estimate=estimate, lower=lower, upper=upper)
-        for answer, reports, estimate, (lower, upper) in zip(
-            result["answers"], result["reports"], result["estimates"], result["intervals"], strict=True
-        )
-    ]
 
 
 @require_POST
@@ -227,11 +141,14 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
             "back": reverse("survey", args=[survey.pk]),
         }
         return render(request, "results/make_public.html", context)
+    form = VisibilityForm(request.POST)
     try:
-        if request.POST.get("public") == "yes":
+        if not form.is_valid():
+            messages.error(request, in_one_line(form))
+        elif form.cleaned_data["public"] == form.YES:
             services.make_survey_public(survey=survey, by=signed_in(request))
             messages.success(request, "Public: everybody who has this page's address can read it, signed in or not.")
-        elif request.POST.get("public") == "no":
+        else:
             services.make_survey_private(survey=survey, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
     except services.Refusal as error:
@@ -252,14 +169,15 @@ def answer(request: HttpRequest, survey_id: uuid.UUID, *, by_hand: bool = False)
         status = 409
     elif request.method == "POST":
         try:
-            services.accept_report(survey=survey, report=request.POST.get("report", ""))
+            services.accept_report(survey=survey, **ReportForm(request.POST).given)
         except InvalidInput as error:
             problem, status = in_words(error), 400
         except services.Refusal:
             return _closed(request, survey)
         else:
             return _remembering(redirect("survey_answer", survey_id=survey.pk), survey)
-    context = {"survey": survey, "problem": problem, "was_refused": status == 409, **_law_context(survey)}
+    promise = survey_promise(survey)
+    context = {"survey": survey, "problem": problem, "was_refused": status == 409, "promise": promise}
     page = "survey_answered" if has_answered else "survey_by_hand" if by_hand else "survey_answer"
     return render(request, f"surveys/{page}.html", context, status=status)
 
@@ -302,7 +220,8 @@ def reports_csv(request: HttpRequest, survey_id: uuid.UUID) -> StreamingHttpResp
     survey = _closed_survey_for(request, survey_id)
     heads = ["answer", "reports", "estimate", "lower", "upper"]
     rows = [
-        [files.guarded(each.answer), each.reports, each.estimate, each.lower, each.upper] for each in _estimates(survey)
+        [files.guarded(each.answer), each.reports, each.estimate, each.lower, each.upper]
+        for each in estimates_of(survey)
     ]
     _record_download(request, survey, name="reports.csv")
     return csv_response("reports.csv", heads, rows)

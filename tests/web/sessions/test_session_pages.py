@@ -459,7 +459,7 @@ def test_analysts_may_ask_when_the_curator_lets_them_and_see_no_names(session, a
 
 def test_an_audience_that_is_none_changes_nothing(session, as_, alice):
     page = as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "world"}, follow=True)
-    assert "Who may ask: nothing was chosen." in words(page)
+    assert "Who may ask: 'world' must be one of the choices." in words(page)
     assert Session.objects.get().audience == Audience.GROUP
 
 

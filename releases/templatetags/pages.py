@@ -1,0 +1,35 @@
+"""What pages of every room show alike: links that know where the reader is, and chips of states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.urls import reverse
+from django.utils.html import format_html
+
+register = template.Library()
+
+#: Of states, the class of the chip and what it says; any other is as it is called.
+_CHIPS = {"published": ("chip ok", "✓ finished")}
+_CHIPS |= {each: ("chip bad", f"✕ {each}") for each in ("failed", "withdrawn", "refused")}
+_CHIPS |= {
+    each: ("chip wait", f"◔ {each}")
+    for each in ("queued", "running", "closing", "waiting", "reading", "awaiting review")
+}
+
+
+@register.simple_tag
+def state_chip(state: object) -> str:
+    """The state of a release or an upload."""
+    return format_html('<span class="{}">{}</span>', *_CHIPS.get(str(state), ("chip", f"○ {state}")))
+
+
+@register.simple_tag(takes_context=True)
+def site_link(context: Any, name: str, title: str, *beginnings: str) -> str:
+    """A link that says so where it leads to the page itself or, with beginnings of addresses, to its room."""
+    address, request = reverse(name), context.get("request")
+    path = request.path if request is not None else ""
+    is_here = path.startswith(beginnings) if beginnings else path == address
+    here = format_html(' aria-current="{}"', "page") if is_here else ""
+    return format_html('<a href="{}"{}>{}</a>', address, here, title)
