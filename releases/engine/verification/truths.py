@@ -160,15 +160,35 @@ def no_comparison_is_far_off(plan: Plan, result: Result, rows: Rows) -> bool:
 
 
 def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
-    """In rows where a value was chosen, otherwise on the column's own scale; an answer withheld breaks nothing."""
+    """In rows where a value was chosen, otherwise on the column's own scale; an answer withheld breaks nothing.
+
+    Where an interval is given, whether it holds every value that is a quantile, and the value given.
+    """
     quantile, width = _asked(plan), result.bound.alpha
     if not result.notes.get("answered", True):
         return True
+    if result.spans:
+        return _every_quantile_is_inside(plan, result, rows)
     values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
     wanted = float(quantile.at) * len(values)
     if not result.chosen:
         return bool(abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9)
     return _rank_is_near(values, answer, wanted, width)
+
+
+def _every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Value by value of the declared range, in whole numbers: #{x < y} <= q n <= #{x <= y}."""
+    (name,), at = _asked(plan).attributes, _asked(plan).at
+    attribute, codes = rows.universe[name], rows.columns[name]
+    places = 10**attribute.decimals
+    ((low, high),), (given,) = result.spans[0].tolist(), result.estimates[0]
+    ordered = sorted(codes.tolist())
+    # The lowest has at least q n rows at or below it, the highest at most q n below.
+    fewest, most = -(-at.numerator * len(ordered) // at.denominator), at.numerator * len(ordered) // at.denominator
+    lowest = ordered[fewest - 1] if fewest else attribute.lowest
+    highest = ordered[most] if most < len(ordered) else attribute.highest
+    inside = round(low * places) <= lowest and highest <= round(high * places)
+    return bool(inside and low <= given <= high and max(given - low, high - given) <= result.bound.alpha + 1e-9)
 
 
 def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:

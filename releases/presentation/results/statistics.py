@@ -78,7 +78,7 @@ def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatis
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
         more=table.num_rows - len(answers),
-        summary=kind.summary(statistic, ((each.label, each.chosen) for each in answers)),
+        summary=kind.summary(statistic, ((each.label, each.chosen or each.estimate) for each in answers)),
         chart=charts.marginal_bars(drawn, title=inquiry.families[0].title(inquiry.universe))
         if shape is Shape.DISTRIBUTION
         else None,

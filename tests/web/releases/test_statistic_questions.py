@@ -296,7 +296,7 @@ def test_bounds_in_unlike_units_are_neither_drawn_together_nor_ranked_by_each_ot
         name: {point["mechanism"] for point in json.loads(text)["layer"][0]["data"]["values"]}
         for name, text in charts.items()
     }
-    ranks = {"Exponential mechanism on ranks"}
+    ranks = {"Counts around the quantile", "Exponential mechanism on ranks"}
     assert ranks in drawn.values()
     assert all(each == ranks or not each & ranks for each in drawn.values())
     assert len(drawn) == 2

@@ -110,6 +110,24 @@ def test_a_quantile_by_ranks_is_the_value_chosen(publish, show):
     assert "<dt>Median of age</dt><dd>40</dd>" in body(show(release))
 
 
+def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publish, show):
+    """51 of 200 people would have to be counted wrongly for another median than 40."""
+    release = publish("counted-quantile", {"median": "age"})
+    (row,) = rows_of(release)
+    assert (row["estimate"], row["lower"], row["upper"]) == ("40", "40", "40")
+    page = show(release)
+    assert "<dt>Median of age</dt><dd>40</dd>" in body(page)
+    assert "About half of the rows are at 40 or below." in words(page)
+    assert "With probability 95%, the true median of age is 40" in words(page)
+    noisy = publish("counted-quantile", {"quantile": {"column": "share", "at": "0.75"}}, epsilon="1")
+    (row,) = rows_of(noisy)
+    lower, upper = (number_text(float(row[name])) for name in ("lower", "upper"))
+    assert float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"])
+    assert f"the true 75% quantile of share lies between {lower} and {upper}" in words(show(noisy))
+    assert f"The sentence above, in numbers: from {lower} to {upper}." in words(show(noisy))
+    assert len(noisy.result["receipt"]["notes"]["noisy counts"]) > 1
+
+
 def test_a_range_is_shown_from_end_to_end(publish, show):
     release = publish("exponential-range", {"range": {"column": "age", "inside": "0.9"}})
     low, high = (row["answer"] for row in rows_of(release))
