@@ -252,7 +252,9 @@ _LEFT_OUT = 1e-6
 
 
 @lru_cache(maxsize=4096)
-def laplace_combination_quantile(*, scale: Fraction, counts: tuple[tuple[int, int], ...], beta: float) -> int:
+def laplace_combination_quantile(
+    *, scale: Fraction, counts: tuple[tuple[int, int], ...], beta: float, or_fewer: bool = False
+) -> int:
     """A w with Pr[|Σ c X_i| > w] <= beta, X_i independent discrete Laplace of that scale, times whole weights c.
 
     X has the characteristic function 1 / (1 + 4 r sin²(θ/2) / (1 - r)²), r = exp(-1/scale), and c X that at c θ. The
@@ -261,6 +263,7 @@ def laplace_combination_quantile(*, scale: Fraction, counts: tuple[tuple[int, in
 
     Args:
         counts: pairs of a weight, above 0, and of the number of its draws.
+        or_fewer: whether it has to hold for fewer draws too: Chernoff's bound does, which each draw makes wider.
     """
     t = float(scale)
     used = [(weight, draws) for weight, draws in counts if draws]
@@ -276,7 +279,7 @@ def laplace_combination_quantile(*, scale: Fraction, counts: tuple[tuple[int, in
     chernoff, _ = _chernoff_quantile(log_mgf, steepest, 1, log(2 / beta))
     farthest, _ = _chernoff_quantile(log_mgf, steepest, 1, log(2 / (beta * _LEFT_OUT)))
     lattice = 1 << max(4, int(np.ceil(np.log2(2 * farthest + 4))))
-    if lattice > _LARGEST_LATTICE or beta < _LEAST_TAIL:
+    if or_fewer or lattice > _LARGEST_LATTICE or beta < _LEAST_TAIL:
         return int(np.ceil(chernoff))
     angles = np.pi * np.fft.rfftfreq(lattice)
     rise = 4 * np.exp(-1 / t) / np.expm1(-1 / t) ** 2

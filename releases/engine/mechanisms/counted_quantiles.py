@@ -1,4 +1,4 @@
-"""`counted-quantile`: a quantile with an interval on the column's own scale, from a few noisy counts around it.
+"""`counted-quantile`: quantiles with intervals on the column's own scale, from a few noisy counts around them.
 
 Notation. q = a/b is the share asked for, n the number of rows, and the quantiles of a table are all values y of the
 declared range with #{x < y} <= q n <= #{x <= y}: those from the lowest, Q, to the highest, P; of an even number of rows
@@ -47,13 +47,19 @@ value, and so at or below the value given, and at most q n + A below its highest
     the interval begins at a' or later; and q n - A rows at least are at or below a'. If q n < s, q n - A < 0. The same
     from above.
 
-What the interval is wide is not known before: how close together rows lie is private. Its ends are about (r + cell)/b
+Several quantiles share the counts: the cells are cut by the edges of all. Each has draws of its own, at an equal part
+of their epsilon; its interval, from its own edges, and its ranks hold at beta over their number, so that all hold at
+once. The noise on H grows with the square root of their number, where releases one by one would have noise in
+proportion.
+
+How wide the interval is, is not known before: how close together rows lie is private. Its ends are about (r + cell)/b
 rows from the quantile, a cell being a few of the 2 s rows between a' and b': where three draws on ranks would have to
 keep a distance of alpha = 2 Delta/epsilon_0 ln(|R|/beta), the logarithm of the number of values, here only s does.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -84,7 +90,9 @@ from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Tally
 from releases.engine.workload.kinds.quantile import Quantile
-from releases.engine.workload.row_sums import after_clamping
+from releases.engine.workload.kinds.quantiles import Quantiles
+from releases.engine.workload.row_sums import after_clamping, in_one_line
+from releases.engine.workload.statistic import Statistic
 
 #: K, even: cells beside the value drawn for the quantile itself.
 _CELLS = 16
@@ -93,11 +101,6 @@ _CELLS = 16
 #: intervals were a sixth narrower, but that of the 90% quantile of incomes at epsilon 0.1 was five times as wide.
 _FAR_SHARE, _NEAR_SHARE = Fraction(1, 8), Fraction(1, 10)
 _DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE
-#: With the value drawn, and what is outside on either side.
-_MOST_CELLS = _CELLS + 3
-#: Up to so many values every value is an edge: the deviation of H' grows with the square root of the cells, and that of
-#: this many at the whole epsilon is that of `_MOST_CELLS` at what the draws leave.
-_FEW_VALUES = floor(_MOST_CELLS / (1 - _DRAWS_SHARE) ** 2)
 _FORMULA = (
     r"\alpha = \max_{\pm} |\hat y - e_\pm|,\quad e_- < \min\{e : \tilde H(e) \ge -r\},\ "
     r"e_+ > \max\{e : \tilde H(e) \le r\},\quad \Pr\left[\left|(b - a) \textstyle\sum_{x < e} X"
@@ -114,45 +117,80 @@ class CountedQuantile(Mechanism):
     summary = "Gives a value and the range in which the true one lies, from noisy counts of the rows around it."
     source = "McSherry and Talwar (2007), Theorem 6; Dwork and Roth (2014), Theorem 3.6; interval derived"
     options = ()
-    answers = (Quantile,)
+    answers = (Quantile, Quantiles)
 
     def _plan(self, request: Request) -> Plan:
-        quantile = request.statistic
-        assert isinstance(quantile, Quantile)
-        if quantile.at.denominator > LARGEST_DENOMINATOR:
+        asked = quantiles_of(request.statistic)
+        if any(each.at.denominator > LARGEST_DENOMINATOR for each in asked):
             return infeasible(request, "It takes a share of the rows with at most six decimals.")
         schema, whole = request.schema, request.budget.epsilon
-        attribute = schema.universe[quantile.attributes[0]]
-        has_window = values_of(attribute) > _FEW_VALUES
-        spent = _DRAWS_SHARE * whole if has_window else Fraction(0)
+        attribute = schema.universe[asked[0].attributes[0]]
+        has_windows = values_of(attribute) > few_values(len(asked))
+        cells = most_cells(len(asked)) if has_windows else values_of(attribute)
+        left = (1 - _DRAWS_SHARE) * whole if has_windows else whole
         moved = schema.unit.max_rows * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
-        noise = CellNoise(at=quantile.at, scale=moved / (whole - spent), beta=float(request.beta))
+        noise = CellNoise(scale=moved / left, cells=cells, beta=float(request.beta) / len(asked))
         if noise.scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
-        events: tuple[Event, ...] = (DiscreteLaplaceEvent(noise_multiplier=1 / (whole - spent)),)
-        parameters = {"scale of the noise on a count": decimal_text(noise.scale)}
-        window = None
-        if has_window:
-            window = Window.planned(attribute, noise, epsilon=whole, sensitivity=rank_sensitivity(schema, quantile.at))
-            events = (RepeatedEvent(event=draw_event(window.far), times=2), draw_event(window.near), *events)
+        events: tuple[Event, ...] = (DiscreteLaplaceEvent(noise_multiplier=1 / left),)
+        parameters = {"counts": f"{cells:,}", "scale of the noise on a count": decimal_text(noise.scale)}
+        windows: tuple[Window, ...] = ()
+        if has_windows:
+            windows = tuple(
+                Window.planned(
+                    attribute,
+                    each.at,
+                    noise,
+                    epsilon=whole / len(asked),
+                    sensitivity=rank_sensitivity(schema, each.at),
+                )
+                for each in asked
+            )
+            first = windows[0]
+            events = (
+                RepeatedEvent(event=draw_event(first.far), times=2 * len(asked)),
+                RepeatedEvent(event=draw_event(first.near), times=len(asked)),
+                *events,
+            )
             parameters |= {
-                "epsilon of two draws far away": decimal_text(window.far),
-                "epsilon of one between them": decimal_text(window.near),
-                "sensitivity of a rank": decimal_text(window.sensitivity),
-                "ranks drawn for": f"the quantile's, {window.away:,} rows below it and as many above",
+                "epsilon of two draws far away": decimal_text(first.far),
+                "epsilon of one between them": decimal_text(first.near),
+                "sensitivity of a rank": " and ".join(decimal_text(each.sensitivity) for each in windows),
+                "rows that the draws are for ranks away": " and ".join(f"{each.away:,}" for each in windows),
             }
-        cells = _MOST_CELLS if has_window else values_of(attribute)
         return CountedQuantilePlan(
             **request.inputs(),
-            window=window,
+            windows=windows,
             noise=noise,
             events=events,
-            parameters={**parameters, "counts": f"{cells:,}"},
-            expectation=_bound_in_ranks(request, quantile, noise, window, cells=cells),
+            parameters=parameters,
+            expectation=_bound_in_ranks(request, asked, noise, windows),
             formula=_FORMULA,
             source=_SOURCE,
-            work=draws_work(3 if has_window else 0),
+            work=draws_work(3 * len(windows)),
         )
+
+
+def quantiles_of(statistic: Statistic) -> tuple[Quantile, ...]:
+    """What is asked for, one by one."""
+    if isinstance(statistic, Quantiles):
+        return statistic.each
+    assert isinstance(statistic, Quantile)
+    return (statistic,)
+
+
+def most_cells(quantiles: int) -> int:
+    """For each quantile those beside the value drawn for it, that value's, and the one after; and the first."""
+    return quantiles * (_CELLS + 2) + 1
+
+
+def few_values(quantiles: int) -> int:
+    """Up to so many values every value is an edge.
+
+    The deviation of H' grows with the square root of the cells: that of so many at the whole epsilon is that of
+    `most_cells` at what the draws leave.
+    """
+    return floor(most_cells(quantiles) / (1 - _DRAWS_SHARE) ** 2)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,23 +198,26 @@ class CellNoise:
     """The noise on counts of cells, and what it makes of H.
 
     Attributes:
-        at: q.
         scale: t.
-        beta: how often an interval may miss a quantile.
+        cells: how many there are at most.
+        beta: how often one interval may miss a quantile.
     """
 
-    at: Fraction
     scale: Fraction
+    cells: int
     beta: float
 
-    def reach(self, below: int, above: int, *, beta: float) -> int:
+    def reach(self, at: Fraction, below: int, above: int, *, beta: float, or_fewer: bool = False) -> int:
         """What the noise on H' exceeds in size with probability at most beta, at an edge between so many cells."""
-        a, b = self.at.numerator, self.at.denominator
-        return laplace_combination_quantile(scale=self.scale, counts=((b - a, below), (a, above)), beta=beta)
+        a, b = at.numerator, at.denominator
+        return laplace_combination_quantile(
+            scale=self.scale, counts=((b - a, below), (a, above)), beta=beta, or_fewer=or_fewer
+        )
 
-    def reaches(self, edges: int) -> list[int]:
-        """r of each of so many edges."""
-        return [self.reach(place, edges + 1 - place, beta=self.beta) for place in range(1, edges + 1)]
+    def farthest(self, at: Fraction, *, beta: float) -> int:
+        """The same at any edge, however many cells there are."""
+        edges = range(1, self.cells)
+        return max(self.reach(at, below, self.cells - below, beta=beta, or_fewer=True) for below in edges)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,6 +225,7 @@ class Window:
     """Three values to be drawn on ranks: one on either side of the quantile, and one for itself.
 
     Attributes:
+        at: q.
         far: epsilon of either draw on one side.
         near: epsilon of the draw between them.
         sensitivity: the most a rank's distance moves between neighbours, in rows.
@@ -191,6 +233,7 @@ class Window:
         off: alpha, how many rows either of them is off by at most.
     """
 
+    at: Fraction
     far: Fraction
     near: Fraction
     sensitivity: Fraction
@@ -198,21 +241,22 @@ class Window:
     off: Fraction
 
     @staticmethod
-    def planned(attribute: Attribute, noise: CellNoise, *, epsilon: Fraction, sensitivity: Fraction) -> Window:
+    def planned(
+        attribute: Attribute, at: Fraction, noise: CellNoise, *, epsilon: Fraction, sensitivity: Fraction
+    ) -> Window:
         far, near = _FAR_SHARE * epsilon, _NEAR_SHARE * epsilon
-        off = rank_error(attribute, noise.at, epsilon=far, sensitivity=sensitivity, beta=noise.beta / 4)
-        outer = [pair for edges in range(1, _MOST_CELLS) for pair in ((1, edges), (edges, 1))]
+        off = rank_error(attribute, at, epsilon=far, sensitivity=sensitivity, beta=noise.beta / 4)
         # One sign of the noise at beta/4 is both at beta/2.
-        kept = max(noise.reach(*pair, beta=noise.beta) + noise.reach(*pair, beta=noise.beta / 2) for pair in outer)
-        away = floor(off + Fraction(kept, noise.at.denominator)) + 1
-        return Window(far=far, near=near, sensitivity=sensitivity, away=away, off=off)
+        kept = noise.farthest(at, beta=noise.beta) + noise.farthest(at, beta=noise.beta / 2)
+        away = floor(off + Fraction(kept, at.denominator)) + 1
+        return Window(at=at, far=far, near=near, sensitivity=sensitivity, away=away, off=off)
 
-    def draw(self, tally: Tally, attribute: Attribute, at: Fraction, rng: Randomness) -> list[int]:
+    def draw(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[int]:
         """Edges from one value drawn to the other, in units of the last place."""
         first, middle, second = (
             int(
                 draw_value(
-                    tally, attribute, at, epsilon=epsilon, sensitivity=self.sensitivity, away=away, rng=rng
+                    tally, attribute, self.at, epsilon=epsilon, sensitivity=self.sensitivity, away=away, rng=rng
                 ).scaleb(attribute.decimals)
             )
             for epsilon, away in ((self.far, -self.away), (self.near, 0), (self.far, self.away))
@@ -236,49 +280,54 @@ def _at_share(low: int, middle: int, high: int, share: tuple[int, int]) -> tuple
 
 @dataclass(frozen=True, kw_only=True)
 class CountedQuantilePlan(Plan):
-    """Count in cells around a quantile.
+    """Count in cells around quantiles.
 
     Attributes:
-        window: what the edges are drawn by; None where every value is an edge.
+        windows: what the edges for each quantile are drawn by; none where every value is an edge.
         noise: on the counts.
     """
 
-    window: Window | None
+    windows: tuple[Window, ...]
     noise: CellNoise
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
-        """The estimate is in the column's units, and so are the ends of its interval, `spans`."""
+        """The estimates are in the column's units, and so are the ends of their intervals, `spans`."""
         progress("Counting the table", 0.0)
-        quantile = statistic_of(self)
-        assert isinstance(quantile, Quantile)
-        attribute = self.schema.universe[quantile.attributes[0]]
-        tally = counts.tally(quantile.attributes)
+        asked = quantiles_of(statistic_of(self))
+        attribute = self.schema.universe[asked[0].attributes[0]]
+        tally = counts.tally(asked[0].attributes)
         progress("Choosing", 0.4)
-        if self.window is None:
+        own = [window.draw(tally, attribute, rng) for window in self.windows]
+        edges = sorted({edge for each in own for edge in each})
+        if not own:
             edges = list(range(attribute.lowest + 1, attribute.highest + 1))
-        else:
-            edges = self.window.draw(tally, attribute, quantile.at, rng)
+            own = [edges] * len(asked)
         progress("Adding noise", 0.7)
-        # As many draws whatever was chosen; of a narrow window the last are not used.
-        size = len(edges) + 1 if self.window is None else _MOST_CELLS
-        noise = discrete_laplace(scale=self.noise.scale, size=size, rng=rng)
+        # As many draws whatever was chosen; of narrow windows the last are not used.
+        noise = discrete_laplace(scale=self.noise.scale, size=self.noise.cells, rng=rng)
         noisy = counted(tally, edges) + noise[: len(edges) + 1]
         # From here on only what was paid for and public numbers.
-        value, low, high = read_off(noisy, edges, attribute, self.noise)
-        estimate, lower, upper = (Decimal(each).scaleb(-attribute.decimals) for each in (value, low, high))
+        found = [
+            tuple(
+                Decimal(units).scaleb(-attribute.decimals)
+                for units in read_off(noisy, edges, attribute, self.noise, at=each.at, own=mine)
+            )
+            for each, mine in zip(asked, own, strict=True)
+        ]
+        titles = [part.title(self.schema.universe) for part in self.workload.families]
         bound = Bound(
             beta=self.beta,
-            half_widths=(float(max(upper - estimate, estimate - lower)),),
+            half_widths=tuple(float(max(high - value, value - low)) for value, low, high in found),
             proof=Proof.AFTER,
             formula=self.formula,
             source=self.source,
-            says=_says(self.workload.families[0].title(self.schema.universe), attribute, lower, upper),
+            says=_says(titles, [(low, high) for _, low, high in found], attribute),
         )
         return Result(
-            estimates=(np.array([float(estimate)]),),
+            estimates=tuple(np.array([float(value)]) for value, _, _ in found),
             bound=bound,
             total=0.0,
-            spans=(np.array([[float(lower), float(upper)]]),),
+            spans=tuple(np.array([[float(low), float(high)]]) for _, low, high in found),
             notes={
                 "noisy counts": noisy.tolist(),
                 "cells begin at": [plain(Decimal(each).scaleb(-attribute.decimals)) for each in edges],
@@ -294,16 +343,28 @@ def counted(tally: Tally, edges: Sequence[int]) -> NDArray[np.int64]:
 
 
 def read_off(
-    noisy: NDArray[np.int64], edges: Sequence[int], attribute: Attribute, noise: CellNoise
+    noisy: NDArray[np.int64],
+    edges: Sequence[int],
+    attribute: Attribute,
+    noise: CellNoise,
+    *,
+    at: Fraction,
+    own: Sequence[int],
 ) -> tuple[int, int, int]:
-    """The value given and the ends of its interval, in units of the last place."""
-    a, b = noise.at.numerator, noise.at.denominator
-    below = np.cumsum(noisy)
-    heights = [b * up_to - a * int(below[-1]) for up_to in below.tolist()][:-1]
-    low, high = interval(heights, noise.reaches(len(edges)), edges, attribute)
-    first, last = interval(heights, [0] * len(edges), edges, attribute)
-    known = {attribute.lowest: -a * int(below[-1]), **dict(zip(edges, heights, strict=True))}
-    known[attribute.highest + 1] = (b - a) * int(below[-1])
+    """The value given and the ends of its interval, in units of the last place.
+
+    Args:
+        own: those of the edges that were drawn for this quantile; its interval goes from one of them to another.
+    """
+    a, b = at.numerator, at.denominator
+    up_to = np.cumsum(noisy).tolist()
+    places = [bisect_left(edges, edge) for edge in own]
+    heights = [b * up_to[place] - a * up_to[-1] for place in places]
+    reaches = [noise.reach(at, place + 1, len(edges) - place, beta=noise.beta) for place in places]
+    low, high = interval(heights, reaches, own, attribute)
+    first, last = interval(heights, [0] * len(own), own, attribute)
+    known = {attribute.lowest: -a * up_to[-1], attribute.highest + 1: (b - a) * up_to[-1]}
+    known |= dict(zip(own, heights, strict=True))
     start, stop = known[first], known[last + 1]
     crossed = Fraction(-start, stop - start) if start < stop else Fraction(1, 2)
     value = first + floor(min(max(crossed, Fraction(0)), Fraction(1)) * (last + 1 - first))
@@ -322,26 +383,31 @@ def interval(
     return low, high
 
 
-def _says(title: str, attribute: Attribute, lower: Decimal, upper: Decimal) -> str:
-    ends = f"is {plain(lower)}" if lower == upper else f"lies between {plain(lower)} and {plain(upper)}"
-    return f"the true {title} {ends}{after_clamping((attribute,))}."
+def _says(titles: Sequence[str], ends: Sequence[tuple[Decimal, Decimal]], attribute: Attribute) -> str:
+    listed = [
+        f"the true {title} " + (f"is {plain(low)}" if low == high else f"lies between {plain(low)} and {plain(high)}")
+        for title, (low, high) in zip(titles, ends, strict=True)
+    ]
+    at_once = ", all at once" if len(listed) > 1 else ""
+    return f"{in_one_line(listed)}{after_clamping((attribute,))}{at_once}."
 
 
-def _bound_in_ranks(
-    request: Request, quantile: Quantile, noise: CellNoise, window: Window | None, *, cells: int
-) -> Bound:
-    if window is not None:
-        alpha = window.away + window.off
-    else:
-        share = noise.beta / max(1, cells - 1)
-        pairs = [(place, cells - place) for place in range(1, cells)]
-        most = [noise.reach(*pair, beta=noise.beta) + noise.reach(*pair, beta=share) for pair in pairs]
-        alpha = Fraction(max(most, default=0), quantile.at.denominator)
+def _bound_in_ranks(request: Request, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]) -> Bound:
+    ranks = [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked]
+    listed = in_one_line([rank_says(each, alpha)[:-1] for each, alpha in zip(asked, ranks, strict=True)])
     return Bound(
         beta=request.beta,
-        half_widths=(float(alpha),),
+        half_widths=tuple(map(float, ranks)),
         proof=Proof.BEFORE,
         formula=_RANKS_FORMULA,
         source=_SOURCE,
-        says=f"{rank_says(quantile, alpha)[:-1]}; the release says between which values the true one lies.",
+        says=f"{listed}; the release says between which values the true one lies.",
     )
+
+
+def _ranks_of_all(at: Fraction, noise: CellNoise) -> Fraction:
+    """A where every value is an edge."""
+    pairs = [(below, noise.cells - below) for below in range(1, noise.cells)]
+    share = noise.beta / max(1, len(pairs))
+    most = [noise.reach(at, *pair, beta=noise.beta) + noise.reach(at, *pair, beta=share) for pair in pairs]
+    return Fraction(max(most, default=0), at.denominator)

@@ -6,6 +6,7 @@ Written apart from the mechanisms, which count in other ways.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from releases.engine.workload.kinds.largest_error import LargestError
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
@@ -168,7 +170,7 @@ def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
     if not result.notes.get("answered", True):
         return True
     if result.spans:
-        return _every_quantile_is_inside(plan, result, rows)
+        return every_quantile_is_inside(plan, result, rows)
     values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
     wanted = float(quantile.at) * len(values)
     if not result.chosen:
@@ -176,19 +178,24 @@ def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
     return _rank_is_near(values, answer, wanted, width)
 
 
-def _every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
-    """Value by value of the declared range, in whole numbers: #{x < y} <= q n <= #{x <= y}."""
+def every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """For each share every y of the declared range with #{x < y} <= q n <= #{x <= y}, in whole numbers."""
     (name,), at = _asked(plan).attributes, _asked(plan).at
-    attribute, codes = rows.universe[name], rows.columns[name]
-    places = 10**attribute.decimals
-    ((low, high),), (given,) = result.spans[0].tolist(), result.estimates[0]
-    ordered = sorted(codes.tolist())
-    # The lowest has at least q n rows at or below it, the highest at most q n below.
-    fewest, most = -(-at.numerator * len(ordered) // at.denominator), at.numerator * len(ordered) // at.denominator
-    lowest = ordered[fewest - 1] if fewest else attribute.lowest
-    highest = ordered[most] if most < len(ordered) else attribute.highest
-    inside = round(low * places) <= lowest and highest <= round(high * places)
-    return bool(inside and low <= given <= high and max(given - low, high - given) <= result.bound.alpha + 1e-9)
+    attribute, ordered = rows.universe[name], sorted(rows.columns[name].tolist())
+    n, places = len(ordered), 10**attribute.decimals
+
+    def is_inside(share: Fraction, ends: Floats, given: float, half_width: float) -> bool:
+        # The lowest has at least q n rows at or below it, the highest at most q n below.
+        fewest, most = -(-share.numerator * n // share.denominator), share.numerator * n // share.denominator
+        lowest = ordered[fewest - 1] if fewest else attribute.lowest
+        highest = ordered[most] if most < n else attribute.highest
+        low, high = ends.tolist()
+        inside = round(low * places) <= lowest and highest <= round(high * places)
+        return bool(inside and low <= given <= high and max(given - low, high - given) <= half_width + 1e-9)
+
+    shares = at if isinstance(at, tuple) else (at,)
+    shown = zip(shares, result.spans, result.estimates, result.bound.half_widths, strict=True)
+    return all(is_inside(share, ends, given, width) for share, (ends,), (given,), width in shown)
 
 
 def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -244,6 +251,7 @@ HOLDS: dict[type[Statistic], Holds] = {
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,
     Quantile: the_quantile_is_near,
+    Quantiles: every_quantile_is_inside,
     Range: both_ends_are_near,
     Categories: common_values_are_found,
     Threshold: no_comparison_is_far_off,

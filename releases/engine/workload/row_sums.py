@@ -514,7 +514,7 @@ def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, clamped: tu
     if len(labels) == 1:
         return f"{labels[0]} is within {each[0]} of the truth{after}."
     if len(labels) <= _NAMED:
-        listed = _listed([f"{label} is within {width}" for label, width in zip(labels, each, strict=True)])
+        listed = in_one_line([f"{label} is within {width}" for label, width in zip(labels, each, strict=True)])
         return f"{listed} of the truth{after}, all at once."
     widest = max(range(len(widths)), key=widths.__getitem__)
     return (
@@ -532,7 +532,7 @@ def between(intervals: dict[str, tuple[Fraction, Fraction]], *, clamped: tuple[A
     if len(intervals) > _NAMED:
         listed.append(f"the other {len(intervals) - _NAMED:,} means are in their intervals")
     at_once = ", all at once" if len(intervals) > 1 else ""
-    return f"{_listed(listed)}{after_clamping(clamped)}{at_once}."
+    return f"{in_one_line(listed)}{after_clamping(clamped)}{at_once}."
 
 
 def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
@@ -552,5 +552,6 @@ def after_clamping(columns: tuple[Attribute, ...]) -> str:
     return " (values outside the declared range taken at its ends)" if any(c.outside == CLAMP for c in columns) else ""
 
 
-def _listed(parts: list[str]) -> str:
+def in_one_line(parts: list[str]) -> str:
+    """Parts of a sentence, with commas and an "and"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Proof, laplace_combination_quantile, laplace_sum_quantile
 from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.counted_quantiles import counted, edges_between, read_off
 from releases.engine.mechanisms.quantiles import draw_value, rank_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import record, with_noise_scaled
-from releases.engine.verification.truths import the_quantile_is_near
+from releases.engine.verification.truths import every_quantile_is_inside, the_quantile_is_near
+from releases.engine.workload.parsing import read_question
 from tests.engine.goodness import law_of, p_value
 from tests.engine.mechanisms.test_quantiles import asked, attribute, tally
 from tests.engine.telling import (
@@ -41,6 +43,7 @@ NAME = "counted-quantile"
 GRADE = [{"name": "grade", "type": "integer", "edges": [0, 4]}]
 WIDE = [{"name": "income", "type": "number", "edges": [-1000, 100000], "decimals": 2}]
 SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 3)]
+QUARTILES = {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}}
 both = pytest.mark.parametrize("neighbours", RELATIONS)
 
 
@@ -80,7 +83,7 @@ def cells_of(rows, edges):
 def test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges(neighbours, unit):
     """Half of the noise would cost too much: the largest move is reached."""
     plan = planned(NAME, GRADE, {"median": "grade"}, neighbours, unit=unit)
-    assert plan.window is None
+    assert plan.windows == ()
     moved = max(
         sum(abs(a - b) for a, b in zip(cells_of(one, edges), cells_of(other, edges), strict=True))
         for one, other in all_neighbours(range(5), most_rows=3, neighbours=neighbours)
@@ -104,14 +107,14 @@ def test_a_draw_for_a_rank_some_rows_away_is_a_bounded_range_of_its_epsilon(neig
 @both
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
 def test_draws_and_noise_together_cost_exactly_the_budget(neighbours, unit):
-    for columns, query in ((GRADE, asked(SHARES[1])), (WIDE, {"median": "income"})):
+    for columns, query in ((GRADE, asked(SHARES[1])), (WIDE, QUARTILES), (WIDE, {"median": "income"})):
         plan = planned(NAME, columns, query, neighbours, unit=unit, epsilon="0.3")
         moved = (2 if unit else 1) * (2 if neighbours == "replace" else 1)
-        drawn = 2 * plan.window.far + plan.window.near if plan.window else 0
+        drawn = sum(2 * each.far + each.near for each in plan.windows)
         assert drawn + moved / plan.noise.scale == Fraction(3, 10)
         price = accountant.price(plan.events, delta=Fraction(0), neighbours=plan.schema.neighbours)
         assert price.pure_epsilon == Fraction(3, 10) * 10**accountant.EPSILON_PLACES
-    assert plan.window.sensitivity == rank_sensitivity(plan.schema, SHARES[0])
+    assert plan.windows[0].sensitivity == rank_sensitivity(plan.schema, SHARES[0])
 
 
 @both
@@ -130,8 +133,8 @@ def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(neighbo
         assert len(choices) == 3
         for place, draw in enumerate(choices):
             told = dict(draw.parameters)
-            assert told["epsilon"] == (plan.window.near if place == 1 else plan.window.far)
-            assert told["sensitivity"] == plan.window.sensitivity
+            assert told["epsilon"] == (plan.windows[0].near if place == 1 else plan.windows[0].far)
+            assert told["sensitivity"] == plan.windows[0].sensitivity
             change = np.abs(one.private[place] - other.private[place]).max()
             assert change <= told["sensitivity"] * told["denominator"]
         (noise,) = [dict(draw.parameters) for draw in one.draws if draw.sampler == "discrete_laplace"]
@@ -235,7 +238,7 @@ def test_no_small_table_is_missed_more_often_than_beta_and_some_half_as_often(ne
 
     def ends(noisy):
         if noisy not in known:
-            known[noisy] = read_off(np.array(noisy), [1, 2], column, plan.noise)[1:]
+            known[noisy] = read_off(np.array(noisy), [1, 2], column, plan.noise, at=at, own=[1, 2])[1:]
         return known[noisy]
 
     missed = {}
@@ -363,6 +366,80 @@ def test_incomes_are_found_to_a_few_rows_within_ten_million_values():
     counts, rng = table(plan, [(2_000_000 + 1000 * i,) for i in range(4000)]), StreamRandomness(b"incomes")
     widths = [np.diff(plan.run(counts, rng=rng).spans[0]).item() / 10 / 2 for _ in range(30)]
     assert np.median(widths) < 30
+
+
+# Several at once
+
+
+@both
+@pytest.mark.parametrize(
+    "rows", [[], [0, 9_000_000] * 400, list(range(0, 9_000_000, 9_000))], ids=["no", "far", "spread"]
+)
+def test_all_intervals_of_several_quantiles_hold_at_once_and_with_three_times_the_noise_they_do_not(neighbours, rows):
+    beta, runs = Fraction(1, 5), 150
+    plan = planned(NAME, WIDE, QUARTILES, neighbours, beta=beta)
+    assert len(plan.windows) == 3
+    counts, rng = table(plan, [(x,) for x in rows]), StreamRandomness(b"quartiles")
+    most = runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+
+    def missed():
+        return sum(not every_quantile_is_inside(plan, plan.run(counts, rng=rng), counts._rows) for _ in range(runs))
+
+    assert missed() <= most
+    if not rows:
+        with with_noise_scaled(Fraction(3)):
+            assert missed() > most
+
+
+def test_the_ranks_stated_before_hold_for_several_quantiles():
+    plan = planned(NAME, WIDE, QUARTILES, beta="1/5")
+    rows = np.sort(np.random.default_rng(4).integers(0, 5_000_000, size=4_000))
+    counts, rng, broken = table(plan, [(x,) for x in rows.tolist()]), StreamRandomness(b"three ranks"), 0
+    for _ in range(100):
+        result, held = plan.run(counts, rng=rng), True
+        for share, span, alpha in zip((0.25, 0.5, 0.75), result.spans, plan.expectation.half_widths, strict=True):
+            ((low, high),) = np.rint(span * 100)
+            held &= (rows <= low).sum() >= share * 4_000 - alpha and (rows < high).sum() <= share * 4_000 + alpha
+        broken += not held
+    assert broken <= 20 + 5 * sqrt(16)
+
+
+def test_several_quantiles_asked_together_are_closer_than_one_by_one():
+    """Three at a third of epsilon each, against three that share their counts."""
+    rows = [(2_000_000 + 1000 * i,) for i in range(6000)]
+    together, alone = planned(NAME, WIDE, QUARTILES), planned(NAME, WIDE, {"median": "income"}, epsilon="1/3")
+    rng = StreamRandomness(b"together")
+    widths = [
+        np.median([np.diff(plan.run(table(plan, rows), rng=rng).spans[place]).item() for _ in range(20)])
+        for plan, place in ((together, 1), (alone, 0))
+    ]
+    assert widths[0] < widths[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("income", "quantiles: 'income' must be an object with at, column"),
+        ({"column": "income", "at": "0.5"}, "quantiles.at: '0.5' must be a list of 2 to 19 shares"),
+        ({"column": "income", "at": ["0.5"]}, "must be a list of 2 to 19 shares"),
+        ({"column": "income", "at": ["0.5", "1"]}, "must be above 0 and below 1"),
+        ({"column": "income", "at": ["0.5", "0.25"]}, "must rise from each share to the next"),
+        ({"column": "income", "at": ["0.5", "half"]}, "quantiles.at: 'half' must be a number"),
+    ],
+)
+def test_what_are_no_quantiles_is_refused_with_field_value_and_rule(value, message):
+    universe = Schema.from_json({"version": 1, "columns": WIDE}).universe
+    with pytest.raises(InvalidInput) as refused:
+        read_question({"version": 1, "queries": [{"quantiles": value}]}, universe)
+    assert message in str(refused.value)
+
+
+def test_quantiles_are_read_and_written_as_they_were_asked():
+    universe = Schema.from_json({"version": 1, "columns": WIDE}).universe
+    question = read_question({"version": 1, "queries": [QUARTILES]}, universe)
+    assert question.to_json()["queries"] == [QUARTILES]
+    titles = [part.title(universe) for part in question.families]
+    assert titles == ["25% quantile of income", "median of income", "75% quantile of income"]
 
 
 def test_a_share_of_too_many_decimals_is_refused_in_a_sentence():

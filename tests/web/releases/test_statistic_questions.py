@@ -46,6 +46,11 @@ ASKED = [
     ("largest_count", {"counts": [YOUNG, MEN]}, {"largest_count": [json.loads(YOUNG), json.loads(MEN)]}),
     ("quantile", {"column": "age", "at": "0.5"}, {"median": "age"}),
     ("quantile", {"column": "income", "at": "0.90"}, {"quantile": {"column": "income", "at": "0.9"}}),
+    (
+        "quantiles",
+        {"column": "income", "at": "0.25, 0.5, 0.75"},
+        {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}},
+    ),
     ("range", {"column": "income", "inside": "0.98"}, {"range": {"column": "income", "inside": "0.98"}}),
     ("categories", {"column": "sex"}, {"categories": "sex"}),
     (

@@ -128,6 +128,15 @@ def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publis
     assert len(noisy.result["receipt"]["notes"]["noisy counts"]) > 1
 
 
+def test_several_quantiles_stand_in_one_table_with_the_ends_of_their_intervals(publish, show):
+    release = publish("counted-quantile", {"quantiles": {"column": "age", "at": ["0.1", "0.5"]}})
+    page, rows = show(release), rows_of(release)
+    assert [row["query"] for row in rows] == ["10% quantile of age", "median of age"]
+    assert [(row["lower"], row["upper"]) for row in rows] == [("20", "20"), ("40", "40")]
+    assert "the true 10% quantile of age is 20 and the true median of age is 40" in words(page)
+    assert '<th scope="row">median of age</th><td class="number">40</td>' in body(page)
+
+
 def test_a_range_is_shown_from_end_to_end(publish, show):
     release = publish("exponential-range", {"range": {"column": "age", "inside": "0.9"}})
     low, high = (row["answer"] for row in rows_of(release))
