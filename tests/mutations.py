@@ -93,6 +93,16 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="a-row-that-changes-its-group-moves-one-rank",
+        file="releases/engine/mechanisms/counted_quantiles.py",
+        text="return counts_moved(schema) * max(at, 1 - at)",
+        instead="return rank_sensitivity(schema, at)",
+        test=(
+            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "test_draws_of_two_groups_together_keep_their_epsilon_and_with_the_sensitivity_of_one_do_not"
+        ),
+    ),
+    Mutation(
         name="interval-from-the-first-edge-that-passes",
         file="releases/engine/mechanisms/counted_quantiles.py",
         text="low = edges[first - 1] if first else attribute.lowest",

@@ -52,6 +52,14 @@ of their epsilon; its interval, from its own edges, and its ranks hold at beta o
 once. The noise on H grows with the square root of their number, where releases one by one would have noise in
 proportion.
 
+By group, one of the categories of a column: each group's rows are a table of their own, with draws, edges and counts of
+its own, at the same s and t. What a group's draw costs grows in proportion to the rows that come to it or leave it, as
+does what its counts cost. Of g rows added or removed all may be in one group, and then each costs what it costs
+without groups; spread over several, no more together. A row replaced may leave one group and come to another: counts
+move by 2 as before, and the utilities of the two groups' draws by max(q, 1 - q) each, so the sensitivity is 2 g
+max(q, 1 - q), which is at least the g of a row that stays. Ratios of independent draws multiply, so the two together
+are a bounded range of the sum. beta is divided by the groups, so that all intervals hold at once.
+
 How wide the interval is, is not known before: how close together rows lie is private. Its ends are about (r + cell)/b
 rows from the quantile, a cell being a few of the 2 s rows between a' and b': where three draws on ranks would have to
 keep a distance of alpha = 2 Delta/epsilon_0 ln(|R|/beta), the logarithm of the number of values, here only s does.
@@ -72,7 +80,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_quantile
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Attribute, plain
+from releases.engine.domain.universe import Attribute, Schema, Universe, plain
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
@@ -106,6 +114,10 @@ _FORMULA = (
     r"e_+ > \max\{e : \tilde H(e) \le r\},\quad \Pr\left[\left|(b - a) \textstyle\sum_{x < e} X"
     r" - a \sum_{x \ge e} X\right| > r\right] \le \beta"
 )
+#: Of how many quantiles the intervals are written out in a sentence.
+_MOST_NAMED = 6
+#: A release of more quantiles than this is a mistake.
+_MOST_ANSWERS = 1_000
 _RANKS_FORMULA = r"\alpha = \max_e \frac{r(e) + M(e)}{b} \text{ or } 2 \alpha_0 + \frac{r + M}{b} + 1"
 _SOURCE = "Derived: inversion of a test at each edge; the ranks by Dwork and Roth (2014), Theorem 3.10"
 
@@ -125,11 +137,18 @@ class CountedQuantile(Mechanism):
             return infeasible(request, "It takes a share of the rows with at most six decimals.")
         schema, whole = request.schema, request.budget.epsilon
         attribute = schema.universe[asked[0].attributes[0]]
+        groups = groups_of(request.statistic, schema.universe)
+        if groups * len(asked) > _MOST_ANSWERS:
+            reason = (
+                f"It would release {groups * len(asked):,} quantiles; the most is {_MOST_ANSWERS:,}. Ask for fewer."
+            )
+            return infeasible(request, reason)
         has_windows = values_of(attribute) > few_values(len(asked))
         cells = most_cells(len(asked)) if has_windows else values_of(attribute)
         left = (1 - _DRAWS_SHARE) * whole if has_windows else whole
-        moved = schema.unit.max_rows * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
-        noise = CellNoise(scale=moved / left, cells=cells, beta=float(request.beta) / len(asked))
+        noise = CellNoise(
+            scale=counts_moved(schema) / left, cells=cells, beta=float(request.beta) / (groups * len(asked))
+        )
         if noise.scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
         events: tuple[Event, ...] = (DiscreteLaplaceEvent(noise_multiplier=1 / left),)
@@ -142,7 +161,9 @@ class CountedQuantile(Mechanism):
                     each.at,
                     noise,
                     epsilon=whole / len(asked),
-                    sensitivity=rank_sensitivity(schema, each.at),
+                    sensitivity=sensitivity_in_groups(schema, each.at)
+                    if groups > 1
+                    else rank_sensitivity(schema, each.at),
                 )
                 for each in asked
             )
@@ -167,7 +188,7 @@ class CountedQuantile(Mechanism):
             expectation=_bound_in_ranks(request, asked, noise, windows),
             formula=_FORMULA,
             source=_SOURCE,
-            work=draws_work(3 * len(windows)),
+            work=draws_work(3 * len(windows) * groups),
         )
 
 
@@ -177,6 +198,21 @@ def quantiles_of(statistic: Statistic) -> tuple[Quantile, ...]:
         return statistic.each
     assert isinstance(statistic, Quantile)
     return (statistic,)
+
+
+def groups_of(statistic: Statistic, universe: Universe) -> int:
+    """How many groups the rows are in; 1 where they are not asked about by group."""
+    return universe[statistic.by].size if isinstance(statistic, Quantiles) and statistic.by else 1
+
+
+def counts_moved(schema: Schema) -> int:
+    """The most that the counts of cells that do not overlap move between neighbours, together."""
+    return schema.unit.max_rows * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
+
+
+def sensitivity_in_groups(schema: Schema, at: Fraction) -> Fraction:
+    """The most that the utilities of all groups' draws move between neighbours, together, in rows."""
+    return counts_moved(schema) * max(at, 1 - at)
 
 
 def most_cells(quantiles: int) -> int:
@@ -293,46 +329,84 @@ class CountedQuantilePlan(Plan):
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         """The estimates are in the column's units, and so are the ends of their intervals, `spans`."""
         progress("Counting the table", 0.0)
-        asked = quantiles_of(statistic_of(self))
-        attribute = self.schema.universe[asked[0].attributes[0]]
-        tally = counts.tally(asked[0].attributes)
+        statistic = statistic_of(self)
+        attribute = self.schema.universe[statistic.attributes[0]]
+        tally, groups = counts.tally(statistic.attributes), groups_of(statistic, self.schema.universe)
+        tallies = [in_group(tally, group) for group in range(groups)] if len(statistic.attributes) > 1 else [tally]
         progress("Choosing", 0.4)
-        own = [window.draw(tally, attribute, rng) for window in self.windows]
-        edges = sorted({edge for each in own for edge in each})
-        if not own:
-            edges = list(range(attribute.lowest + 1, attribute.highest + 1))
-            own = [edges] * len(asked)
+        own = [self._edges(each, attribute, rng) for each in tallies]
         progress("Adding noise", 0.7)
         # As many draws whatever was chosen; of narrow windows the last are not used.
-        noise = discrete_laplace(scale=self.noise.scale, size=self.noise.cells, rng=rng)
-        noisy = counted(tally, edges) + noise[: len(edges) + 1]
+        noise = discrete_laplace(scale=self.noise.scale, size=groups * self.noise.cells, rng=rng)
+        edges = [sorted({edge for each in mine for edge in each}) for mine in own]
+        noisy = [
+            counted(each, between) + drawn[: len(between) + 1]
+            for each, between, drawn in zip(tallies, edges, noise.reshape(groups, -1), strict=True)
+        ]
         # From here on only what was paid for and public numbers.
         found = [
-            tuple(
-                Decimal(units).scaleb(-attribute.decimals)
-                for units in read_off(noisy, edges, attribute, self.noise, at=each.at, own=mine)
-            )
-            for each, mine in zip(asked, own, strict=True)
+            [
+                read_off(sums, between, attribute, self.noise, at=quantile.at, own=mine[place])
+                for sums, between, mine in zip(noisy, edges, own, strict=True)
+            ]
+            for place, quantile in enumerate(quantiles_of(statistic))
         ]
-        titles = [part.title(self.schema.universe) for part in self.workload.families]
-        bound = Bound(
-            beta=self.beta,
-            half_widths=tuple(float(max(high - value, value - low)) for value, low, high in found),
-            proof=Proof.AFTER,
-            formula=self.formula,
-            source=self.source,
-            says=_says(titles, [(low, high) for _, low, high in found], attribute),
-        )
+        return self._result(found, noisy, edges, attribute)
+
+    def _edges(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[list[int]]:
+        """The edges for each quantile of some rows."""
+        if not self.windows:
+            every = list(range(attribute.lowest + 1, attribute.highest + 1))
+            return [every] * len(quantiles_of(statistic_of(self)))
+        return [window.draw(tally, attribute, rng) for window in self.windows]
+
+    def _result(
+        self,
+        found: Sequence[Sequence[tuple[int, int, int]]],
+        noisy: Sequence[NDArray[np.int64]],
+        edges: Sequence[Sequence[int]],
+        attribute: Attribute,
+    ) -> Result:
+        """From the value and its interval's ends for each quantile and each group, in units of the last place."""
+        places, parts = 10**attribute.decimals, self.workload.families
+        told = [each.tolist() for each in noisy]
+        begin = [[in_units(edge, attribute) for edge in between] for between in edges]
+        ends = [(low, high) for each in found for _, low, high in each]
+        titles = [
+            part.title(self.schema.universe) + (f": {row}" if len(noisy) > 1 else "")
+            for part in parts
+            for (row,) in part.labels(self.schema.universe)
+        ]
         return Result(
-            estimates=tuple(np.array([float(value)]) for value, _, _ in found),
-            bound=bound,
+            estimates=tuple(np.array([value / places for value, _, _ in each]) for each in found),
+            bound=Bound(
+                beta=self.beta,
+                half_widths=tuple(
+                    max(max(high - value, value - low) for value, low, high in each) / places for each in found
+                ),
+                proof=Proof.AFTER,
+                formula=self.formula,
+                source=self.source,
+                says=_says(titles, ends, attribute),
+            ),
             total=0.0,
-            spans=tuple(np.array([[float(low), float(high)]]) for _, low, high in found),
+            spans=tuple(np.array([[low / places, high / places] for _, low, high in each]) for each in found),
             notes={
-                "noisy counts": noisy.tolist(),
-                "cells begin at": [plain(Decimal(each).scaleb(-attribute.decimals)) for each in edges],
+                "noisy counts": told if len(told) > 1 else told[0],
+                "cells begin at": begin if len(begin) > 1 else begin[0],
             },
         )
+
+
+def in_units(value: int, attribute: Attribute) -> str:
+    """A value of a column, in units of its last place, as a person writes it."""
+    return plain(Decimal(value).scaleb(-attribute.decimals))
+
+
+def in_group(tally: Tally, group: int) -> Tally:
+    """The rows of one group, of a tally of values and groups. As private as the table."""
+    values, groups = tally.values
+    return Tally(values=(values[groups == group],), counts=tally.counts[groups == group])
 
 
 def counted(tally: Tally, edges: Sequence[int]) -> NDArray[np.int64]:
@@ -383,13 +457,16 @@ def interval(
     return low, high
 
 
-def _says(titles: Sequence[str], ends: Sequence[tuple[Decimal, Decimal]], attribute: Attribute) -> str:
-    listed = [
-        f"the true {title} " + (f"is {plain(low)}" if low == high else f"lies between {plain(low)} and {plain(high)}")
-        for title, (low, high) in zip(titles, ends, strict=True)
-    ]
-    at_once = ", all at once" if len(listed) > 1 else ""
-    return f"{in_one_line(listed)}{after_clamping((attribute,))}{at_once}."
+def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Attribute) -> str:
+    after = after_clamping((attribute,))
+    if len(titles) > _MOST_NAMED:
+        every = f"every one of the {len(titles):,} true quantiles"
+        return f"{every} lies between the two values given for it{after}, all at once."
+    listed = []
+    for title, (low, high) in zip(titles, ends, strict=True):
+        lower, upper = in_units(low, attribute), in_units(high, attribute)
+        listed.append(f"the true {title} " + (f"is {lower}" if low == high else f"lies between {lower} and {upper}"))
+    return f"{in_one_line(listed)}{after}{', all at once' if len(listed) > 1 else ''}."
 
 
 def _bound_in_ranks(request: Request, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]) -> Bound:

@@ -180,11 +180,15 @@ def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
 
 def every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
     """For each share every y of the declared range with #{x < y} <= q n <= #{x <= y}, in whole numbers."""
-    (name,), at = _asked(plan).attributes, _asked(plan).at
-    attribute, ordered = rows.universe[name], sorted(rows.columns[name].tolist())
-    n, places = len(ordered), 10**attribute.decimals
+    (name, *by), at = _asked(plan).attributes, _asked(plan).at
+    attribute, groups = rows.universe[name], [np.ones(len(rows.columns[name]), dtype=bool)]
+    if by:
+        groups = [rows.columns[by[0]] == group for group in range(rows.universe[by[0]].size)]
+    places = 10**attribute.decimals
 
-    def is_inside(share: Fraction, ends: Floats, given: float, half_width: float) -> bool:
+    def is_inside(share: Fraction, group: NDArray[np.bool_], ends: Floats, given: float, half_width: float) -> bool:
+        ordered = sorted(rows.columns[name][group].tolist())
+        n = len(ordered)
         # The lowest has at least q n rows at or below it, the highest at most q n below.
         fewest, most = -(-share.numerator * n // share.denominator), share.numerator * n // share.denominator
         lowest = ordered[fewest - 1] if fewest else attribute.lowest
@@ -195,7 +199,11 @@ def every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
 
     shares = at if isinstance(at, tuple) else (at,)
     shown = zip(shares, result.spans, result.estimates, result.bound.half_widths, strict=True)
-    return all(is_inside(share, ends, given, width) for share, (ends,), (given,), width in shown)
+    return all(
+        is_inside(share, group, ends, given, width)
+        for share, spans, estimates, width in shown
+        for group, ends, given in zip(groups, spans, estimates, strict=True)
+    )
 
 
 def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:

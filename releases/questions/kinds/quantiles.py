@@ -1,4 +1,4 @@
-"""Several quantiles of one column."""
+"""Several quantiles of one column, or quantiles by group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from releases.questions.base import HALF_A_ROW, Columns, Field, Input, Statistic
 @register
 class QuantilesKind(StatisticKind[Quantiles]):
     statistic = Quantiles
-    title = "Several quantiles"
-    says = "For each of several shares, the value that so many of the rows have or are below."
+    title = "Several quantiles, or quantiles by group"
+    says = "For each of several shares, the value that so many of the rows have or are below; if asked, in each group."
     phrases = {"quantiles": "several quantiles"}
     fields = (
         column_field(Columns.NUMERIC),
@@ -27,15 +27,24 @@ class QuantilesKind(StatisticKind[Quantiles]):
             initial="0.25, 0.5, 0.75",
             missing="at: nothing was typed; must be a list of shares",
         ),
+        Field(
+            name="by",
+            label="In each group of",
+            input=Input.TEXT,
+            help="The name of a column of categories. Leave it empty for all rows together.",
+        ),
     )
     lacks = "No column is declared as numbers, so there is nothing to rank."
     has_columns_unit = True
 
     def typed(self, statistic: Quantiles, universe: Universe) -> dict[str, Any]:
-        return {"column": statistic.attributes[0], "at": ", ".join(map(decimal_text, statistic.at))}
+        shares = ", ".join(map(decimal_text, statistic.at))
+        return {"column": statistic.attributes[0], "at": shares, "by": statistic.by}
 
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {self.name: {"column": given["column"], "at": [each.strip() for each in given["at"].split(",")]}}
+        shares = [each.strip() for each in given["at"].split(",")]
+        by = {"by": given["by"].strip()} if given.get("by", "").strip() else {}
+        return {self.name: {"column": given["column"], "at": shares, **by}}
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         return HALF_A_ROW

@@ -416,12 +416,103 @@ def test_several_quantiles_asked_together_are_closer_than_one_by_one():
     assert widths[0] < widths[1]
 
 
+# By group
+
+TEAMS = [{"name": "team", "type": "categorical", "categories": ["a", "b"], "outside": "b"}]
+
+
+def by_team(column, *shares):
+    return {"quantiles": {"column": column, "at": [str(share) for share in shares], "by": "team"}}
+
+
+@both
+@pytest.mark.parametrize("share", SHARES[:2])
+def test_draws_of_two_groups_together_keep_their_epsilon_and_with_the_sensitivity_of_one_do_not(neighbours, share):
+    """All small neighbours with two values in two teams, and a row above many; both teams' ranges are added up."""
+    columns = [{"name": "x", "type": "integer", "edges": [0, 1000]}, *TEAMS]
+    window = planned(NAME, columns, by_team("x", float(share)), neighbours).windows[0]
+    pairs = list(all_neighbours(product((0, 2), (0, 1)), most_rows=4, neighbours=neighbours))
+    many = [(1, 0)] * 9 + [(1, 1)] * 9
+    pairs.append(([*many, (4, 0)], [*many, (4, 1)] if neighbours == "replace" else many))
+
+    def worst(sensitivity):
+        rate, losses = 1 / float(2 * sensitivity), []
+        for pair in pairs:
+            laws = [
+                [shifted_law([x for x, own in each if own == team], share, rate, 0) for each in pair] for team in (0, 1)
+            ]
+            losses.append(sum(np.ptp(log_ratios(*both_laws)) for both_laws in laws))
+        return max(losses)
+
+    assert worst(window.sensitivity) == pytest.approx(1)
+    if neighbours == "replace" and share == SHARES[1]:
+        schema = Schema.from_json({"version": 1, "columns": GRADE, "neighbours": neighbours})
+        assert worst(rank_sensitivity(schema, share)) > 1.5
+
+
+@both
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_neighbours_by_group_get_the_same_draws_and_move_scores_and_counts_within_what_is_paid_for(neighbours, unit):
+    columns = [{"name": "x", "type": "integer", "edges": [0, 300]}, *TEAMS]
+    plan = planned(NAME, columns, by_team("x", "0.5"), neighbours, unit=unit)
+    (window,) = plan.windows
+    row = st.tuples(st.integers(0, 300), st.integers(0, 1))
+    size = 2 if unit else 1
+    assert plan.noise.scale == size * (2 if neighbours == "replace" else 1) / (1 - 2 * window.far - window.near)
+
+    @settings(max_examples=40, derandomize=True)
+    @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=size), st.binary(max_size=3))
+    def same(pair, seed):
+        one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
+        assert one.flow == other.flow
+        choices = [dict(draw.parameters) for draw in one.draws if draw.sampler == "exponential_mechanism"]
+        assert [told["epsilon"] for told in choices] == 2 * [window.far, window.near, window.far]
+        changes = [np.abs(a - b).max() for a, b in zip(one.private[:6], other.private[:6], strict=True)]
+        # The same draw of either team.
+        for first, second in zip(changes[:3], changes[3:], strict=True):
+            assert first + second <= window.sensitivity * choices[0]["denominator"]
+
+    same()
+
+
+@both
+@pytest.mark.parametrize("columns", [GRADE, WIDE], ids=["few values", "many values"])
+def test_all_intervals_of_all_groups_hold_at_once_also_of_a_group_without_rows(neighbours, columns):
+    beta, runs, name = Fraction(1, 5), 150, columns[0]["name"]
+    plan = planned(NAME, [*columns, *TEAMS], by_team(name, "0.5", "0.9"), neighbours, beta=beta)
+    column = plan.schema.universe.attributes[0]
+    for rows in ([], [(column.lowest, 0), (column.highest, 0)] * 300, [(column.lowest, 1), (column.highest, 0)] * 300):
+        counts, rng = table(plan, rows), StreamRandomness(b"teams")
+        missed = sum(not every_quantile_is_inside(plan, plan.run(counts, rng=rng), counts._rows) for _ in range(runs))
+        assert missed <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
+
+
+def test_each_group_gets_its_own_quantiles():
+    plan = planned(NAME, [*WIDE, *TEAMS], by_team("income", "0.25", "0.5"), epsilon=5)
+    rows = [(1_000_000 + 10 * x, 0) for x in range(4000)] + [(6_000_000 + 10 * x, 1) for x in range(4000)]
+    result = plan.run(table(plan, rows), rng=StreamRandomness(b"own"))
+    assert np.abs(result.estimates[0] - [10_100, 60_100]).max() < 50
+    assert np.abs(result.estimates[1] - [10_200, 60_200]).max() < 50
+    assert [span.shape for span in result.spans] == [(2, 2), (2, 2)]
+    assert "the true median of income by team: a lies between 1" in result.bound.says
+    titles = [part.title(plan.schema.universe) for part in plan.workload.families]
+    assert titles == ["25% quantile of income by team", "median of income by team"]
+
+
+def test_too_many_groups_are_refused_in_a_sentence():
+    towns = [{"name": "team", "type": "categorical", "categories": [f"t{i}" for i in range(600)], "outside": "t0"}]
+    plan = planned(NAME, [*WIDE, *towns], by_team("income", "0.25", "0.5"))
+    assert "It would release 1,200 quantiles; the most is 1,000." in plan.infeasible
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("income", "quantiles: 'income' must be an object with at, column"),
+        ("income", "quantiles: 'income' must be an object with at, by, column"),
         ({"column": "income", "at": "0.5"}, "quantiles.at: '0.5' must be a list of 2 to 19 shares"),
         ({"column": "income", "at": ["0.5"]}, "must be a list of 2 to 19 shares"),
+        ({"column": "income", "at": ["0.5"], "by": "income"}, "quantiles.by: 'income' must name a declared column of"),
+        ({"column": "income", "at": [], "by": "team"}, "must name a declared column of categories"),
         ({"column": "income", "at": ["0.5", "1"]}, "must be above 0 and below 1"),
         ({"column": "income", "at": ["0.5", "0.25"]}, "must rise from each share to the next"),
         ({"column": "income", "at": ["0.5", "half"]}, "quantiles.at: 'half' must be a number"),
@@ -440,6 +531,10 @@ def test_quantiles_are_read_and_written_as_they_were_asked():
     assert question.to_json()["queries"] == [QUARTILES]
     titles = [part.title(universe) for part in question.families]
     assert titles == ["25% quantile of income", "median of income", "75% quantile of income"]
+    universe = Schema.from_json({"version": 1, "columns": [*WIDE, *TEAMS]}).universe
+    question = read_question({"version": 1, "queries": [by_team("income", "0.5")]}, universe)
+    assert question.to_json()["queries"] == [by_team("income", "0.5")]
+    assert [list(part.labels(universe)) for part in question.families] == [[("a",), ("b",)]]
 
 
 def test_a_share_of_too_many_decimals_is_refused_in_a_sentence():

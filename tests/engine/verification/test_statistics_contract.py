@@ -78,6 +78,7 @@ QUESTIONS = [
     (PEOPLE, {"median": "age"}),
     (PEOPLE, {"quantile": {"column": "income", "at": "0.9"}}),
     (PEOPLE, {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}}),
+    (PEOPLE, {"quantiles": {"column": "age", "at": ["0.5"], "by": "tea"}}),
     (PEOPLE, {"range": {"column": "age", "inside": "0.8"}}),
     (PEOPLE, {"range": {"column": "income", "inside": "0.98"}}),
     (SPOKEN, {"categories": "spoken"}),

@@ -51,6 +51,11 @@ ASKED = [
         {"column": "income", "at": "0.25, 0.5, 0.75"},
         {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}},
     ),
+    (
+        "quantiles",
+        {"column": "age", "at": "0.5", "by": "sex"},
+        {"quantiles": {"column": "age", "at": ["0.5"], "by": "sex"}},
+    ),
     ("range", {"column": "income", "inside": "0.98"}, {"range": {"column": "income", "inside": "0.98"}}),
     ("categories", {"column": "sex"}, {"categories": "sex"}),
     (

@@ -123,7 +123,8 @@ def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publis
     (row,) = rows_of(noisy)
     lower, upper = (number_text(float(row[name])) for name in ("lower", "upper"))
     assert float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"])
-    assert f"the true 75% quantile of share lies between {lower} and {upper}" in words(show(noisy))
+    said = f"is {lower}" if lower == upper else f"lies between {lower} and {upper}"
+    assert f"the true 75% quantile of share {said}" in words(show(noisy))
     assert f"The sentence above, in numbers: from {lower} to {upper}." in words(show(noisy))
     assert len(noisy.result["receipt"]["notes"]["noisy counts"]) > 1
 
@@ -135,6 +136,14 @@ def test_several_quantiles_stand_in_one_table_with_the_ends_of_their_intervals(p
     assert [(row["lower"], row["upper"]) for row in rows] == [("20", "20"), ("40", "40")]
     assert "the true 10% quantile of age is 20 and the true median of age is 40" in words(page)
     assert '<th scope="row">median of age</th><td class="number">40</td>' in body(page)
+
+
+def test_a_median_of_each_group_stands_beside_the_group(publish, show):
+    release = publish("counted-quantile", {"quantiles": {"column": "age", "at": ["0.5"], "by": "sex"}})
+    page, rows = show(release), rows_of(release)
+    assert [(row["of"], row["estimate"]) for row in rows] == [("female", "20"), ("male", "40")]
+    assert '<th scope="row">male</th><td class="number">40</td>' in body(page)
+    assert "the true median of age by sex: female is 20 and the true median of age by sex: male is 40" in words(page)
 
 
 def test_a_range_is_shown_from_end_to_end(publish, show):
