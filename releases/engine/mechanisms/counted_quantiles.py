@@ -118,6 +118,8 @@ _FORMULA = (
 _MOST_NAMED = 6
 #: A release of more quantiles than this is a mistake.
 _MOST_ANSWERS = 1_000
+#: Distances of ranks, times the share's denominator, stay within 64 bits with this added.
+_LARGEST_OFFSET = 1 << 58
 _RANKS_FORMULA = r"\alpha = \max_e \frac{r(e) + M(e)}{b} \text{ or } 2 \alpha_0 + \frac{r + M}{b} + 1"
 _SOURCE = "Derived: inversion of a test at each edge; the ranks by Dwork and Roth (2014), Theorem 3.10"
 
@@ -151,45 +153,52 @@ class CountedQuantile(Mechanism):
         )
         if noise.scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
-        events: tuple[Event, ...] = (DiscreteLaplaceEvent(noise_multiplier=1 / left),)
-        parameters = {"counts": f"{cells:,}", "scale of the noise on a count": decimal_text(noise.scale)}
-        windows: tuple[Window, ...] = ()
-        if has_windows:
-            windows = tuple(
-                Window.planned(
-                    attribute,
-                    each.at,
-                    noise,
-                    epsilon=whole / len(asked),
-                    sensitivity=sensitivity_in_groups(schema, each.at)
-                    if groups > 1
-                    else rank_sensitivity(schema, each.at),
-                )
-                for each in asked
-            )
-            first = windows[0]
-            events = (
-                RepeatedEvent(event=draw_event(first.far), times=2 * len(asked)),
-                RepeatedEvent(event=draw_event(first.near), times=len(asked)),
-                *events,
-            )
-            parameters |= {
-                "epsilon of two draws far away": decimal_text(first.far),
-                "epsilon of one between them": decimal_text(first.near),
-                "sensitivity of a rank": " and ".join(decimal_text(each.sensitivity) for each in windows),
-                "rows that the draws are for ranks away": " and ".join(f"{each.away:,}" for each in windows),
-            }
+        windows = _windows(request, asked, noise, groups=groups) if has_windows else ()
+        if any(each.away * each.at.denominator > _LARGEST_OFFSET for each in windows):
+            return infeasible(request, "Its ranks would not fit 64 bits at so small an epsilon. Spend more.")
         return CountedQuantilePlan(
             **request.inputs(),
             windows=windows,
             noise=noise,
-            events=events,
-            parameters=parameters,
+            events=(*_draw_events(windows), DiscreteLaplaceEvent(noise_multiplier=1 / left)),
+            parameters={
+                "counts": f"{cells:,}",
+                "scale of the noise on a count": decimal_text(noise.scale),
+                **_described(windows),
+            },
             expectation=_bound_in_ranks(request, asked, noise, windows),
             formula=_FORMULA,
             source=_SOURCE,
             work=draws_work(3 * len(windows) * groups),
         )
+
+
+def _windows(request: Request, asked: Sequence[Quantile], noise: CellNoise, *, groups: int) -> tuple[Window, ...]:
+    """One for each quantile, at equal parts of epsilon."""
+    schema, epsilon = request.schema, request.budget.epsilon / len(asked)
+    attribute = schema.universe[asked[0].attributes[0]]
+    moved = sensitivity_in_groups if groups > 1 else rank_sensitivity
+    return tuple(
+        Window.planned(attribute, each.at, noise, epsilon=epsilon, sensitivity=moved(schema, each.at)) for each in asked
+    )
+
+
+def _draw_events(windows: Sequence[Window]) -> tuple[Event, ...]:
+    if not windows:
+        return ()
+    far, near = draw_event(windows[0].far), draw_event(windows[0].near)
+    return RepeatedEvent(event=far, times=2 * len(windows)), RepeatedEvent(event=near, times=len(windows))
+
+
+def _described(windows: Sequence[Window]) -> dict[str, str]:
+    if not windows:
+        return {}
+    return {
+        "epsilon of two draws far away": decimal_text(windows[0].far),
+        "epsilon of one between them": decimal_text(windows[0].near),
+        "sensitivity of a rank": " and ".join(decimal_text(each.sensitivity) for each in windows),
+        "ranks of those far away, in rows from the quantile's": " and ".join(f"{each.away:,}" for each in windows),
+    }
 
 
 def quantiles_of(statistic: Statistic) -> tuple[Quantile, ...]:

@@ -537,6 +537,16 @@ def test_quantiles_are_read_and_written_as_they_were_asked():
     assert [list(part.labels(universe)) for part in question.families] == [[("a",), ("b",)]]
 
 
+def test_an_epsilon_at_which_ranks_or_noise_would_not_fit_is_refused_before_the_run():
+    share = {"quantile": {"column": "income", "at": "0.333333"}}
+    assert "ranks would not fit 64 bits" in planned(NAME, WIDE, share, epsilon=Fraction(1, 10**11)).infeasible
+    plan = planned(NAME, WIDE, share, epsilon=Fraction(1, 10**8))
+    assert plan.run(table(plan, [(5,)] * 9), rng=StreamRandomness(b"small")).spans
+    assert (
+        "noise would not fit 64 bits" in planned(NAME, GRADE, asked(SHARES[0]), epsilon=Fraction(1, 10**17)).infeasible
+    )
+
+
 def test_a_share_of_too_many_decimals_is_refused_in_a_sentence():
     long_share = {"quantile": {"column": "income", "at": "0.12345678"}}
     assert "at most six decimals" in planned(NAME, WIDE, long_share).infeasible
