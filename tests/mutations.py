@@ -74,6 +74,45 @@ MUTATIONS = (
         test="tests/engine/mechanisms/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
     ),
     Mutation(
+        name="counts-of-cells-moved-once-under-replace",
+        file="releases/engine/mechanisms/counted_quantiles.py",
+        text="max(schema.changes_of_a_row(added=1, replaced=lambda: 2))",
+        instead="max(schema.changes_of_a_row(added=1, replaced=lambda: 1))",
+        test=(
+            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges"
+        ),
+    ),
+    Mutation(
+        name="draws-around-a-quantile-not-paid-for",
+        file="releases/engine/mechanisms/counted_quantiles.py",
+        text="_DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE",
+        instead="_DRAWS_SHARE = 2 * _FAR_SHARE",
+        test=(
+            "tests/engine/mechanisms/test_counted_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget"
+        ),
+    ),
+    Mutation(
+        name="a-row-that-changes-its-group-moves-one-rank",
+        file="releases/engine/mechanisms/counted_quantiles.py",
+        text="return counts_moved(schema) * max(at, 1 - at)",
+        instead="return rank_sensitivity(schema, at)",
+        test=(
+            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "test_draws_of_two_groups_together_keep_their_epsilon_and_with_the_sensitivity_of_one_do_not"
+        ),
+    ),
+    Mutation(
+        name="interval-from-the-first-edge-that-passes",
+        file="releases/engine/mechanisms/counted_quantiles.py",
+        text="low = edges[first - 1] if first else attribute.lowest",
+        instead="low = edges[first] if first < len(edges) else attribute.highest",
+        test=(
+            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "test_no_small_table_is_missed_more_often_than_beta_and_some_half_as_often"
+        ),
+    ),
+    Mutation(
         name="threshold-for-one-value-of-a-unit",
         file="releases/engine/mechanisms/category_discovery.py",
         text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",

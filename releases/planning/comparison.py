@@ -342,6 +342,7 @@ def compared(
             bool(row.plan.infeasible),
             row.mechanism.may_refuse,
             row.is_unproved,
+            row.mechanism.name not in kind_of(row.plan.workload).says_more,
             row.unit,
             _alpha(row.plan),
         ),
@@ -351,10 +352,14 @@ def compared(
 def best_choices(rows: Sequence[ComparedPlan]) -> dict[str, str]:
     """By name, the mechanisms to look at first, and why: the smallest proved bound on counts, what is expected to do
     better, and what to make synthetic rows with. Bounds of other statistics are not all about the same thing, so none
-    of them is called the best; nor is one that says next to nothing."""
+    of them is called the best, but what answers more than the others; nor is one that says next to nothing."""
     counts = [row for row in rows if row.can_be_chosen and row.margin and not row.says_little]
     proved = [row for row in counts if not row.is_unproved]
-    best = {}
+    best = {
+        row.mechanism.name: more
+        for row in rows
+        if row.can_be_chosen and (more := kind_of(row.plan.workload).says_more.get(row.mechanism.name))
+    }
     if proved:
         first = min(proved, key=lambda row: _alpha(row.plan))
         best[first.mechanism.name] = "smallest bound"

@@ -175,9 +175,10 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
             labels[name].append(pa.array(filled[name], pa.string()) if name in filled else pa.nulls(cells, pa.string()))
         places = _DECIMALS if workload.is_counts else _places(half_width)
         scale = 10**places
-        numbers["estimate"].append(np.round(estimate, places))
-        numbers["lower"].append(np.floor(lower * scale) / scale)
-        numbers["upper"].append(np.ceil(upper * scale) / scale)
+        # Ends that stand by themselves are values of a column, with no more digits than it has.
+        numbers["estimate"].append(estimate if result.spans else np.round(estimate, places))
+        numbers["lower"].append(lower if result.spans else np.floor(lower * scale) / scale)
+        numbers["upper"].append(upper if result.spans else np.ceil(upper * scale) / scale)
     table: dict[str, Any] = {"query": pa.chunked_array(query)}
     for name in used:
         table[apart(name)] = pa.chunked_array(labels[name])

@@ -105,6 +105,8 @@ class Kind(ABC):
     depends_on_rows: ClassVar[bool] = False
     #: Whether its answers are values of its column, in the column's unit.
     has_columns_unit: ClassVar[bool] = False
+    #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.
+    says_more: ClassVar[Mapping[str, str]] = {}
 
     def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
         """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
@@ -158,7 +160,8 @@ class StatisticKind(Kind, Generic[S]):
         return Shape.NUMBER if answers == 1 else Shape.NUMBERS
 
     def summary(self, statistic: S, answers: Iterable[tuple[str, str]]) -> str:
-        """What its answers say together, by the label and the choice of each; empty where nothing more is to say."""
+        """What its answers say together, by the label of each and what was chosen or measured; empty where nothing more
+        is to say."""
         return ""
 
 

@@ -155,6 +155,8 @@ class Result:
         chosen: of a choice, what was chosen for each label of each family, in order; empty for measured numbers.
         notes: further paid-for facts for the receipt, such as what an adaptive run chose.
         most_rows: where the bound tells it too, how many rows there can be in all: no count is above that.
+        spans: where the truth can lie further from an estimate on one side, the ends of its interval, shape (answers,
+            2) for each family; empty where an interval is the estimate plus and minus its half width.
     """
 
     estimates: tuple[NDArray[np.float64], ...]
@@ -164,6 +166,7 @@ class Result:
     chosen: tuple[str, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
     most_rows: float | None = None
+    spans: tuple[NDArray[np.float64], ...] = ()
 
     def intervals(
         self, *, lowest: float = 0.0
@@ -174,11 +177,14 @@ class Result:
         Cutting there moves an estimate only towards every value it could stand for, so the bound still holds.
         """
         highest = np.inf if self.most_rows is None else self.most_rows
-        for estimate, half_width in zip(self.estimates, self.bound.half_widths, strict=True):
+        for position, (estimate, half_width) in enumerate(zip(self.estimates, self.bound.half_widths, strict=True)):
+            lower, upper = estimate - (np.inf if self.bound.is_one_sided else half_width), estimate + half_width
+            if self.spans:
+                lower, upper = self.spans[position].T
             yield (
                 np.clip(estimate, lowest, highest),
-                np.clip(estimate - (np.inf if self.bound.is_one_sided else half_width), lowest, highest),
-                np.clip(estimate + half_width, lowest, highest),
+                np.clip(lower, lowest, highest),
+                np.clip(upper, lowest, highest),
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -193,6 +199,7 @@ class Result:
             "chosen": list(self.chosen),
             "notes": self.notes,
             "most_rows": self.most_rows,
+            "spans": [_packed(span) for span in self.spans],
         }
 
     @staticmethod
@@ -208,6 +215,7 @@ class Result:
             chosen=tuple(value["chosen"]),
             notes=value["notes"],
             most_rows=value.get("most_rows"),
+            spans=tuple(_unpacked(each) for each in value.get("spans", [])),
         )
 
 

@@ -191,10 +191,21 @@ def rank_error(
 
 
 def draw_value(
-    tally: Tally, attribute: Attribute, at: Fraction, *, epsilon: Fraction, sensitivity: Fraction, rng: Randomness
+    tally: Tally,
+    attribute: Attribute,
+    at: Fraction,
+    *,
+    epsilon: Fraction,
+    sensitivity: Fraction,
+    rng: Randomness,
+    away: int = 0,
 ) -> Decimal:
-    """One value of the declared range with probability proportional to exp(epsilon u / (2 sensitivity))."""
-    pieces = pad(ranked(tally, attribute, at))
+    """One value of the declared range with probability proportional to exp(epsilon u / (2 sensitivity)).
+
+    Args:
+        away: how many rows above q n the wanted rank is: a public number, which moves no difference of utilities.
+    """
+    pieces = pad(ranked(tally, attribute, at, away=away))
     values = values_of(attribute)
     index = exponential_mechanism(
         pieces.scores,
@@ -231,8 +242,11 @@ class Pieces:
     scores: NDArray[np.int64]
 
 
-def ranked(tally: Tally, attribute: Attribute, at: Fraction) -> Pieces:
-    """u on the whole range: on every value that occurs, and on the stretches before, between and after them."""
+def ranked(tally: Tally, attribute: Attribute, at: Fraction, *, away: int = 0) -> Pieces:
+    """u on the whole range: on every value that occurs, and on the stretches before, between and after them.
+
+    With `away` the distance is that from q n + away.
+    """
     order = np.argsort(tally.values[0])
     occurring, counts = tally.values[0][order], tally.counts[order]
     up_to = np.concatenate([[0], np.cumsum(counts)])
@@ -246,7 +260,7 @@ def ranked(tally: Tally, attribute: Attribute, at: Fraction) -> Pieces:
     above = up_to[-1] - below - at_it
     a, b = at.numerator, at.denominator
     too_high, too_low = (b - a) * below - a * (at_it + above), a * above - (b - a) * (below + at_it)
-    scores = -np.maximum(np.maximum(too_high, too_low), 0)
+    scores = -np.maximum(np.maximum(too_high - b * away, too_low + b * away), 0)
     there = widths > 0
     return Pieces(starts=starts[there], widths=widths[there], scores=scores[there])
 
@@ -277,11 +291,12 @@ def _bound(request: Request, alpha: Fraction) -> Bound:
         formula=r"\alpha < \frac{2 \Delta}{\varepsilon} \ln \frac{(|R| - 1)(1 - \beta)}{\beta} + \frac{1}{b},"
         r"\quad \Delta = g \max(q, 1 - q) \text{ or } g, \quad q = \frac{a}{b}",
         source="Derived; sharpens Dwork and Roth (2014), Corollary 3.12",
-        says=_says(request.statistic, alpha),
+        says=rank_says(request.statistic, alpha),
     )
 
 
-def _says(quantile: Quantile, alpha: Fraction) -> str:
+def rank_says(quantile: Quantile, alpha: Fraction) -> str:
+    """That the value given has some rank within so many rows of the one asked for."""
     rows = rank_text(alpha)
     share = f"{decimal_text(quantile.at * 100, places=6)}% of the rows"
     return (

@@ -417,6 +417,13 @@ CASES: dict[str, Case] = {
             weakened=TENTH,
         )
     ),
+    # Two values, so two counts and nothing drawn before: all of epsilon is for the noise on them.
+    "counted-quantile": Case(
+        columns=_numbers(1),
+        queries=[{"median": "x"}],
+        pairs=_pairs(add_remove=([(0,)], []), replace=([(0,)], [(1,)]), look_at=note("noisy counts")),
+        budget=PURE_2,
+    ),
     # Both ends next to the median, so that one row moves both of them.
     "exponential-range": Case(
         columns=_numbers(2),
@@ -611,6 +618,7 @@ CASES_OF_PERSONS: dict[str, Case] = {
     **{
         name: _of_persons(CASES[name], share=CASES[name].share / 2)
         for name in (
+            "counted-quantile",
             "exponential-quantile",
             "exponential-range",
             "exponential-metric",

@@ -6,6 +6,7 @@ Written apart from the mechanisms, which count in other ways.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from releases.engine.workload.kinds.largest_error import LargestError
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
@@ -160,15 +162,48 @@ def no_comparison_is_far_off(plan: Plan, result: Result, rows: Rows) -> bool:
 
 
 def the_quantile_is_near(plan: Plan, result: Result, rows: Rows) -> bool:
-    """In rows where a value was chosen, otherwise on the column's own scale; an answer withheld breaks nothing."""
+    """In rows where a value was chosen, otherwise on the column's own scale; an answer withheld breaks nothing.
+
+    Where an interval is given, whether it holds every value that is a quantile, and the value given.
+    """
     quantile, width = _asked(plan), result.bound.alpha
     if not result.notes.get("answered", True):
         return True
+    if result.spans:
+        return every_quantile_is_inside(plan, result, rows)
     values, (answer,) = np.sort(_numbers(rows, quantile.attributes[0])), result.estimates[0]
     wanted = float(quantile.at) * len(values)
     if not result.chosen:
         return bool(abs(values[int(np.ceil(wanted)) - 1] - answer) <= width + 1e-9)
     return _rank_is_near(values, answer, wanted, width)
+
+
+def every_quantile_is_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """For each share every y of the declared range with #{x < y} <= q n <= #{x <= y}, in whole numbers."""
+    (name, *by), at = _asked(plan).attributes, _asked(plan).at
+    attribute, groups = rows.universe[name], [np.ones(len(rows.columns[name]), dtype=bool)]
+    if by:
+        groups = [rows.columns[by[0]] == group for group in range(rows.universe[by[0]].size)]
+    places = 10**attribute.decimals
+
+    def is_inside(share: Fraction, group: NDArray[np.bool_], ends: Floats, given: float, half_width: float) -> bool:
+        ordered = sorted(rows.columns[name][group].tolist())
+        n = len(ordered)
+        # The lowest has at least q n rows at or below it, the highest at most q n below.
+        fewest, most = -(-share.numerator * n // share.denominator), share.numerator * n // share.denominator
+        lowest = ordered[fewest - 1] if fewest else attribute.lowest
+        highest = ordered[most] if most < n else attribute.highest
+        low, high = ends.tolist()
+        inside = round(low * places) <= lowest and highest <= round(high * places)
+        return bool(inside and low <= given <= high and max(given - low, high - given) <= half_width + 1e-9)
+
+    shares = at if isinstance(at, tuple) else (at,)
+    shown = zip(shares, result.spans, result.estimates, result.bound.half_widths, strict=True)
+    return all(
+        is_inside(share, group, ends, given, width)
+        for share, spans, estimates, width in shown
+        for group, ends, given in zip(groups, spans, estimates, strict=True)
+    )
 
 
 def both_ends_are_near(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -224,6 +259,7 @@ HOLDS: dict[type[Statistic], Holds] = {
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,
     Quantile: the_quantile_is_near,
+    Quantiles: every_quantile_is_inside,
     Range: both_ends_are_near,
     Categories: common_values_are_found,
     Threshold: no_comparison_is_far_off,

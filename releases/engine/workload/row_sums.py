@@ -510,11 +510,11 @@ def _read_separately(
 def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, clamped: tuple[Attribute, ...]) -> str:
     """That every number named is within its half width of the truth."""
     each = [shown(width, up=True) for width in widths]
-    after = _after_clamping(clamped)
+    after = after_clamping(clamped)
     if len(labels) == 1:
         return f"{labels[0]} is within {each[0]} of the truth{after}."
     if len(labels) <= _NAMED:
-        listed = _listed([f"{label} is within {width}" for label, width in zip(labels, each, strict=True)])
+        listed = in_one_line([f"{label} is within {width}" for label, width in zip(labels, each, strict=True)])
         return f"{listed} of the truth{after}, all at once."
     widest = max(range(len(widths)), key=widths.__getitem__)
     return (
@@ -532,7 +532,7 @@ def between(intervals: dict[str, tuple[Fraction, Fraction]], *, clamped: tuple[A
     if len(intervals) > _NAMED:
         listed.append(f"the other {len(intervals) - _NAMED:,} means are in their intervals")
     at_once = ", all at once" if len(intervals) > 1 else ""
-    return f"{_listed(listed)}{_after_clamping(clamped)}{at_once}."
+    return f"{in_one_line(listed)}{after_clamping(clamped)}{at_once}."
 
 
 def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
@@ -547,10 +547,11 @@ def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _after_clamping(columns: tuple[Attribute, ...]) -> str:
+def after_clamping(columns: tuple[Attribute, ...]) -> str:
     """Clamping moves a sum or a mean, which no bound on noise can tell."""
     return " (values outside the declared range taken at its ends)" if any(c.outside == CLAMP for c in columns) else ""
 
 
-def _listed(parts: list[str]) -> str:
+def in_one_line(parts: list[str]) -> str:
+    """Parts of a sentence, with commas and an "and"."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

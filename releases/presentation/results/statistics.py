@@ -9,6 +9,7 @@ from typing import Any
 from releases.display import charts
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.statistic import Part
 from releases.publication import files
 from releases.questions.base import Shape, kind_of, statistic_kind
 from releases.schema.descriptions import UNIT, Notes
@@ -69,11 +70,7 @@ def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatis
     labels = (
         [row["of"] for row in stored]
         if inquiry.statistic.is_open
-        else [
-            part.title(inquiry.universe) if part.cells(inquiry.universe) == 1 else ", ".join(row)
-            for part in inquiry.families
-            for row in part.labels(inquiry.universe)
-        ]
+        else [_label(inquiry, part, row) for part in inquiry.families for row in part.labels(inquiry.universe)]
     )
     answers = [_shown(label, row) for label, row in zip(labels, stored, strict=False)]
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
@@ -84,12 +81,20 @@ def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatis
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
         more=table.num_rows - len(answers),
-        summary=kind.summary(statistic, ((each.label, each.chosen) for each in answers)),
+        summary=kind.summary(statistic, ((each.label, each.chosen or each.estimate) for each in answers)),
         chart=charts.marginal_bars(drawn, title=inquiry.families[0].title(inquiry.universe))
         if shape is Shape.DISTRIBUTION
         else None,
         unit=_unit(inquiry, notes),
     )
+
+
+def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
+    """What an answer is of: its part where it is alone in it, else its row, of several parts with the part's title."""
+    title, own = part.title(inquiry.universe), ", ".join(row)
+    if part.cells(inquiry.universe) == 1:
+        return title
+    return f"{title}: {own}" if len(inquiry.families) > 1 else own
 
 
 def _unit(inquiry: Inquiry, notes: Notes) -> str:

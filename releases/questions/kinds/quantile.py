@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.mechanisms.propose_test_release import NO_ANSWER
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.questions.base import (
     HALF_A_ROW,
@@ -19,8 +21,8 @@ from releases.questions.base import (
     units_of,
 )
 
-#: The one mechanism that bounds by how many ranks a quantile is off; the others bound its value.
-_BOUNDS_RANKS = "exponential-quantile"
+#: The mechanisms that bound before the release by how many ranks a quantile is off; the others bound its value.
+_BOUND_RANKS = ("counted-quantile", "exponential-quantile")
 
 
 @register
@@ -42,6 +44,7 @@ class QuantileKind(StatisticKind[Quantile]):
     lacks = "No column is declared as numbers, so there is nothing to rank."
     is_within_range = True
     has_columns_unit = True
+    says_more = {"counted-quantile": "says between which values it lies"}
 
     def typed(self, statistic: Quantile, universe: Universe) -> dict[str, Any]:
         return {"column": statistic.attributes[0], "at": decimal_text(statistic.at)}
@@ -50,8 +53,13 @@ class QuantileKind(StatisticKind[Quantile]):
         return {self.name: {"column": given["column"], "at": given["at"]}}
 
     def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
-        return "rows" if mechanism == _BOUNDS_RANKS else units_of(columns)
+        return "rows" if mechanism in _BOUND_RANKS else units_of(columns)
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """Half the last place that is kept of the column; half a row where ranks are bounded."""
-        return HALF_A_ROW if mechanism == _BOUNDS_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)
+        return HALF_A_ROW if mechanism in _BOUND_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)
+
+    def summary(self, statistic: Quantile, answers: Iterable[tuple[str, str]]) -> str:
+        share = "half" if statistic.at == Fraction(1, 2) else f"{decimal_text(statistic.at * 100, places=6)}%"
+        ((_, value),) = answers
+        return "" if value == NO_ANSWER else f"About {share} of the rows are at {value} or below."

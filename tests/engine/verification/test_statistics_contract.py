@@ -77,6 +77,8 @@ QUESTIONS = [
     (PEOPLE, {"largest_count": LIKED}),
     (PEOPLE, {"median": "age"}),
     (PEOPLE, {"quantile": {"column": "income", "at": "0.9"}}),
+    (PEOPLE, {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}}),
+    (PEOPLE, {"quantiles": {"column": "age", "at": ["0.5"], "by": "tea"}}),
     (PEOPLE, {"range": {"column": "age", "inside": "0.8"}}),
     (PEOPLE, {"range": {"column": "income", "inside": "0.98"}}),
     (SPOKEN, {"categories": "spoken"}),
@@ -523,6 +525,17 @@ ATTACKS.append(
         look=says_the_first,
         exact=the_first_is_largest,
         with_too_little_noise=a_fifth_of_the_noise,
+    )
+)
+ATTACKS.append(
+    Attack(
+        mechanisms=("counted-quantile",),
+        columns=[{"name": "x", "type": "integer", "edges": [0, 1]}],
+        query={"quantiles": {"column": "x", "at": ["0.25", "0.5"]}},
+        pairs={"add_remove": ([], [(1,)]), "replace": ([(0,)], [(1,)])},
+        look=lambda result: result.notes["noisy counts"],
+        exact=lambda statistic, rows: np.bincount(rows.columns["x"], minlength=2).tolist(),
+        with_too_little_noise=half_the_noise,
     )
 )
 #: Answers that a mechanism gives after one and the same test, which is attacked on another statistic.

@@ -18,6 +18,7 @@ from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
@@ -46,6 +47,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     MostCommon: {"top": {"column": "education", "k": 2}},
     LargestCount: {"largest_count": [OLD, {"married": ["yes"]}, {"region": ["south"]}]},
     Quantile: {"median": "age"},
+    Quantiles: {"quantiles": {"column": "age", "at": ["0.25", "0.75"]}},
     Range: {"range": {"column": "age", "inside": "0.98"}},
     Categories: {"categories": "education"},
     Threshold: {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},

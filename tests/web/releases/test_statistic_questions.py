@@ -46,6 +46,16 @@ ASKED = [
     ("largest_count", {"counts": [YOUNG, MEN]}, {"largest_count": [json.loads(YOUNG), json.loads(MEN)]}),
     ("quantile", {"column": "age", "at": "0.5"}, {"median": "age"}),
     ("quantile", {"column": "income", "at": "0.90"}, {"quantile": {"column": "income", "at": "0.9"}}),
+    (
+        "quantiles",
+        {"column": "income", "at": "0.25, 0.5, 0.75"},
+        {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}},
+    ),
+    (
+        "quantiles",
+        {"column": "age", "at": "0.5", "by": "sex"},
+        {"quantiles": {"column": "age", "at": ["0.5"], "by": "sex"}},
+    ),
     ("range", {"column": "income", "inside": "0.98"}, {"range": {"column": "income", "inside": "0.98"}}),
     ("categories", {"column": "sex"}, {"categories": "sex"}),
     (
@@ -296,7 +306,7 @@ def test_bounds_in_unlike_units_are_neither_drawn_together_nor_ranked_by_each_ot
         name: {point["mechanism"] for point in json.loads(text)["layer"][0]["data"]["values"]}
         for name, text in charts.items()
     }
-    ranks = {"Exponential mechanism on ranks"}
+    ranks = {"Counts around the quantile", "Exponential mechanism on ranks"}
     assert ranks in drawn.values()
     assert all(each == ranks or not each & ranks for each in drawn.values())
     assert len(drawn) == 2

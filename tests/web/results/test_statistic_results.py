@@ -110,6 +110,42 @@ def test_a_quantile_by_ranks_is_the_value_chosen(publish, show):
     assert "<dt>Median of age</dt><dd>40</dd>" in body(show(release))
 
 
+def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publish, show):
+    """51 of 200 people would have to be counted wrongly for another median than 40."""
+    release = publish("counted-quantile", {"median": "age"})
+    (row,) = rows_of(release)
+    assert (row["estimate"], row["lower"], row["upper"]) == ("40", "40", "40")
+    page = show(release)
+    assert "<dt>Median of age</dt><dd>40</dd>" in body(page)
+    assert "About half of the rows are at 40 or below." in words(page)
+    assert "With probability 95%, the true median of age is 40" in words(page)
+    noisy = publish("counted-quantile", {"quantile": {"column": "share", "at": "0.75"}}, epsilon="1")
+    (row,) = rows_of(noisy)
+    lower, upper = (number_text(float(row[name])) for name in ("lower", "upper"))
+    assert float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"])
+    said = f"is {lower}" if lower == upper else f"lies between {lower} and {upper}"
+    assert f"the true 75% quantile of share {said}" in words(show(noisy))
+    assert f"The sentence above, in numbers: from {lower} to {upper}." in words(show(noisy))
+    assert len(noisy.result["receipt"]["notes"]["noisy counts"]) > 1
+
+
+def test_several_quantiles_stand_in_one_table_with_the_ends_of_their_intervals(publish, show):
+    release = publish("counted-quantile", {"quantiles": {"column": "age", "at": ["0.1", "0.5"]}})
+    page, rows = show(release), rows_of(release)
+    assert [row["query"] for row in rows] == ["10% quantile of age", "median of age"]
+    assert [(row["lower"], row["upper"]) for row in rows] == [("20", "20"), ("40", "40")]
+    assert "the true 10% quantile of age is 20 and the true median of age is 40" in words(page)
+    assert '<th scope="row">median of age</th><td class="number">40</td>' in body(page)
+
+
+def test_a_median_of_each_group_stands_beside_the_group(publish, show):
+    release = publish("counted-quantile", {"quantiles": {"column": "age", "at": ["0.5"], "by": "sex"}})
+    page, rows = show(release), rows_of(release)
+    assert [(row["of"], row["estimate"]) for row in rows] == [("female", "20"), ("male", "40")]
+    assert '<th scope="row">male</th><td class="number">40</td>' in body(page)
+    assert "the true median of age by sex: female is 20 and the true median of age by sex: male is 40" in words(page)
+
+
 def test_a_range_is_shown_from_end_to_end(publish, show):
     release = publish("exponential-range", {"range": {"column": "age", "inside": "0.9"}})
     low, high = (row["answer"] for row in rows_of(release))

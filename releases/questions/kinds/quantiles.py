@@ -1,0 +1,50 @@
+"""Several quantiles of one column, or quantiles by group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.workload.kinds.quantiles import Quantiles
+from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, column_field, register
+
+
+@register
+class QuantilesKind(StatisticKind[Quantiles]):
+    statistic = Quantiles
+    title = "Several quantiles, or quantiles by group"
+    says = "For each of several shares, the value that so many of the rows have or are below; if asked, in each group."
+    phrases = {"quantiles": "several quantiles"}
+    fields = (
+        column_field(Columns.NUMERIC),
+        Field(
+            name="at",
+            label="Shares of the rows",
+            input=Input.TEXT,
+            help="From the least to the largest, with commas: 0.25, 0.5, 0.75 for the quartiles.",
+            initial="0.25, 0.5, 0.75",
+            missing="at: nothing was typed; must be a list of shares",
+        ),
+        Field(
+            name="by",
+            label="In each group of",
+            input=Input.TEXT,
+            help="The name of a column of categories. Leave it empty for all rows together.",
+        ),
+    )
+    lacks = "No column is declared as numbers, so there is nothing to rank."
+    has_columns_unit = True
+
+    def typed(self, statistic: Quantiles, universe: Universe) -> dict[str, Any]:
+        shares = ", ".join(map(decimal_text, statistic.at))
+        return {"column": statistic.attributes[0], "at": shares, "by": statistic.by}
+
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        shares = [each.strip() for each in given["at"].split(",")]
+        by = {"by": given["by"].strip()} if given.get("by", "").strip() else {}
+        return {self.name: {"column": given["column"], "at": shares, **by}}
+
+    def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
+        return HALF_A_ROW
