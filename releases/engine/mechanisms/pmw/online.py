@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, exp, floor, log, sqrt
 from typing import ClassVar
 
@@ -397,6 +398,7 @@ def _numbers_of_updates(questions: int) -> list[int]:
     return sorted({most, *(floor(exp(step / 8)) for step in range(8 * 9) if exp(step / 8) <= most)})
 
 
+@lru_cache(maxsize=4096)
 def _epsilon_of_share(rho: Fraction) -> Fraction:
     """The largest epsilon, to nine digits, whose pure mechanism costs at most rho."""
     low, high = Fraction(0), Fraction(ceil(sqrt(2 * float(rho)) * 2) + 1)
