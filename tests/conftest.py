@@ -115,6 +115,24 @@ def _no_wait_for_discs():
         yield
 
 
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings):
+    """Requested before the test database is made: it is a copy of one that was migrated before."""
+    import django.test.utils
+
+    really = django.test.utils.setup_databases
+
+    def setup_databases(*args, **options):
+        from tests.migrated import migrated_once
+
+        with migrated_once():
+            return really(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(django.test.utils, "setup_databases", setup_databases)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_folders(settings, tmp_path):
     """Every test writes its tables, releases and marks to folders of its own, and none waits."""

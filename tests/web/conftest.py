@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import HeldRole, Upload, UploadState
 from releases.notifications import messages
+from tests.web import recordings
 from tests.web.pages import inline_code
 
 CSV = b"person,age,sex\n" + b"".join(
@@ -139,26 +141,42 @@ def read_uploads(db):
     return read
 
 
+@pytest.fixture(autouse=True)
+def _empty_cache():
+    """What is set up from a recording has the same identifier in every test."""
+    cache.clear()
+
+
 @pytest.fixture
-def make_dataset(alice, group, upload_file):
+def once(tmp_path, monkeypatch):
+    """Make what a key names, or what a test before this one made where all was the same."""
+    return partial(recordings.once, folder=tmp_path, monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def make_dataset(alice, group, upload_file, once):
     """A dataset of alice's, shared with her group, as far as asked: uploaded, declared, protected, budgeted."""
 
     def make(*, epsilon="2", delta="0.000001", policy=Policy.ZCDP, content=CSV, owner=None, sofia=None, unit=None):
         owner = owner or alice
         give(owner, "curator")
-        dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
-        services.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
-        services.declare_protection(
-            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
-        )
-        if epsilon:
-            reviewer = sofia or reviewers().first() or person("grantor", "reviewer")
-            asked = services.request_budget(
-                dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
+
+        def really():
+            dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
+            services.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
+            services.declare_protection(
+                dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
             )
-            services.approve_request(request=asked, by=reviewer)
-            dataset.refresh_from_db()
-        return dataset
+            if epsilon:
+                reviewer = sofia or reviewers().first() or person("grantor", "reviewer")
+                asked = services.request_budget(
+                    dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
+                )
+                services.approve_request(request=asked, by=reviewer)
+                dataset.refresh_from_db()
+            return dataset
+
+        return once(repr((epsilon, delta, policy, content, owner.pk, sofia and sofia.pk, unit)), really)
 
     return make
 
@@ -197,8 +215,8 @@ def make_queued(make_draft, alice):
 
 
 @pytest.fixture
-def queued(dataset, make_queued):
-    return make_queued(dataset)
+def queued(dataset, make_queued, once):
+    return once("queued", lambda: make_queued(dataset))
 
 
 @pytest.fixture
@@ -260,8 +278,12 @@ def close():
 
 
 @pytest.fixture
-def published(queued):
-    assert services.execute_release(release_id=queued.pk)
+def published(queued, once):
+    def really():
+        assert services.execute_release(release_id=queued.pk)
+        return queued
+
+    once("published", really)
     queued.refresh_from_db()
     return queued
 
