@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, exp, floor, log, sqrt, tanh
+from math import ceil, exp, floor, log, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -67,8 +67,6 @@ _TOTAL_SHARE = Fraction(1, 50)
 #: How many updates are considered; more than a few thousand leave each too little budget to be of use.
 _MAX_UPDATES = 4000
 _EXPECTED_ROWS = 10_000
-#: A rho that is rounded to thirty places still has twelve digits here.
-_DECIDED_BY_FLOATS = 1e-18
 
 
 @register
@@ -406,16 +404,8 @@ def _epsilon_of_share(rho: Fraction) -> Fraction:
     low, high = Fraction(0), Fraction(ceil(sqrt(2 * float(rho)) * 2) + 1)
     while high - low > Fraction(1, 10**12) + high / 10**6:
         middle = (low + high) / 2
-        low, high = (middle, high) if _costs_at_most(middle, rho) else (low, middle)
+        low, high = (middle, high) if rho_of_pure(epsilon=middle) <= rho else (low, middle)
     return _rounded(low)
-
-
-def _costs_at_most(epsilon: Fraction, rho: Fraction) -> bool:
-    """Whether a pure mechanism costs at most rho, as `rho_of_pure` says; where sixteen digits decide it, by these."""
-    about, limit = float(epsilon) * tanh(float(epsilon) / 2), float(rho)
-    if limit > _DECIDED_BY_FLOATS and abs(about - limit) > limit * 1e-9:
-        return about < limit
-    return rho_of_pure(epsilon=epsilon) <= rho
 
 
 def _rounded(value: Fraction) -> Fraction:
