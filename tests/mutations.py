@@ -721,7 +721,7 @@ MUTATIONS = (
     Mutation(
         name="a-dropped-missing-value-leaves-the-total-public",
         file="releases/engine/domain/universe.py",
-        text="        return self.is_numeric or DROP in (self.outside, self.missing_as)",
+        text="        return self.drops_missing or DROP in (self.outside, self.missing_as)",
         instead="        return self.is_numeric or self.outside == DROP",
         test="tests/engine/tables/test_tables.py::test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it",
     ),

@@ -213,7 +213,7 @@ def budget_request_page(asked: BudgetRequest, form: DecisionForm, *, by: User) -
         granted=f"{budget.amounts} in all; {standing.in_words}" if standing else "nothing",
         budget_address=reverse("budget_detail", args=[budget.pk]) if standing else "",
         asked_at=asked.requested_at,
-        schemas=tuple((each.title, _columns(each.universe)) for each in tables),
+        schemas=tuple((each.title, declared_columns(each.universe)) for each in tables),
         meaning=_meaning(asked),
         decision=_decision(asked, form, by=by, approve="Grant"),
     )
@@ -250,14 +250,14 @@ def _delta(delta: str) -> str:
     return "" if delta == "0" else delta
 
 
-def _columns(universe: Universe | None) -> tuple[ColumnShown, ...]:
+def declared_columns(universe: Universe | None) -> tuple[ColumnShown, ...]:
     attributes = universe.attributes if universe is not None else ()
     return tuple(ColumnShown(name=each.name, holds=tuple(_holds(each))) for each in attributes)
 
 
 def _holds(attribute: Attribute) -> Iterator[str]:
     if attribute.is_numeric:
-        bins = f"{attribute.size} bin{'' if attribute.size == 1 else 's'}"
+        bins = f"{attribute.ranges} bin{'' if attribute.ranges == 1 else 's'}"
         rest = "; values below and above are counted in the first and the last" if attribute.outside == CLAMP else ""
         yield f"{bins} from {attribute.edges[0]} to {attribute.edges[-1]}{rest}"
     else:
@@ -316,7 +316,7 @@ def _plan_asked(asked: ReleaseRequest, plan: Plan, budget: Budget) -> PlanAsked:
         runs=f"{row.seconds}, {row.memory}",
         beside=prepared(plan) if isinstance(plan, OnlinePlan) else None,
         confidence=percent(1 - plan.beta),
-        columns=_columns(plan.schema.universe),
+        columns=declared_columns(plan.schema.universe),
         rules=tuple(rules_in_words(plan.schema.universe)),
         meaning=epsilon_meaning(asked.first_epsilon or asked.epsilon, delta=asked.delta, price=row.price),
     )

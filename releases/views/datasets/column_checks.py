@@ -34,8 +34,7 @@ def check_columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if checks_had(dataset.budget) >= MOST_CHECKS:
         messages.info(request, services.TOO_MANY_CHECKS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
-    given = request.POST if request.method == "POST" else request.GET
-    form = CheckForm(given if "rows" in given else None)
+    form = CheckForm(request.POST if request.method == "POST" else request.GET or None)
     context = {
         "dataset": dataset,
         "form": form,

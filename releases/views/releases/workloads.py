@@ -119,7 +119,7 @@ def column_text(attribute: Attribute) -> str:
     kind = {"categorical": "categories", "integer": "whole numbers", "number": "numbers"}[attribute.kind.value]
     missing = "".join(f"; {said}" for said in (codes_in_words(attribute), missing_in_words(attribute)) if said)
     if attribute.is_numeric:
-        return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.size:,} bins{missing}"
+        return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.ranges:,} bins{missing}"
     named = ", ".join(attribute.categories[:_MAX_NAMED])
     more = f" and {attribute.size - _MAX_NAMED:,} more" if attribute.size > _MAX_NAMED else ""
     return f"{kind}: {named}{more}{missing}"

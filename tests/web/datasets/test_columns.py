@@ -6,13 +6,13 @@ import json
 import re
 
 import pytest
-from django.template.loader import render_to_string
 from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset
+from releases.presentation.review.request_page import declared_columns
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import body, chosen, field_value, words
 
@@ -508,8 +508,8 @@ def test_missing_codes_are_stored_shown_again_and_copied_with_the_codebook(sheet
     columns.append({"name": "sex", "type": "categorical", "categories": ["female", "male"]})
     sheet.paste({"version": 1, "missing": ["NA"], "columns": columns})
     assert [column["missing"] for column in declared(fresh)] == [["-99"], ["NA"]]
-    shown_to_reviewers = {"attributes": Dataset.objects.get(pk=fresh.pk).universe.attributes, "title": "Survey"}
-    assert "missing codes: -99" in render_to_string("shared/_schema.html", shown_to_reviewers)
+    shown_to_reviewers = declared_columns(Dataset.objects.get(pk=fresh.pk).universe)
+    assert "missing codes: -99" in shown_to_reviewers[0].holds
 
 
 def test_a_broken_missing_code_stays_typed_in_its_field(sheet):
