@@ -104,6 +104,7 @@ class Command(BaseCommand):
         parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the mechanism")
         parser.add_argument("--rows", help="how many synthetic rows (short for --option rows=N)")
         parser.add_argument("--title", default="", help="of the release")
+        parser.add_argument("--reason", default="", help="for reviewers; needed where a check found a column misread")
         parser.add_argument("--out", type=Path, help="folder for the three files")
 
     def handle(self, **options: Any) -> None:
@@ -168,7 +169,9 @@ class Command(BaseCommand):
             options=chosen,
         )
         try:
-            charged = services.submit_release(release=release, key=uuid.uuid4(), by=operator, send=False)
+            charged = services.submit_release(
+                release=release, key=uuid.uuid4(), by=operator, send=False, reason=options["reason"]
+            )
         except Exception:
             release.delete()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -194,6 +195,20 @@ def test_the_same_randomness_gives_the_same_result(name):
     counts = counts_of(plan)
     first, second = (plan.run(counts, rng=StreamRandomness(b"same")) for _ in range(2))
     assert json.dumps(first.to_json()) == json.dumps(second.to_json())
+
+
+def test_a_question_about_columns_declared_otherwise_is_not_planned():
+    """Where it leaves rows out that the schema counts, a row would move the answers further than is paid for."""
+    columns = [{"name": "age", "type": "integer", "edges": [0, 50, 100], "missing_as": "no number"}]
+    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": "replace"})
+    workload = Workload.from_json({"version": 1, "queries": [{"prefix": "age"}]}, schema.universe)
+    assert not schema.rows_may_vanish
+    budget, beta = privacy_budget(epsilon="1", delta="0"), Fraction(1, 20)
+    with pytest.raises(InvalidInput, match="declared otherwise"):
+        mechanism("laplace-queries").plan(schema, workload, budget=budget, beta=beta)
+    of_its_own = replace(schema, universe=workload.universe)
+    assert of_its_own.rows_may_vanish
+    assert not mechanism("laplace-queries").plan(of_its_own, workload, budget=budget, beta=beta).infeasible
 
 
 def test_a_plan_never_sees_data(name):
