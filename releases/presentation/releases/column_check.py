@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 
+from django.urls import reverse
+
 from releases.engine.domain.universe import Schema, Universe
 from releases.models import Release
 from releases.publication.column_checks import CheckedColumn, checked_columns, latest_check
@@ -28,6 +30,12 @@ class ColumnCheck:
     release: Release | None
     found: tuple[str, ...] = ()
     misread: str = ""
+
+    def address_beside(self, release: Release) -> str:
+        """Where the check can be read; empty where there is none, or it is looked at itself."""
+        if self.release is None or self.release == release:
+            return ""
+        return reverse("release_detail", args=[self.release.pk])
 
 
 NO_CHECK = ColumnCheck(release=None)

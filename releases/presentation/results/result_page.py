@@ -13,7 +13,7 @@ from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import Inquiry
 from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
-from releases.presentation.releases.column_check import NO_CHECK, own_findings
+from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
@@ -99,7 +99,8 @@ class ResultPage:
         workload, workload_address: the saved workload that it asks, with its version.
         bound, proof: its accuracy in one sentence, and when that was proved.
         counted: how many rows counted, as far as it says it.
-        found: of a check, what it found of each column.
+        found: what a check found of the columns, itself or of this release for the people of its dataset;
+            `check_address` leads to the latter.
         doubts_columns: whether the columns are to be looked at before the release is made public.
         is_all_near_zero: whether it has counts, and none is certainly above 0; `may_leave_out` are the rules that can
             have left rows out, if so.
@@ -120,6 +121,7 @@ class ResultPage:
     quality: str
     counted: str
     found: tuple[str, ...]
+    check_address: str
     is_all_near_zero: bool
     doubts_columns: bool
     may_leave_out: tuple[str, ...]
@@ -156,7 +158,7 @@ def result_page(
     ends = fuller_bins(universe.attributes)
     is_published = release.status is ReleaseState.PUBLISHED
     is_all_near_zero = is_published and statistic is None and not is_any_above_zero(folder)
-    findings = own_findings(release) if release.kind is CHECK and is_published else NO_CHECK
+    findings = _findings(release, schema, is_own=is_own) if is_published else NO_CHECK
     is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
     return ResultPage(
         title=release.title,
@@ -167,6 +169,7 @@ def result_page(
         quality=_quality(receipt, schema),
         counted=counted_in_words(receipt),
         found=findings.found,
+        check_address=findings.address_beside(release),
         is_all_near_zero=is_all_near_zero,
         doubts_columns=is_all_near_zero or bool(findings.misread),
         may_leave_out=tuple(rules_that_drop(receipt)) if is_all_near_zero else (),
@@ -187,6 +190,13 @@ def result_page(
         visibility=_visibility(release),
         has_charts=bool(table and (table.chart or table.heat)) or bool(statistic and statistic.chart),
     )
+
+
+def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
+    """A check is seen by the people of its dataset, unless it is looked at itself."""
+    if release.kind is CHECK:
+        return own_findings(release)
+    return column_check(release, schema.universe) if is_own and schema.rows_may_vanish else NO_CHECK
 
 
 def _quality(receipt: dict[str, Any], schema: Schema) -> str:

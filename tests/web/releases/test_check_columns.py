@@ -18,6 +18,8 @@ from releases.models import CHECK, AuditAction, AuditEvent, LedgerEntry, Release
 from releases.planning import column_checks as planning
 from releases.planning.comparison import at_epsilon
 from releases.presentation.releases.column_check import column_check
+from releases.presentation.results.answers import Wish
+from releases.presentation.results.result_page import result_page
 from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value
@@ -84,6 +86,24 @@ def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(check
     reason = "Only ages that were typed as whole numbers are wanted."
     assert services.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason) is not None
     assert AuditEvent.objects.filter(action=AuditAction.SUBMIT, detail__contains=reason).exists()
+
+
+def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else(checked, alice, carry_out):
+    dataset, check = checked(MISREAD)
+    draft = draft_of(dataset, alice, [AGE, SEX])
+    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, reason="As a test.")
+    services.execute_release(release_id=draft.pk)
+    draft.refresh_from_db()
+    own, others = (result_page(draft, wish=Wish(), is_own=is_own) for is_own in (True, False))
+    assert own.found[0].startswith("age leaves out ")
+    assert own.check_address == reverse("release_detail", args=[check.pk])
+    assert own.doubts_columns
+    assert (others.found, others.check_address) == ((), "")
+    of_itself = result_page(check, wish=Wish())
+    assert of_itself.found == own.found
+    assert of_itself.check_address == ""
+    about_sex = carry_out(draft_of(dataset, alice, [SEX]))
+    assert not result_page(about_sex, wish=Wish(), is_own=True).doubts_columns
 
 
 def test_a_session_about_a_misread_column_needs_a_reason(checked, alice):
