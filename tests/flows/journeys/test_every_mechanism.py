@@ -59,12 +59,13 @@ DECLARED = {
 }
 #: What a mechanism is told beside the question, so that its run is short.
 OPTIONS = {"smalldb": ["size=30"], "smalldb-net": ["candidates=64"]}
+_EVERY_FORM = ("laplace-numbers", "noisy-max-choice", "counted-quantile")
 CASES = [
     pytest.param(name, kind, id=f"{name} {kind.kind if kind else 'counts'}")
     for name, each in mechanisms().items()
     if each.is_offered  # a certificate is bought of a release, by a command of its own
-    # The answers of two mechanisms have every form between them; of the others one will do.
-    for kind in (each.answers if name in ("laplace-numbers", "noisy-max-choice") else each.answers[:1] or (None,))
+    # The answers of three mechanisms have every form between them; of the others one will do.
+    for kind in (each.answers if name in _EVERY_FORM else each.answers[:1] or (None,))
 ]
 
 
