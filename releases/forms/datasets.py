@@ -64,6 +64,7 @@ from releases.schema.descriptions import (
     read_note,
     read_paragraph,
 )
+from releases.schema.standard_codebooks import from_standard, is_standard
 
 
 class UploadForm(forms.Form):
@@ -150,6 +151,12 @@ class ColumnsLinkForm(LenientForm):
     learned = TypedTextField()
 
 
+class CodebookLinkForm(LenientForm):
+    """In which format what is declared is written; in that of the schema where none is named."""
+
+    format = TypedTextField()
+
+
 class ColumnsButtonForm(LenientForm):
     """The button that was pressed on the page of the columns, and what goes with it.
 
@@ -181,10 +188,11 @@ class ColumnsButtonForm(LenientForm):
 
 
 class CodebookForm(forms.Form):
-    """The codebook pasted, in the schema format or as CSV.
+    """The codebook pasted, in the schema format, as CSV, or in a format that others write.
 
     Attributes:
-        readings: how bins were read where their edges were not written, in sentences, to be confirmed.
+        readings: how bins were read where their edges were not written, and what else was decided, in sentences, to be
+            confirmed.
     """
 
     readings: list[str]
@@ -203,12 +211,15 @@ class CodebookForm(forms.Form):
                     "The codebook is neither JSON, which begins with a brace, nor a table in CSV, whose first line "
                     "names its columns, such as name,type,values,outside."
                 )
-            return read_json(text, what="codebook", listed="columns")
+            read = read_json(text, what="codebook", listed="columns")
         try:
-            read, self.readings = codebook_from_csv(text), readings(text)
-            return read
+            if is_csv_codebook(text):
+                read, self.readings = codebook_from_csv(text), readings(text)
+            elif is_standard(read):
+                read, self.readings = from_standard(read)
         except InvalidInput as error:
             raise ValidationError(in_words(error)) from None
+        return read
 
 
 #: Of a column's form, by the field of the schema format; others are about what is declared.

@@ -48,6 +48,7 @@ from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
+from releases.schema.standard_codebooks import from_standard, is_standard
 from releases.worker import runner
 
 #: How the table's file is written (docs/reference/files.md).
@@ -296,7 +297,13 @@ def default_delta(delta: str | None) -> str:
 def read_codebook(path: Path) -> Any:
     """The schema in JSON, or as a table where the file is called so."""
     if path.suffix.lower() != ".csv":
-        return read_json(path)
+        read = read_json(path)
+        if not is_standard(read):
+            return read
+        codebook, decided = from_standard(read)
+        for sentence in decided:
+            print(sentence, file=sys.stderr)  # noqa: T201  the command has no output of its own yet
+        return codebook
     try:
         return codebook_from_csv(path.read_text())
     except (OSError, UnicodeDecodeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import ColumnsButtonForm, ColumnsLinkForm, codebook_of
+from releases.forms.datasets import CodebookLinkForm, ColumnsButtonForm, ColumnsLinkForm, codebook_of
 from releases.models import Codebook, Dataset
 from releases.permissions import get_dataset_for, signed_in
 from releases.schema import file_codebook
 from releases.schema.descriptions import Notes
+from releases.schema.standard_codebooks import FORMATS, to_standard
 
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.
 MAX_OFFERED, _MAX_SEEN = 50, 500
@@ -45,9 +47,13 @@ class FilledIn:
 def codebook_file(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """What is declared of a dataset, to paste or send elsewhere; nothing of its rows."""
     dataset = get_dataset_for(request, dataset_id)
-    if dataset.universe is None:
+    wanted = CodebookLinkForm(request.GET).given["format"]
+    if dataset.universe is None or wanted not in ("", *FORMATS):
         raise Http404
     written = codebook_of(dataset, dataset.universe, dataset.column_notes)
+    if wanted:
+        described = to_standard(dataset.universe, dataset.column_notes, written=wanted)
+        written = json.dumps(described, indent=1, ensure_ascii=False)
     response = HttpResponse(written + "\n", content_type="application/json")
     response["Content-Disposition"] = 'attachment; filename="codebook.json"'
     return response

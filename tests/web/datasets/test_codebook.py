@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from decimal import Decimal
 from itertools import pairwise
 
@@ -12,10 +13,13 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import Attribute, AttributeKind, Schema, plain
+from releases import services
+from releases.engine.domain.universe import Attribute, AttributeKind, Schema, Universe, plain
 from releases.engine.errors import InvalidInput
+from releases.models import Dataset
 from releases.schema.bin_edges import edges_from_text
 from releases.schema.codebook_csv import categories_from_text, codebook_from_csv, is_csv_codebook
+from releases.schema.standard_codebooks import from_standard, is_standard, to_standard
 from tests.web.pages import field_value, words
 
 GOOD = """name,type,categories or edges,outside,decimals
@@ -185,3 +189,98 @@ def test_a_pasted_table_declares_the_columns_or_says_where_it_is_wrong(make_data
     assert as_(alice).post(address, {"codebook": text}).status_code == 302
     dataset.refresh_from_db()
     assert [each["name"] for each in dataset.declared] == ["age", "sex"]
+
+
+# In formats that others write
+
+FRICTIONLESS = {
+    "missingValues": ["", "NA"],
+    "fields": [
+        {"name": "sex", "type": "string", "constraints": {"enum": ["female", "male"]}, "title": "As registered"},
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120}, "missingValues": ["-9"]},
+        {"name": "person", "type": "string"},
+    ],
+}
+CSVW = {
+    "@context": "http://www.w3.org/ns/csvw",
+    "tables": [
+        {
+            "url": "people.csv",
+            "tableSchema": {
+                "columns": [
+                    {"name": "sex", "datatype": {"base": "string", "format": "female|male"}, "null": "NA"},
+                    {"name": "age", "datatype": {"base": "integer", "minimum": 0, "maximum": 120}, "null": ["-9"]},
+                    {"name": "person", "datatype": "string"},
+                ]
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("pasted", [FRICTIONLESS, {"resources": [{"schema": FRICTIONLESS}]}, CSVW])
+def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chosen_is_confirmed(
+    alice, group, upload_file, as_, pasted
+):
+    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    address = reverse("columns", args=[dataset.pk])
+    shown = as_(alice).post(address, {"codebook": json.dumps(pasted)})
+    chosen = [
+        "age: bins were chosen between 0 and 120.",
+        "Not declared, for neither their values nor their ends are given: person.",
+    ]
+    assert shown.context["codebook"].readings == chosen
+    assert Dataset.objects.get(pk=dataset.pk).declared is None
+    sent = {"codebook": json.dumps(pasted), "doubts": chosen}
+    assert as_(alice).post(address, sent).status_code == 302
+    universe = Dataset.objects.get(pk=dataset.pk).universe
+    assert universe["sex"].categories == ("female", "male")
+    assert universe["age"].labels == (*(f"{low} to {low + 11}" for low in range(0, 108, 12)), "108 to 120", "no number")
+    assert [each.missing for each in universe.attributes] == [("NA",), ("-9",)]
+
+
+@pytest.mark.parametrize("written", ["frictionless", "csvw"])
+@given(data=st.data(), names=st.lists(WORD, min_size=1, max_size=4, unique=True))
+def test_what_is_written_for_others_is_read_back_the_same_and_says_it_in_their_words(written, data, names):
+    universe = Universe(attributes=tuple(data.draw(attributes(name)) for name in names))
+    told = json.loads(json.dumps(to_standard(universe, {names[0]: {"description": "What it is"}}, written=written)))
+    read, decided = from_standard(told)
+    assert decided == []
+    assert read["columns"][0].pop("description") == "What it is"
+    assert Schema.from_json(read).universe == universe
+    columns = told["fields"] if written == "frictionless" else told["tableSchema"]["columns"]
+    for column, attribute in zip(columns, universe.attributes, strict=True):
+        del column["dpweb:column"]
+        said = column.get("constraints", column.get("datatype"))
+        if attribute.is_numeric:
+            assert [Decimal(str(said[end])) for end in ("minimum", "maximum")] == [
+                attribute.edges[0],
+                attribute.edges[-1],
+            ]
+        elif written == "frictionless":
+            assert said == {"enum": list(attribute.categories)}
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"name": "age", "type": "integer", "constraints": {"minimum": 9, "maximum": 1}}, "(age).maximum"),
+        ({"name": "age", "type": "number", "constraints": {"minimum": "x", "maximum": 1}}, "(age).minimum"),
+        ({"type": "integer"}, "columns[0].name"),
+    ],
+)
+def test_what_cannot_be_read_of_others_is_refused_by_its_column_and_field(field, message):
+    with pytest.raises(InvalidInput) as refusal:
+        from_standard({"fields": [field]})
+    assert message in refusal.value.field
+    with pytest.raises(InvalidInput, match="one table"):
+        is_standard({"resources": [{"schema": FRICTIONLESS}, {"schema": FRICTIONLESS}]})
+
+
+def test_what_is_declared_can_be_downloaded_for_others(dataset, as_, alice, charlie):
+    address = reverse("codebook_file", args=[dataset.pk])
+    for written in ("frictionless", "csvw"):
+        told = json.loads(as_(alice).get(address, {"format": written}).content)
+        assert Schema.from_json(from_standard(told)[0]).universe == dataset.universe
+        assert as_(charlie).get(address, {"format": written}).status_code == 404
+    assert as_(alice).get(address, {"format": "xml"}).status_code == 404

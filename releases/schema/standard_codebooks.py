@@ -1,0 +1,173 @@
+"""Codebooks in formats that others write, read into the columns of the schema format, and written again.
+
+Read are a Frictionless Table Schema or a data package of one table, and CSV on the Web (CSVW) metadata of one table.
+What they say of a column that has no place in the schema format is left out. A column of text is declared where its
+values are listed, a column of numbers where its ends are given: in ten bins, or one for each value of few. What is
+written holds each column of the schema format beside the words of the other format, and is read back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from releases.engine.domain.universe import NO_NUMBER, Attribute, Universe, number
+from releases.engine.errors import InvalidInput
+from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, noted
+
+#: A column of the schema format, whole, within a column of another.
+OWN = "dpweb:column"
+_FRICTIONLESS, _CSVW = "frictionless", "csvw"
+FORMATS = (_FRICTIONLESS, _CSVW)
+_BINS = 10
+_INTEGERS = {
+    *("integer", "int", "long", "short", "byte", "year", "gYear", "nonNegativeInteger", "positiveInteger"),
+    *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
+}
+_NUMBERS = {"number", "decimal", "float", "double"}
+
+
+def is_standard(value: object) -> bool:
+    """Whether what was read from JSON is such a codebook."""
+    return isinstance(value, dict) and _columns_of(value) is not None
+
+
+def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The codebook in the schema format, and sentences about what was decided for the person who pasted it.
+
+    Raises:
+        InvalidInput: it is about several tables, or a column breaks a rule, naming the column.
+    """
+    found = _columns_of(value)
+    assert found is not None
+    columns, read, missing = found
+    declared, said, left = [], [], []
+    for position, column in enumerate(columns):
+        name = column.get("name") if isinstance(column, dict) else None
+        if not isinstance(name, str):
+            raise InvalidInput(f"columns[{position}].name", name, "must be text")
+        try:
+            made = column[OWN] if OWN in column else read(column, missing)
+        except InvalidInput as error:
+            raise InvalidInput(f"columns[{position}] ({name}).{error.field}", error.value, error.rule) from None
+        if made is None:
+            left.append(name)
+            continue
+        declared.append(made)
+        if OWN not in column and "edges" in made:
+            said.append(f"{name}: bins were chosen between {made['edges'][0]} and {made['edges'][-1]}.")
+    if left:
+        said.append(f"Not declared, for neither their values nor their ends are given: {', '.join(left)}.")
+    return {"version": 1, "columns": declared}, said
+
+
+def to_standard(universe: Universe, notes: Notes, *, written: str) -> dict[str, Any]:
+    """What is declared, in one of the formats."""
+    columns = [_written(each, noted(each.to_json(), notes), written) for each in universe.attributes]
+    if written == _FRICTIONLESS:
+        return {"fields": columns}
+    return {"@context": "http://www.w3.org/ns/csvw", "tableSchema": {"columns": columns}}
+
+
+Reader = Callable[[Mapping[str, Any], list[str]], dict[str, Any] | None]
+
+
+def _columns_of(value: Mapping[str, Any]) -> tuple[list[Any], Reader, list[str]] | None:
+    """The columns, how each is read, and the missing codes of all; None of another format."""
+    table: Any = value
+    for many, one in (("resources", "schema"), ("tables", "tableSchema")):
+        if isinstance(value.get(many), list):
+            if len(value[many]) != 1:
+                raise InvalidInput(many, len(value[many]), "must be one table")
+            table = value[many][0]
+        if isinstance(table, dict) and isinstance(table.get(one), dict):
+            table = table[one]
+    if not isinstance(table, dict):
+        return None
+    if isinstance(table.get("fields"), list):
+        return table["fields"], _field, _codes(table.get("missingValues", []))
+    if isinstance(table.get("columns"), list) and table is not value:
+        return table["columns"], _csvw, _codes(table.get("null", value.get("null", [])))
+    return None
+
+
+def _field(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | None:
+    """A field of Frictionless."""
+    rules = column.get("constraints", {})
+    listed = rules.get("enum", column.get("categories", []))
+    values = [each.get("value") if isinstance(each, dict) else each for each in listed]
+    codes = _codes(column["missingValues"]) if "missingValues" in column else missing
+    title = column.get("description") or column.get("title") or ""
+    ends = (rules.get("minimum"), rules.get("maximum"))
+    return _column(column["name"], str(column.get("type", "any")), values, ends, codes, title)
+
+
+def _csvw(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | None:
+    """A column of CSVW; a list of values is its format, as CSVW has no other."""
+    kind = column.get("datatype", "string")
+    described = kind if isinstance(kind, dict) else {"base": kind}
+    listed = described.get("format", "")
+    values = listed.strip("^$()").split("|") if isinstance(listed, str) and "|" in listed else []
+    codes = _codes(column["null"]) if "null" in column else missing
+    ends = tuple(
+        next((described[each] for each in names if each in described), None)
+        for names in (("minimum", "minInclusive"), ("maximum", "maxInclusive"))
+    )
+    title = column.get("dc:description") or column.get("titles") or ""
+    return _column(column["name"], str(described.get("base", "string")), values, ends, codes, title)
+
+
+def _column(
+    name: str, kind: str, values: list[Any], ends: tuple[Any, ...], codes: list[str], title: object
+) -> dict[str, Any] | None:
+    column: dict[str, Any] = {"name": name}
+    if kind == "boolean":
+        values = values or ["true", "false"]
+    if values:
+        column |= {"type": "categorical", "categories": [str(each) for each in values]}
+        codes = [each for each in codes if each not in column["categories"]]
+    elif kind in _INTEGERS | _NUMBERS and None not in ends:
+        low, high = (number(end, field=which) for end, which in zip(ends, ("minimum", "maximum"), strict=True))
+        column |= {"type": "integer" if kind in _INTEGERS else "number", "missing_as": NO_NUMBER}
+        column["edges"] = _edges(low, high, is_whole=kind in _INTEGERS)
+    else:
+        return None
+    if codes:
+        column["missing"] = codes
+    if isinstance(title, str) and (said := " ".join(title.split())[: LONGEST[DESCRIPTION]]):
+        column[DESCRIPTION] = said
+    return column
+
+
+def _edges(low: Decimal, high: Decimal, *, is_whole: bool) -> list[int | float]:
+    if not low < high:
+        raise InvalidInput("maximum", high, "must be above the minimum")
+    if is_whole:
+        step = max(1, -(-(int(high) - int(low)) // _BINS))
+        return [*range(int(low), int(high), step), int(high)]
+    width = (high - low) / _BINS
+    return [*(float(low + width * place) for place in range(_BINS)), float(high)]
+
+
+def _codes(value: object) -> list[str]:
+    """Missing codes but for the empty text, which is always one."""
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    texts = (each.get("value") if isinstance(each, dict) else each for each in listed)
+    return [text for text in map(str, texts) if text.strip()]
+
+
+def _written(attribute: Attribute, column: dict[str, Any], written: str) -> dict[str, Any]:
+    word = DESCRIPTION if written == _FRICTIONLESS else "dc:description"
+    said = {word: column[DESCRIPTION]} if DESCRIPTION in column else {}
+    described = {"name": attribute.name, **said, OWN: column}
+    ends = {} if attribute.categories else {"minimum": column["edges"][0], "maximum": column["edges"][-1]}
+    kind = {"categorical": "string"}.get(attribute.kind.value, attribute.kind.value)
+    if written == _FRICTIONLESS:
+        rules = {"enum": list(attribute.categories)} if attribute.categories else ends
+        codes = {"missingValues": ["", *attribute.missing]} if attribute.missing else {}
+        return {**described, "type": kind, "constraints": rules, **codes}
+    is_listed = attribute.categories and not any("|" in each for each in attribute.categories)
+    listed = {"format": "|".join(attribute.categories)} if is_listed else {}
+    nothing = {"null": ["", *attribute.missing]} if attribute.missing else {}
+    return {**described, "datatype": {"base": kind, **ends, **listed}, **nothing}
