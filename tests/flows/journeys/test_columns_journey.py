@@ -102,6 +102,7 @@ def test_missing_values_are_declared_in_words(visitor, tmp_path, request, window
     alice.reads("missing: '-9; -99' must be one code, without a comma, semicolon or bar")
     alice.look("missing codes refused")
     page.get_by_label("Missing codes of age").fill("-9, -99")
+    page.get_by_label("Missing values of age", exact=True).select_option("leave the row out")
     alice.press("Check only")
     alice.reads("Rows without age count in no table of a release about it.")
     alice.look("missing values declared")
