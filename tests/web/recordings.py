@@ -22,12 +22,15 @@ from django.db import connection, models, transaction
 
 from releases.worker import runner
 
-Made = TypeVar("Made", bound=models.Model)
+Made = TypeVar("Made")
 
 #: What `migrate` fills and no test changes.
 _FIXED = {"auth_permission", "django_content_type", "django_migrations"}
 _WRITES = ("INSERT", "UPDATE", "DELETE")
-_TIMES = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
+#: What a making undoes of itself is written and undone again.
+_UNDOES = ("SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
+#: Times, and the digests by which one line of the record follows another, in which there are times.
+_TIMES = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+\+00:00|(?<=\"previous\": \")[0-9a-f]{64}")
 #: What is patched in every test that reads tables in its own process.
 _PATCHED = [(runner, "run"), (runner, "warm")]
 
@@ -40,16 +43,16 @@ class Recording:
         folder: that of the test; paths below it stand in the statements.
         files: what they hold at the end, by path below the folder.
         hooks: what was to follow the commit.
+        made: what was made: a row, or numbers of rows by name.
     """
 
-    model: type[models.Model]
-    pk: object
+    made: object
     folder: str
     statements: list[tuple[str, Any, bool]]
     files: Mapping[str, bytes]
     hooks: list[Callable[[], object]]
 
-    def play(self, folder: Path) -> models.Model:
+    def play(self, folder: Path) -> object:
         with connection.cursor() as cursor:
             for sql, given, is_many in self.statements:
                 moved = [_moved(row, self.folder, str(folder)) for row in (given if is_many else [given])]
@@ -63,7 +66,9 @@ class Recording:
             target.write_bytes(content)
         for hook in self.hooks:
             transaction.on_commit(hook)
-        return self.model._base_manager.get(pk=self.pk)
+        if isinstance(self.made, models.Model):
+            return type(self.made)._base_manager.get(pk=self.made.pk)
+        return self.made
 
 
 _recordings: dict[object, Recording] = {}
@@ -96,15 +101,14 @@ def _recorded(there: object, make: Callable[[], Made], folder: Path) -> Made:
     is_whole = (
         before.keys() <= after.keys()
         and len(mail.outbox) == sent
-        and not any(sql.startswith("ROLLBACK") for sql, _, _ in statements)
+        and not any(sql.startswith("ROLLBACK") and not sql.startswith(_UNDOES) for sql, _, _ in statements)
         and not any(str(folder).encode() in content for content in files.values())
     )
     if is_whole:
         _recordings[there] = Recording(
-            model=type(made),
-            pk=made.pk,
+            made=made,
             folder=str(folder),
-            statements=[each for each in statements if each[0].startswith(_WRITES)],
+            statements=[each for each in statements if each[0].startswith((*_WRITES, *_UNDOES))],
             files=files,
             hooks=[hook for _, hook, _ in connection.run_on_commit[hooks:]],
         )

@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from releases import services, urls
+from releases.engine.accounting.filters import Policy
 from releases.models import (
     ApiToken,
     Budget,
@@ -233,55 +234,58 @@ POSTS = {
 
 
 @pytest.fixture
-def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice, bob, charlie, sofia):
+def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice, bob, charlie, sofia, once):
     """One of everything, all of it alice's; bob shares her group."""
-    dataset = make_dataset(epsilon="10")
-    published, public = make_queued(dataset), make_queued(dataset)
-    for release in (published, public):
-        assert services.execute_release(release_id=release.pk)
-    services.make_public(release=public)
-    from releases.engine.accounting.filters import Policy
 
-    request = services.request_budget(
-        dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
-    )
-    live = services.draft_session(
-        dataset=make_dataset(epsilon="5", content=CSV + b"one more,30,male\n"), by=alice, title="", epsilon="1"
-    )
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
-    services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
-    for release in (published, public):
-        release.refresh_from_db()
-    certificate = services.draft_certificate(of=public, by=alice, epsilon="0.05")
-    services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=certificate.pk)
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
-    reviewed = make_draft(dataset, epsilon="2")
-    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
-    review = reviewed.reviews.get()
-    refused = services.receive_upload(owner=alice, title="Ragged", source=upload_file(b"a,b\n1\n"))
-    assert not services.execute_upload(upload_id=refused.pk)
-    objects = {
-        "upload": services.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
-        "upload_refused": refused.pk,
-        "dataset": dataset.pk,
-        "draft": make_draft(dataset).pk,
-        "queued": make_queued(dataset).pk,
-        "published": published.pk,
-        "public": public.pk,
-        "certificate": services.draft_certificate(of=published, by=alice, epsilon="0.05").pk,
-        "certified": certificate.pk,
-        "session": live.pk,
-        "request": request.pk,
-        "budget": dataset.budget.pk,
-        "review": review.pk,
-        "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
-    }
-    saved = services.save_workload(release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group)
-    objects["workload"] = saved.pk
-    objects |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
-    return {"people": {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}, **objects}
+    def objects():
+        dataset = make_dataset(epsilon="10")
+        published, public = make_queued(dataset), make_queued(dataset)
+        for release in (published, public):
+            assert services.execute_release(release_id=release.pk)
+        services.make_public(release=public)
+        request = services.request_budget(
+            dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+        )
+        live = services.draft_session(
+            dataset=make_dataset(epsilon="5", content=CSV + b"one more,30,male\n"), by=alice, title="", epsilon="1"
+        )
+        services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=live.pk)
+        services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
+        for release in (published, public):
+            release.refresh_from_db()
+        certificate = services.draft_certificate(of=public, by=alice, epsilon="0.05")
+        services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execute_release(release_id=certificate.pk)
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
+        reviewed = make_draft(dataset, epsilon="2")
+        services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
+        review = reviewed.reviews.get()
+        refused = services.receive_upload(owner=alice, title="Ragged", source=upload_file(b"a,b\n1\n"))
+        assert not services.execute_upload(upload_id=refused.pk)
+        found = {
+            "upload": services.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
+            "upload_refused": refused.pk,
+            "dataset": dataset.pk,
+            "draft": make_draft(dataset).pk,
+            "queued": make_queued(dataset).pk,
+            "published": published.pk,
+            "public": public.pk,
+            "certificate": services.draft_certificate(of=published, by=alice, epsilon="0.05").pk,
+            "certified": certificate.pk,
+            "session": live.pk,
+            "request": request.pk,
+            "budget": dataset.budget.pk,
+            "review": review.pk,
+            "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
+        }
+        saved = services.save_workload(release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group)
+        found["workload"] = saved.pk
+        found |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
+        return found
+
+    people = {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}
+    return {"people": people, **once("world", objects)}
 
 
 def address(world, name, thing):
