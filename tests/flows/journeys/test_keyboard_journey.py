@@ -85,7 +85,7 @@ def test_columns_are_declared_and_released_by_keyboard_alone(visitor, undeclared
     keyboard.press("Enter")
     keyboard.type("bad")
     alice.tab_to("Type of town")
-    alice.reads("2 columns declared. The universe, every combination of their values, has 15 cells.")
+    alice.reads("2 columns declared. The universe, every combination of their values, has 18 cells.")
     alice.reads("Laplace noise on the histogram")
 
     # Put off, and taken up again.
