@@ -219,7 +219,7 @@ def synthetic_table(universe: Universe, records: Records) -> pa.Table:
             continue
         values = records.columns[attribute.name]
         if attribute.is_numeric:
-            columns[attribute.name] = values
+            columns[attribute.name] = pa.array(values, mask=records.nothing.get(attribute.name))
         else:
             names = pa.array([guarded(category) for category in attribute.categories], pa.string())
             columns[attribute.name] = pa.DictionaryArray.from_arrays(values.astype(np.int32), names).cast(pa.string())

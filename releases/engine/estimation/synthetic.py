@@ -6,8 +6,8 @@ Post-processing only. Nothing here sees data; the randomness merely spreads valu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,15 @@ class Records:
     Attributes:
         columns: by attribute name, in universe order, those that the release tells of; a categorical column holds
             positions in the attribute's categories, an integer column whole numbers, a number column decimals within
-            the bins; where the attribute has a bin for what is no number, masked in the rows of that bin.
+            the bins.
+        nothing: by name of an attribute with a bin for what is no number, which rows are in it; their values mean
+            nothing.
         rows: how many there are.
     """
 
     columns: dict[str, NDArray[np.int64] | NDArray[np.float64]]
     rows: int
+    nothing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 def synthetic_records(universe: Universe, distribution: Distribution, *, rows: int, rng: Randomness) -> Records:
@@ -63,7 +66,11 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
         indices = _bins_of(component, rows, rng)
         bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
     told = [each for each in universe.attributes if each.name in bins]
-    return Records(columns={each.name: _values(each, bins[each.name], rng) for each in told}, rows=rows)
+    return Records(
+        columns={each.name: _values(each, bins[each.name], rng) for each in told},
+        rows=rows,
+        nothing={each.name: bins[each.name] == each.ranges for each in told if each.is_numeric and each.missing_as},
+    )
 
 
 def _bins_of(component: AnyComponent, rows: int, rng: Randomness) -> Iterable[NDArray[np.integer[Any]]]:
@@ -89,10 +96,7 @@ def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> N
     for index, members in zip(present, np.split(order, starts[1:]), strict=True):
         low, high = (steps[index], steps[index + 1]) if index < attribute.ranges else (0, 1)
         values[members] = low + uniform_below(high - low, len(members), rng)
-    numbers = values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
-    if not attribute.missing_as:
-        return numbers
-    return cast("NDArray[np.int64]", np.ma.masked_array(numbers, mask=bins == attribute.ranges))
+    return values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
 
 
 def _permutation(size: int, rng: Randomness) -> NDArray[np.intp]:

@@ -1,0 +1,60 @@
+"""What a run makes is read by the process that asked for it: plain values and the engine's classes, nothing else."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.run import run_release
+from releases.engine.tables.counts import Histogram
+from releases.engine.workload.queries import Workload
+from releases.worker import runner
+
+SCHEMA = Schema.from_json(
+    {
+        "version": 1,
+        "neighbours": "add_remove",
+        "columns": [
+            {"name": "age", "type": "integer", "edges": [0, 50, 100], "missing_as": "no number"},
+            {"name": "wage", "type": "number", "edges": [0, 1.5, 9], "missing_as": "no number"},
+            {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+        ],
+    }
+)
+WORKLOAD = Workload.from_json({"version": 1, "queries": [{"marginals": 2}]}, SCHEMA.universe)
+PLANS = {
+    name: plan
+    for name, each in mechanisms().items()
+    if each.can_answer(WORKLOAD)
+    for plan in [each.plan(SCHEMA, WORKLOAD, budget=privacy_budget(epsilon="4", delta="0.00001"), beta=Fraction(1, 20))]
+    if not plan.infeasible and not isinstance(plan, OnlinePlan)
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_a_mechanism_makes_of_columns_of_every_kind_is_read_as_it_was(name):
+    counts = Histogram(universe=SCHEMA.universe, counts=np.full(SCHEMA.universe.shape, 20, dtype=np.int64))
+    made = run_release(PLANS[name], counts, rng=StreamRandomness(b"travel"))
+    read = runner._Answers(io.BytesIO(pickle.dumps(made, protocol=pickle.HIGHEST_PROTOCOL))).load()
+    assert read.result.to_json() == made.result.to_json()
+    if made.records is not None:
+        for column, values in made.records.columns.items():
+            np.testing.assert_array_equal(read.records.columns[column], values)
+        for column, rows in made.records.nothing.items():
+            np.testing.assert_array_equal(read.records.nothing[column], rows)
+            assert 0 < rows.sum() < made.records.rows
+        assert set(made.records.nothing) <= {"age", "wage"}
+
+
+def test_enough_mechanisms_are_run():
+    assert len(PLANS) > 8
+    assert mechanism("laplace-histogram").name in PLANS
