@@ -256,7 +256,7 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     expect(alice.page.locator("table.numbers tbody tr")).to_have_count(1)
     alice.page.get_by_label("Question").select_option("age × sex")
     alice.press("Show")
-    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(10)
+    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(12)
     if tag == "phone":
         expect(alice.page.locator("table.numbers .on-phones").first).to_contain_text("synthetic")
     else:
