@@ -242,6 +242,15 @@ def test_where_cells_are_too_many_to_look_at_counts_move_no_further_than_declare
     assert weighted.l2_squared >= ((moved * weights) ** 2).sum(axis=1).max()
 
 
+def test_running_totals_leave_out_what_is_no_number_however_they_are_asked():
+    """Also where a workload is made of its families, and not read."""
+    schema = schema_of([column("a", 2, APART)], "replace", None)
+    asked = Workload(universe=schema.universe, families=(workloads.Prefix(attributes=("a",)),))
+    assert asked.universe.shape == (2,)
+    assert asked.universe.may_drop
+    assert workload_of([{"prefix": "a"}], schema) == asked
+
+
 def test_ten_rows_of_a_person_in_prefixes_of_two_categories_vanish_from_both():
     """The loss was 1.9 and rho 0.0441 where 1 and 0.0244 were charged: each row was thought to stay somewhere."""
     columns = [column("a", 2, CATCHES)]
