@@ -106,24 +106,23 @@ class Part:
 
 def connected_parts(workload: Workload) -> tuple[Part, ...]:
     """The parts that the questions of `workload` fall into, in universe order."""
-    groups: list[set[str]] = []
+    group_of: dict[str, list[str]] = {}
     for names in workload.marginals:
-        joined = set(names)
-        apart = []
-        for group in groups:
-            if group & joined:
-                joined |= group
-            else:
-                apart.append(group)
-        groups = [*apart, joined]
+        met = {id(group): group for group in map(group_of.get, names) if group is not None}.values()
+        # The smaller groups go into the largest: there can be thousands of columns.
+        joined = max(met, key=len, default=[])
+        added = [name for group in met if group is not joined for name in group]
+        added += [name for name in names if name not in group_of]
+        joined += added
+        group_of |= dict.fromkeys(added, joined)
+    asked: dict[int, list[tuple[str, ...]]] = {}
+    for names in workload.marginals:
+        asked.setdefault(id(group_of[names[0]]), []).append(names)
     universe = workload.universe
-    ordered = sorted((tuple(sorted(group, key=universe.axis)) for group in groups), key=lambda g: universe.axis(g[0]))
+    parts = ((sorted(group_of[sets[0][0]], key=universe.axis), sets) for sets in asked.values())
     return tuple(
-        Part(
-            universe=universe.project(names),
-            asked=tuple(each for each in workload.marginals if set(each) <= set(names)),
-        )
-        for names in ordered
+        Part(universe=universe.project(names), asked=tuple(sets))
+        for names, sets in sorted(parts, key=lambda part: universe.axis(part[0][0]))
     )
 
 
