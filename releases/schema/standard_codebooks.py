@@ -48,7 +48,7 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if not isinstance(name, str):
             raise InvalidInput(f"columns[{position}].name", name, "must be text")
         try:
-            made = column[OWN] if OWN in column else read(column, missing)
+            made = _object(column[OWN], OWN) if OWN in column else read(column, missing)
         except InvalidInput as error:
             raise InvalidInput(f"columns[{position}] ({name}).{error.field}", error.value, error.rule) from None
         if made is None:
@@ -94,9 +94,11 @@ def _columns_of(value: Mapping[str, Any]) -> tuple[list[Any], Reader, list[str]]
 
 def _field(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | None:
     """A field of Frictionless."""
-    rules = column.get("constraints", {})
+    rules = _object(column.get("constraints", {}), "constraints")
     listed = rules.get("enum", column.get("categories", []))
-    values = [each.get("value") if isinstance(each, dict) else each for each in listed]
+    if not isinstance(listed, list):
+        raise InvalidInput("enum", listed, "must be a list")
+    values = [_text(each.get("value") if isinstance(each, dict) else each, "enum") for each in listed]
     codes = _codes(column["missingValues"]) if "missingValues" in column else missing
     title = column.get("description") or column.get("title") or ""
     ends = (rules.get("minimum"), rules.get("maximum"))
@@ -119,14 +121,14 @@ def _csvw(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | Non
 
 
 def _column(
-    name: str, kind: str, values: list[Any], ends: tuple[Any, ...], codes: list[str], title: object
+    name: str, kind: str, values: list[str], ends: tuple[Any, ...], codes: list[str], title: object
 ) -> dict[str, Any] | None:
     column: dict[str, Any] = {"name": name}
     if kind == "boolean":
         values = values or ["true", "false"]
     if values:
-        column |= {"type": "categorical", "categories": [str(each) for each in values]}
-        codes = [each for each in codes if each not in column["categories"]]
+        column |= {"type": "categorical", "categories": values}
+        codes = [each for each in codes if each not in values]
     elif kind in _INTEGERS | _NUMBERS and None not in ends:
         low, high = (number(end, field=which) for end, which in zip(ends, ("minimum", "maximum"), strict=True))
         column |= {"type": "integer" if kind in _INTEGERS else "number", "missing_as": NO_NUMBER}
@@ -144,17 +146,35 @@ def _edges(low: Decimal, high: Decimal, *, is_whole: bool) -> list[int | float]:
     if not low < high:
         raise InvalidInput("maximum", high, "must be above the minimum")
     if is_whole:
+        for end, which in ((low, "minimum"), (high, "maximum")):
+            if end != end.to_integral_value():
+                raise InvalidInput(which, end, "must be a whole number, as the column holds")
         step = max(1, -(-(int(high) - int(low)) // _BINS))
         return [*range(int(low), int(high), step), int(high)]
     width = (high - low) / _BINS
     return [*(float(low + width * place) for place in range(_BINS)), float(high)]
 
 
+def _object(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, "must be a JSON object")
+    return value
+
+
+def _text(value: object, field: str) -> str:
+    """A listed value as a table in text writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise InvalidInput(field, value, "must be text or a number")
+    return str(value)
+
+
 def _codes(value: object) -> list[str]:
     """Missing codes but for the empty text, which is always one."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     texts = (each.get("value") if isinstance(each, dict) else each for each in listed)
-    return [text for text in map(str, texts) if text.strip()]
+    return [text for text in (_text(each, "missing") for each in texts) if text.strip()]
 
 
 def _written(attribute: Attribute, column: dict[str, Any], written: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import Dataset
 from releases.schema.bin_edges import edges_from_text
 from releases.schema.codebook_csv import categories_from_text, codebook_from_csv, is_csv_codebook
+from releases.schema.descriptions import apart
 from releases.schema.standard_codebooks import from_standard, is_standard, to_standard
 from tests.web.pages import field_value, words
 
@@ -284,3 +286,34 @@ def test_what_is_declared_can_be_downloaded_for_others(dataset, as_, alice, char
         assert Schema.from_json(from_standard(told)[0]).universe == dataset.universe
         assert as_(charlie).get(address, {"format": written}).status_code == 404
     assert as_(alice).get(address, {"format": "xml"}).status_code == 404
+
+
+#: Anything that JSON can hold, often under the names that the formats have.
+NAMED = st.sampled_from(
+    [
+        *("fields", "columns", "tableSchema", "schema", "resources", "tables", "name", "type", "datatype", "base"),
+        *("constraints", "enum", "minimum", "maximum", "format", "null", "missingValues", "categories", "value"),
+        *("dpweb:column", "description", "titles"),
+    ]
+)
+HELD = st.sampled_from(["integer", "number", "string", "boolean", "a|b", "1e400", "9" * 400, "age"])
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | HELD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMED, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@given(column=st.dictionaries(NAMED, ANYTHING, max_size=6), name=st.just("age") | ANYTHING, others=ANYTHING)
+def test_whatever_is_pasted_is_read_or_refused_by_its_field(column, name, others):
+    column = {**column, "name": name}
+    for pasted in (
+        {"fields": [column], "missingValues": others},
+        {"tableSchema": {"columns": [column], "null": others}},
+        {"resources": [{"schema": others}]},
+        others,
+    ):
+        # Any other exception than a refusal fails the test.
+        with suppress(InvalidInput):
+            if is_standard(pasted):
+                Schema.from_json(apart(from_standard(pasted)[0]).schema)
