@@ -124,7 +124,7 @@ class LearnRangeForm(LearnForm):
         return {"decimals": 0, **self.cleaned_data}
 
 
-class CheckForm(forms.Form):
+class ColumnCheckForm(forms.Form):
     """The guess from which a check of the columns is planned."""
 
     rows = WholeNumberField(

@@ -101,11 +101,11 @@ def _column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
         )
     edges = tuple(plain(edge) for edge in attribute.edges[:_MAX_OFFERED_BINS])
     lower, upper = posted.get(f"from.{name}", ""), posted.get(f"to.{name}", "")
-    offered = edges if len(edges) > attribute.size else ()
+    offered = edges if len(edges) > attribute.ranges else ()
     return ColumnField(
         name=name,
         is_numeric=True,
-        size=attribute.size,
+        size=attribute.ranges,
         is_set=bool(lower or upper),
         edges=edges,
         lowest=plain(attribute.edges[0]),

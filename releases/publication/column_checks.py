@@ -48,21 +48,18 @@ def checks_had(budget: Budget) -> int:
 
 
 def latest_check(dataset: Dataset) -> Release | None:
-    """The newest check of a table that can be read."""
+    """The newest check of a table; none where its answers are away."""
     published = dataset.releases.of_kind(CHECK).filter(state=ReleaseState.PUBLISHED)
-    return published.order_by("-published_at").first()
+    newest = published.order_by("-published_at").first()
+    return newest if newest is not None and files.has_answers(newest) else None
 
 
 def checked_columns(check: Release, universe: Universe) -> tuple[CheckedColumn, ...]:
-    """What a published check says of those columns of a universe that are declared as they were then; none where its
-    file is away."""
+    """What a published check says of those columns of a universe that are declared as they were then."""
     assert check.result is not None
     receipt = check.result["receipt"]
     workload = read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
-    try:
-        answers = files.read_answers(files.folder_of(check))
-    except OSError:
-        return ()
+    answers = files.read_answers(files.folder_of(check))
     ends = zip(answers["lower"].to_pylist(), answers["upper"].to_pylist(), strict=True)
     checked = []
     for family in workload.families:
@@ -73,6 +70,12 @@ def checked_columns(check: Release, universe: Universe) -> tuple[CheckedColumn, 
             states = dict(zip(state.categories, counts, strict=True))
             checked.append(CheckedColumn(declared=universe[state.name], states=states))
     return tuple(checked)
+
+
+def misread_columns(release: Release, universe: Universe) -> list[str]:
+    """The columns of a release that certainly leave out more than half of the rows, by the latest check."""
+    check = latest_check(release.dataset) if release.kind.counts_by_rules else None
+    return [] if check is None else [each.declared.name for each in checked_columns(check, universe) if each.is_misread]
 
 
 def _read_alike(before: Attribute | None, now: Attribute) -> bool:

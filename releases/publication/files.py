@@ -231,6 +231,10 @@ def folder_of(release: Release) -> Path:
     return Path(settings.RELEASES_DIR) / release.folder
 
 
+def has_answers(release: Release) -> bool:
+    return (folder_of(release) / f"{ANSWERS}.parquet").is_file()
+
+
 def read_answers(folder: Path) -> pa.Table:
     return pa.parquet.read_table(folder / f"{ANSWERS}.parquet")
 

@@ -30,7 +30,7 @@ def draft_check(*, dataset: Dataset, plan: Plan, by: User) -> Release:
     set_choice(
         release=draft,
         epsilon=decimal_text(plan.budget.epsilon),
-        delta=decimal_text(plan.delta),
+        delta=decimal_text(plan.delta, places=30),
         beta=decimal_text(plan.beta),
         mechanism_name=plan.mechanism,
     )

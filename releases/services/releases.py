@@ -36,7 +36,7 @@ from releases.models import (
     WorkloadVersion,
 )
 from releases.notifications import budget_alerts, messages
-from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns, checks_had, latest_check
+from releases.publication.column_checks import MOST_CHECKS, checks_had, misread_columns
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
@@ -264,20 +264,12 @@ def submit_release(
         # Before the transaction, for it can take long, and others wait for the lock.
         release.refresh_from_db()
         plan = plan_of(release=release)
-    if not reason.strip() and (names := [each.declared.name for each in misread_columns(release, plan)]):
+    if not reason.strip() and (names := misread_columns(release, plan.schema.universe)):
         raise Refusal(
             f"The check of the columns found that {', '.join(names)} leaves out more than half of the rows. Correct "
             f"the columns, or say with the reason why it is right. Nothing was charged."
         )
     return _submit(release, plan, key=key, by=by, send=send, reason=reason)
-
-
-def misread_columns(release: Release, plan: Plan) -> tuple[CheckedColumn, ...]:
-    """The columns of a plan that certainly leave out more than half of the rows, by the latest check of the table."""
-    check = latest_check(release.dataset) if release.kind.counts_by_rules else None
-    if check is None:
-        return ()
-    return tuple(each for each in checked_columns(check, plan.schema.universe) if each.is_misread)
 
 
 def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | ReleaseRequest | None:

@@ -188,7 +188,8 @@ class Workload:
     """Families of linear counting queries over one universe, each asked once.
 
     Attributes:
-        universe: what the queries are about.
+        universe: what the queries are about; a numeric attribute of which running totals are asked is without the bin
+            for what is no number.
         families: in the order asked; a family asked twice is kept once, with the last of its weights.
     """
 

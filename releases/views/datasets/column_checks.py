@@ -13,7 +13,7 @@ from django.urls import reverse
 from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.forms.learning import CheckForm
+from releases.forms.learning import ColumnCheckForm
 from releases.models import Release
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.column_checks import planned_check
@@ -34,7 +34,7 @@ def check_columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if checks_had(dataset.budget) >= MOST_CHECKS:
         messages.info(request, services.TOO_MANY_CHECKS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
-    form = CheckForm(request.POST if request.method == "POST" else request.GET or None)
+    form = ColumnCheckForm(request.POST if request.method == "POST" else request.GET or None)
     context = {
         "dataset": dataset,
         "form": form,

@@ -120,7 +120,9 @@ def _planned(request: HttpRequest, dataset: Dataset, kind: _Kind, context: dict[
     context["form"] = form
     if plan is not None:
         assert dataset.universe is not None
-        declares = not set(plan.schema.universe.attributes) <= set(dataset.universe.attributes)
+        # A plan about numbers has no bin for what is no number, whatever is declared.
+        declared = {each.ordered for each in dataset.universe.attributes}
+        declares = not {each.ordered for each in plan.schema.universe.attributes} <= declared
         context |= {"declares": declares, **price_facts(plan, dataset), **kind.facts(plan, dataset, named)}
     return render(request, kind.page, context, status=status_of(request, is_wrong=bool(form.errors)))
 

@@ -18,9 +18,10 @@ from releases.engine.errors import InvalidInput
 from releases.models import CHECK, AuditAction, AuditEvent, LedgerEntry, Release, ReleaseState
 from releases.planning import column_checks as planning
 from releases.planning.comparison import at_epsilon
-from releases.presentation.releases.column_check import column_check
+from releases.presentation.releases.column_check import NO_CHECK, column_check
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
+from releases.publication import files
 from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value
@@ -191,6 +192,24 @@ def test_the_epsilon_is_the_least_that_keeps_every_count_within_a_ninth_of_the_r
     assert plan.bound.alpha <= rows / 9
     if plan.budget.epsilon != planning.LEAST_EPSILON:
         assert at_epsilon(plan, plan.budget.epsilon * 9 / 10).bound.alpha > rows / 9
+
+
+def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, alice):
+    """A thousandth of the budget's delta has more digits than are written where nobody asks for more."""
+    dataset = make_dataset(epsilon="100", delta="0.0000000001")
+    plan = planned(dataset, 5000)
+    assert plan.mechanism == "gaussian-queries"
+    draft = services.draft_check(dataset=dataset, plan=plan, by=alice)
+    again = services.plan_of(release=draft)
+    assert (again.budget, again.beta) == (plan.budget, plan.beta)
+
+
+def test_a_check_whose_answers_are_away_is_no_check(checked, alice):
+    dataset, check = checked(MISREAD)
+    (files.folder_of(check) / "answers.parquet").unlink()
+    draft = draft_of(dataset, alice, [AGE])
+    assert column_check(draft, dataset.universe) == NO_CHECK
+    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 @pytest.mark.parametrize(("typed", "rule"), [("", "nothing was typed"), ("-3", "at least 1"), ("7", "is too few")])

@@ -84,7 +84,6 @@ UNRECORDED = {
     "plan_of_session": "reads only",
     "needs_review": "reads only",
     "why_it_waits": "reads only",
-    "misread_columns": "reads only",
     "read_beta": "reads only",
     "standing": "reads only",
     "missing_of": "reads only",
