@@ -19,33 +19,33 @@ logger = logging.getLogger(__name__)
 @shared_task(name="releases.execute")
 def execute(*, release_id: str) -> None:
     """Run one queued release (see ``services/execution.py``)."""
-    from releases.services import execute_release
+    from releases import services
 
-    execute_release(release_id=release_id)
+    services.execution.execute_release(release_id=release_id)
 
 
 @shared_task(name="releases.read_upload")
 def read_upload(*, upload_id: str) -> None:
     """Read one table that was received (see ``services/uploads.py``)."""
-    from releases.services import execute_upload
+    from releases import services
 
-    execute_upload(upload_id=upload_id)
+    services.uploads.execute_upload(upload_id=upload_id)
 
 
 @shared_task(name="releases.take_fingerprint")
 def take_fingerprint(*, dataset_id: str) -> None:
     """Take what recognises the rows of one table, where it is missing (see ``services/fingerprints.py``)."""
-    from releases.services import take_fingerprint
+    from releases import services
 
-    take_fingerprint(dataset_id=dataset_id)
+    services.fingerprints.take_fingerprint(dataset_id=dataset_id)
 
 
 @shared_task(name="releases.take_fingerprints")
 def take_fingerprints() -> None:
     """A message of an older version, which asked for all at once in the queue of releases: ask for each."""
-    from releases.services import enqueue_fingerprints
+    from releases import services
 
-    enqueue_fingerprints()
+    services.fingerprints.enqueue_fingerprints()
 
 
 @worker_init.connect
@@ -81,16 +81,16 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
 
 
 def _reconcile() -> None:
+    from releases import services
     from releases.notifications.messages import send_waiting
-    from releases.services import enqueue_fingerprints, notice_restored, reconcile, reconcile_uploads
     from releases.storage.scratch import remove_left_over
 
     close_old_connections()
     try:
-        notice_restored()
-        reconcile()
-        reconcile_uploads()
-        enqueue_fingerprints()
+        services.reapplying.notice_restored()
+        services.execution.reconcile()
+        services.uploads.reconcile_uploads()
+        services.fingerprints.enqueue_fingerprints()
         send_waiting()
         remove_left_over()
     except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again

@@ -104,7 +104,7 @@ class TokensEndWithThePassword:
             return
         request = context.request
         by = request.user if request is not None and request.user.is_authenticated else None
-        number = services.end_tokens(owner=cast("User", user), by=by)
+        number = services.tokens.end_tokens(owner=cast("User", user), by=by)
         if number and request is not None:
             ended = "1 token for programs was" if number == 1 else f"{number} tokens for programs were"
             messages.warning(request, f"With the old password, {ended} revoked. Programs need new ones.")

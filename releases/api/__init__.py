@@ -42,7 +42,13 @@ def _refused(request: HttpRequest, error: Any) -> HttpResponse:
     return api.create_response(request, {"message": str(error)}, status=409)
 
 
-for _kind in (services.Refusal, services.Kept, ledger.LedgerRefusal, EngineError, UnreadableTable):
+for _kind in (
+    services.release_inputs.Refusal,
+    services.datasets.Kept,
+    ledger.LedgerRefusal,
+    EngineError,
+    UnreadableTable,
+):
     api.add_exception_handler(_kind, _refused)
 
 

@@ -30,7 +30,7 @@ class TokenAuth(HttpBearer):
     """Signs in the owner of a token that was not revoked and has not ended."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        found = services.use_token(token)
+        found = services.tokens.use_token(token)
         if found is None:
             return None
         if found.is_ended and found.ends_at is not None:

@@ -78,7 +78,10 @@ def upload_dataset(request: HttpRequest, sent: Form[UploadIn], table: File[Uploa
     source, said = Path(table.temporary_file_path()), sent.dict(exclude={"title"}, exclude_defaults=True)
     facts = FileFacts.from_json(said)
     return Status(
-        202, _upload(services.receive_upload(owner=signed_in(request), title=sent.title, source=source, facts=facts))
+        202,
+        _upload(
+            services.uploads.receive_upload(owner=signed_in(request), title=sent.title, source=source, facts=facts)
+        ),
     )
 
 
@@ -91,7 +94,7 @@ def show_upload(request: HttpRequest, upload_id: uuid.UUID) -> Any:
 @router.delete("/uploads/{uuid:upload_id}", response={204: None})
 def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> Any:
     """Stop an upload, or put one away that was refused or has failed. Its file is deleted."""
-    services.discard_upload(upload=get_upload_for(request, upload_id))
+    services.uploads.discard_upload(upload=get_upload_for(request, upload_id))
     return Status(204, None)
 
 
@@ -103,7 +106,9 @@ def show_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
 @router.put("/datasets/{uuid:dataset_id}/title")
 def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID, named: TitleIn) -> Any:
     """Call a dataset something else."""
-    services.rename_dataset(dataset=get_dataset_for(request, dataset_id), title=named.title, by=signed_in(request))
+    services.datasets.rename_dataset(
+        dataset=get_dataset_for(request, dataset_id), title=named.title, by=signed_in(request)
+    )
     return _dataset(get_dataset_for(request, dataset_id))
 
 
@@ -112,21 +117,21 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID, shared: GroupIn) 
     """Let a group of one's own, by its name, work on a dataset; null takes it back."""
     person = signed_in(request)
     group = own_group(person, shared.group)
-    services.share_dataset(dataset=get_dataset_for(request, dataset_id), group=group, by=person)
+    services.datasets.share_dataset(dataset=get_dataset_for(request, dataset_id), group=group, by=person)
     return _dataset(get_dataset_for(request, dataset_id))
 
 
 @router.delete("/datasets/{uuid:dataset_id}", response={204: None})
 def discard_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
     """Forget a table that nothing was charged for, with its drafts and its file."""
-    services.discard_dataset(dataset=get_dataset_for(request, dataset_id), by=signed_in(request))
+    services.datasets.discard_dataset(dataset=get_dataset_for(request, dataset_id), by=signed_in(request))
     return Status(204, None)
 
 
 @router.delete("/datasets/{uuid:dataset_id}/rows", response={204: None})
 def delete_rows(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
     """Delete a table's file for good; its releases, its charges and its fingerprint stay."""
-    services.delete_rows(dataset=get_dataset_for(request, dataset_id), by=signed_in(request))
+    services.datasets.delete_rows(dataset=get_dataset_for(request, dataset_id), by=signed_in(request))
     return Status(204, None)
 
 
@@ -138,9 +143,11 @@ def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[d
     said = descriptions.apart(declared)
     read = universe.Schema.from_json(said.schema)
     with transaction.atomic():
-        services.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=signed_in(request))
-        services.declare_protection(dataset=dataset, unit=read.unit, neighbours=read.neighbours, by=signed_in(request))
-        services.describe_dataset(
+        services.datasets.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=signed_in(request))
+        services.datasets.declare_protection(
+            dataset=dataset, unit=read.unit, neighbours=read.neighbours, by=signed_in(request)
+        )
+        services.codebooks.describe_dataset(
             dataset=dataset, notes=said.notes, description=said.description, by=signed_in(request)
         )
     return _dataset(get_dataset_for(request, dataset_id))
@@ -152,7 +159,7 @@ def ask_for_budget(request: HttpRequest, dataset_id: uuid.UUID, asked: BudgetIn)
     dataset = get_dataset_for(request, dataset_id)
     if asked.policy not in {each.value for each in Policy}:
         raise InvalidInput("policy", asked.policy, f"must be one of {', '.join(each.value for each in Policy)}")
-    made = services.request_budget(
+    made = services.budgets.request_budget(
         dataset=dataset,
         epsilon=asked.epsilon,
         delta=asked.delta,
@@ -182,8 +189,8 @@ def take_back_budget_request(request: HttpRequest, dataset_id: uuid.UUID) -> Any
         shown = budget.requests.of_tables(budget.datasets.visible_to(request.user))
         waiting = shown.filter(state=RequestState.WAITING).first()
     if waiting is None:
-        raise services.Refusal("No request waits for a reviewer.")
-    services.take_back_request(request=waiting, by=signed_in(request))
+        raise services.release_inputs.Refusal("No request waits for a reviewer.")
+    services.budgets.take_back_request(request=waiting, by=signed_in(request))
     return answer_of_request(waiting)
 
 
@@ -191,7 +198,9 @@ def take_back_budget_request(request: HttpRequest, dataset_id: uuid.UUID) -> Any
 def join_population(request: HttpRequest, dataset_id: uuid.UUID, joined: PopulationIn) -> Any:
     """Say that the table is about the people of another: from then on both spend from one budget."""
     dataset = get_dataset_for(request, dataset_id)
-    services.join_population(dataset=dataset, other=get_dataset_for(request, joined.other), by=signed_in(request))
+    services.datasets.join_population(
+        dataset=dataset, other=get_dataset_for(request, joined.other), by=signed_in(request)
+    )
     return _dataset(get_dataset_for(request, dataset_id))
 
 

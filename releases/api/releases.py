@@ -88,10 +88,10 @@ def draft_release(request: HttpRequest, dataset_id: uuid.UUID, asked: ReleaseIn)
     """Plan a release: nothing is spent and no data are touched. Answers with every mechanism's plan."""
     dataset = get_dataset_for(request, dataset_id)
     if dataset.schema is None:
-        raise services.Refusal("Declare the columns and the protection first.")
-    with services.planned_atomically():
+        raise services.release_inputs.Refusal("Declare the columns and the protection first.")
+    with services.planned_transactions.planned_atomically():
         kind = CHECK if asked.workload.get("states") is True else PLAIN
-        release = services.draft_release(dataset=dataset, by=signed_in(request), title=asked.title, kind=kind)
+        release = services.releases.draft_release(dataset=dataset, by=signed_in(request), title=asked.title, kind=kind)
         _fill(release, asked)
     return Status(201, with_plans(request, release))
 
@@ -118,8 +118,8 @@ def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) 
     """Plan a draft again. Answers as a new draft is answered."""
     release = get_own_release_for(request, release_id)
     if release.kind is SESSION:
-        raise services.Refusal("It is the draft of a session; discard it and draft another.")
-    with services.planned_atomically():
+        raise services.release_inputs.Refusal("It is the draft of a session; discard it and draft another.")
+    with services.planned_transactions.planned_atomically():
         _fill(release, asked)
     return with_plans(request, release)
 
@@ -127,7 +127,7 @@ def change_draft(request: HttpRequest, release_id: uuid.UUID, asked: ReleaseIn) 
 @router.delete("/releases/{uuid:release_id}", response={204: None})
 def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Discard a draft. Nothing was spent on it."""
-    services.discard_draft(release=get_own_release_for(request, release_id), by=signed_in(request))
+    services.releases.discard_draft(release=get_own_release_for(request, release_id), by=signed_in(request))
     return Status(204, None)
 
 
@@ -148,7 +148,7 @@ def submit_release(request: HttpRequest, release_id: uuid.UUID, submitted: Submi
     Where the organisation wants a review first, nothing is charged. Reviewers read the reason, before or afterwards.
     """
     release = get_own_release_for(request, release_id)
-    services.submit_release(release=release, key=submitted.key, by=signed_in(request), reason=submitted.reason)
+    services.releases.submit_release(release=release, key=submitted.key, by=signed_in(request), reason=submitted.reason)
     release.refresh_from_db()
     return Status(202, answer_of_release(request, release))
 
@@ -157,7 +157,7 @@ def submit_release(request: HttpRequest, release_id: uuid.UUID, submitted: Submi
 def cancel_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Cancel what no worker has started and get the charge back, or take back what waits for a reviewer."""
     release = get_own_release_for(request, release_id)
-    services.cancel_release(release=release, by=signed_in(request))
+    services.releases.cancel_release(release=release, by=signed_in(request))
     return answer_of_release(request, release)
 
 
@@ -165,7 +165,7 @@ def cancel_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
 def set_visibility(request: HttpRequest, release_id: uuid.UUID, wanted: VisibilityIn) -> Any:
     """Let everybody read a published release, or the dataset's people only."""
     release = get_own_release_for(request, release_id)
-    change = services.make_public if wanted.public else services.make_private
+    change = services.releases.make_public if wanted.public else services.releases.make_private
     change(release=release, by=signed_in(request))
     release.refresh_from_db()
     return answer_of_release(request, release)
@@ -175,7 +175,7 @@ def set_visibility(request: HttpRequest, release_id: uuid.UUID, wanted: Visibili
 def withdraw_release(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Show a published release no longer. The budget stays spent."""
     release = get_own_release_for(request, release_id)
-    services.withdraw_release(release=release, by=signed_in(request))
+    services.releases.withdraw_release(release=release, by=signed_in(request))
     release.refresh_from_db()
     return answer_of_release(request, release)
 
@@ -187,8 +187,8 @@ def draft_certificate(request: HttpRequest, release_id: uuid.UUID, asked: Certif
     Nothing is spent before the draft that is answered with is submitted, like any release.
     """
     of = get_own_release_for(request, release_id)
-    draft = services.draft_certificate(of=of, by=signed_in(request), **asked.dict())
-    (row,) = comparison.compared([services.plan_of(release=draft)], budget=of.dataset.budget)
+    draft = services.certificates.draft_certificate(of=of, by=signed_in(request), **asked.dict())
+    (row,) = comparison.compared([services.releases.plan_of(release=draft)], budget=of.dataset.budget)
     return Status(201, {**answer_of_release(request, draft), "plan": answer_of_plan(row)})
 
 
@@ -226,13 +226,13 @@ def _says_if_gone(release_id: uuid.UUID) -> Iterator[None]:
 
 
 def _fill(release: Release, asked: ReleaseIn) -> None:
-    services.set_questions(release=release, workload=asked.workload)
+    services.releases.set_questions(release=release, workload=asked.workload)
     choose(release, asked)
 
 
 def choose(release: Release, asked: PlanIn) -> None:
     """Set what a draft may spend and what it is run by."""
-    services.set_choice(
+    services.releases.set_choice(
         release=release,
         epsilon=asked.epsilon,
         delta=asked.delta,
@@ -246,7 +246,7 @@ def choose(release: Release, asked: PlanIn) -> None:
 def with_plans(request: HttpRequest, release: Release) -> dict[str, Any]:
     """A draft, and every mechanism's plan for it."""
     release.refresh_from_db()
-    plans = comparison.compared(services.compare(release=release), budget=release.dataset.budget)
+    plans = comparison.compared(services.releases.compare(release=release), budget=release.dataset.budget)
     return {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]}
 
 

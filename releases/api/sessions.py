@@ -40,7 +40,7 @@ class AudienceIn(Schema):
 def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn) -> Any:
     """Plan a session: nothing is spent. It is submitted as a release, and opened by a worker under that one charge."""
     dataset = get_dataset_for(request, dataset_id)
-    release = services.draft_session(
+    release = services.sessions.draft_session(
         dataset=dataset,
         by=signed_in(request),
         title=asked.title,
@@ -50,7 +50,7 @@ def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn)
         options=asked.options,
         columns=asked.columns,
     )
-    plans = comparison.compared([services.plan_of(release=release)], budget=dataset.budget)
+    plans = comparison.compared([services.releases.plan_of(release=release)], budget=dataset.budget)
     return Status(201, {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]})
 
 
@@ -64,7 +64,7 @@ def show_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
 def ask_session(request: HttpRequest, release_id: uuid.UUID, asked: QuestionIn) -> Any:
     """Ask how many rows meet a condition, as in the workload format. Asking costs nothing more."""
     live = get_session_for(request, release_id)
-    answered = services.ask_session(session=live, query=asked.query, by=signed_in(request))
+    answered = services.sessions.ask_session(session=live, query=asked.query, by=signed_in(request))
     return {
         "number": answered.sequence,
         "estimate": answered.exchange.estimate,
@@ -81,7 +81,7 @@ def set_audience(request: HttpRequest, release_id: uuid.UUID, wanted: AudienceIn
     live = get_own_session_for(request, release_id)
     if wanted.audience not in Audience.values:
         raise InvalidInput("audience", wanted.audience, f"must be one of {', '.join(Audience.values)}")
-    services.let_ask(session=live, audience=Audience(wanted.audience), by=signed_in(request))
+    services.sessions.let_ask(session=live, audience=Audience(wanted.audience), by=signed_in(request))
     live.refresh_from_db()
     return _session(live)
 
@@ -90,18 +90,18 @@ def set_audience(request: HttpRequest, release_id: uuid.UUID, wanted: AudienceIn
 def close_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """End the asking. The session is closing until a worker has published what was answered; follow it as a release."""
     live = get_own_session_for(request, release_id)
-    return answer_of_release(request, services.close_session(session=live, by=signed_in(request)))
+    return answer_of_release(request, services.session_closing.close_session(session=live, by=signed_in(request)))
 
 
 @router.get("/sessions/{uuid:release_id}/transcript")
 def show_transcript(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """Every question and answer so far."""
-    services.plan_of_session(get_session_for(request, release_id))
+    services.sessions.plan_of_session(get_session_for(request, release_id))
     return transcript(request, release_id, form="json")
 
 
 def _session(live: Session) -> dict[str, Any]:
-    standing = services.standing(live, services.plan_of_session(live))
+    standing = services.sessions.standing(live, services.sessions.plan_of_session(live))
     return {
         "id": str(live.pk),
         "title": live.release.title,

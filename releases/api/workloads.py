@@ -61,7 +61,7 @@ def list_workloads(request: HttpRequest, before: datetime | None = None) -> Any:
 def save_workload(request: HttpRequest, asked: WorkloadIn) -> Any:
     """Save what a draft or a release asks as a new workload."""
     person = signed_in(request)
-    workload = services.save_workload(
+    workload = services.workloads.save_workload(
         release=get_own_release_for(request, asked.release),
         name=asked.name,
         description=asked.description,
@@ -85,7 +85,7 @@ def edit_workload(request: HttpRequest, workload_id: uuid.UUID, change: ChangeIn
     Other questions make the next version. No release changes by it.
     """
     workload = get_workload_for(request, workload_id)
-    version = services.edit_workload(
+    version = services.workloads.edit_workload(
         workload=workload,
         by=signed_in(request),
         since=change.since,
@@ -99,7 +99,7 @@ def edit_workload(request: HttpRequest, workload_id: uuid.UUID, change: ChangeIn
 @router.delete("/workloads/{uuid:workload_id}", response={204: None})
 def discard_workload(request: HttpRequest, workload_id: uuid.UUID) -> Any:
     """Delete a workload of one's own that no release was submitted with."""
-    services.discard_workload(workload=get_workload_for(request, workload_id), by=signed_in(request))
+    services.workloads.discard_workload(workload=get_workload_for(request, workload_id), by=signed_in(request))
     return Status(204, None)
 
 
@@ -107,7 +107,7 @@ def discard_workload(request: HttpRequest, workload_id: uuid.UUID) -> Any:
 def share_workload(request: HttpRequest, workload_id: uuid.UUID, shared: GroupIn) -> Any:
     """Let a group of one's own, by its name, use and edit a workload; null takes it back."""
     person, workload = signed_in(request), get_workload_for(request, workload_id)
-    services.share_workload(workload=workload, group=own_group(person, shared.group), by=person)
+    services.workloads.share_workload(workload=workload, group=own_group(person, shared.group), by=person)
     return _workload(workload, workload.latest)
 
 
@@ -115,7 +115,7 @@ def share_workload(request: HttpRequest, workload_id: uuid.UUID, shared: GroupIn
 def save_workload_version(request: HttpRequest, workload_id: uuid.UUID, asked: VersionIn) -> Any:
     """Save what a draft or a release asks as the next version; the newest again, where it asks the same."""
     workload, release = get_workload_for(request, workload_id), get_own_release_for(request, asked.release)
-    version = services.save_version(workload=workload, release=release, by=signed_in(request))
+    version = services.workloads.save_version(workload=workload, release=release, by=signed_in(request))
     return Status(201, _workload(workload, version))
 
 
@@ -132,8 +132,8 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID, asked: UseIn) -> 
     """Draft a release of a dataset that asks what a workload asks. Nothing is spent. Answers with every plan."""
     version = _version(get_workload_for(request, workload_id), asked.version)
     dataset = get_dataset_for(request, asked.dataset)
-    with services.planned_atomically():
-        release = services.use_workload(
+    with services.planned_transactions.planned_atomically():
+        release = services.workloads.use_workload(
             version=version, dataset=dataset, columns=asked.columns, title=asked.title, by=signed_in(request)
         )
         choose(release, asked)
@@ -149,9 +149,9 @@ def fit_workload(request: HttpRequest, workload_id: uuid.UUID, dataset_id: uuid.
     version = get_workload_for(request, workload_id).latest
     dataset = get_dataset_for(request, dataset_id)
     if dataset.universe is None:
-        raise services.Refusal("Declare the dataset's columns first.")
-    fits = services.column_fits(version, dataset.universe, _columns(columns))
-    suggested = services.suggested_columns(version, dataset.universe)
+        raise services.release_inputs.Refusal("Declare the dataset's columns first.")
+    fits = services.workloads.column_fits(version, dataset.universe, _columns(columns))
+    suggested = services.workloads.suggested_columns(version, dataset.universe)
     return [
         {
             "needs": each.needed.to_json(),

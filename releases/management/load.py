@@ -216,13 +216,13 @@ def fill(*, releases: int, entries: int, datasets: int) -> list[dict[str, str]]:
     alice = User.objects.create_user("alice", "alice@example.org")
     sofia = User.objects.create_user("sofia", "sofia@example.org")
     for person, role in ((alice, Role.CURATOR), (sofia, Role.REVIEWER), (sofia, Role.ADMINISTRATOR)):
-        services.give_role(person=person, role=role, by=None)
+        services.roles.give_role(person=person, role=role, by=None)
     made = [_dataset(number, alice, sofia) for number in range(datasets)]
     first = _submitted(made[0], alice)
-    if not services.execute_release(release_id=first.pk):
+    if not services.execution.execute_release(release_id=first.pk):
         raise RuntimeError("The first release was not run.")
     first.refresh_from_db()
-    services.make_public(release=first, by=alice)
+    services.releases.make_public(release=first, by=alice)
     first.refresh_from_db()
     while LedgerEntry.objects.filter(budget=made[0].budget).count() < entries:
         _submitted(made[0], alice)
@@ -263,17 +263,19 @@ def _dataset(number: int, alice: Any, sofia: Any) -> Any:
         people = range(300 + number)
         file.writelines(f"{number}-{i},{18 + i * 7 % 48},{'female' if i % 3 else 'male'}\n" for i in people)
         file.flush()
-        dataset = services.ingest_dataset(owner=alice, title=f"Survey {number:02}", source=Path(file.name))
+        dataset = services.datasets.ingest_dataset(owner=alice, title=f"Survey {number:02}", source=Path(file.name))
     columns: list[dict[str, Any]] = [
         {"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]},
         {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
     ]
-    services.declare_universe(dataset=dataset, columns=columns)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="9", delta="0.000001", policy=Policy.ZCDP, reason="For the yearbook.", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
     dataset.refresh_from_db()
     return dataset
 
@@ -281,10 +283,12 @@ def _dataset(number: int, alice: Any, sofia: Any) -> Any:
 def _submitted(dataset: Any, alice: Any) -> Any:
     from releases import services
 
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}, {"marginals": 2}]})
-    services.set_choice(release=release, epsilon="0.005", mechanism_name="laplace-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(
+        release=release, workload={"version": 1, "queries": [{"marginals": 1}, {"marginals": 2}]}
+    )
+    services.releases.set_choice(release=release, epsilon="0.005", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice)
     return release
 
 
@@ -294,7 +298,7 @@ def _asked_of_reviewers(datasets: list[Any], alice: Any) -> None:
     from releases.engine.accounting.filters import Policy
 
     for dataset in datasets[1 : 1 + len(datasets) // 2]:
-        services.request_budget(
+        services.budgets.request_budget(
             dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="More years.", by=alice
         )
 
@@ -337,9 +341,9 @@ def _pages(alice: Any, sofia: Any, dataset: Any, release: Any) -> list[dict[str,
 def _draft(dataset: Any, alice: Any) -> Any:
     from releases import services
 
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
-    services.set_choice(release=release, epsilon="0.1", mechanism_name="laplace-queries")
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
+    services.releases.set_choice(release=release, epsilon="0.1", mechanism_name="laplace-queries")
     return release
 
 

@@ -31,7 +31,7 @@ def look_once() -> None:
     if _looked:
         return
     try:
-        services.notice_restored()
+        services.reapplying.notice_restored()
         _looked = True
     except Exception as error:  # noqa: BLE001  whatever is away: a request must not fail for it
         # The database is away, or not migrated yet: the next request looks again.

@@ -87,15 +87,15 @@ class Ledger(RuleBasedStateMachine):
         twice=st.booleans(),
     )
     def submit(self, epsilon, mechanism, twice):
-        release = services.draft_release(dataset=Dataset.objects.get(pk=self.dataset.pk), by=self.person)
-        services.set_questions(release=release, workload=WORKLOAD)
+        release = services.releases.draft_release(dataset=Dataset.objects.get(pk=self.dataset.pk), by=self.person)
+        services.releases.set_questions(release=release, workload=WORKLOAD)
         delta = "0" if mechanism == "laplace-queries" or self.delta == "0" else "0.00000001"
-        services.set_choice(release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism)
+        services.releases.set_choice(release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism)
         before, key = self.budget(), uuid.uuid4()
         try:
-            plan = services.plan_of(release=release)
-            services.submit_release(release=release, key=key, by=self.person, send=False)
-        except services.Refusal:
+            plan = services.releases.plan_of(release=release)
+            services.releases.submit_release(release=release, key=key, by=self.person, send=False)
+        except services.release_inputs.Refusal:
             assert plan.infeasible
             return
         except ledger.InsufficientBudget as refused:
@@ -112,7 +112,7 @@ class Ledger(RuleBasedStateMachine):
         assert self.budget().totals == before.totals.plus(amounts(price, policy=Policy(before.policy)))
         if twice:
             release.refresh_from_db()
-            assert services.submit_release(release=release, key=key, by=self.person, send=False) == entry
+            assert services.releases.submit_release(release=release, key=key, by=self.person, send=False) == entry
 
     @rule(data=st.data())
     def claim(self, data):
@@ -164,7 +164,7 @@ class Ledger(RuleBasedStateMachine):
         release = self.some(data, ReleaseState.RUNNING)
         if release is not None:
             Release.objects.filter(pk=release.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-        services.reconcile()
+        services.execution.reconcile()
         if release is not None:
             release.refresh_from_db()
             is_last = release.attempts >= MAX_ATTEMPTS
@@ -177,8 +177,8 @@ class Ledger(RuleBasedStateMachine):
             return
         before = self.budget().totals
         try:
-            services.cancel_release(release=release, by=self.person)
-        except services.Refusal:
+            services.releases.cancel_release(release=release, by=self.person)
+        except services.release_inputs.Refusal:
             assert release.state != ReleaseState.QUEUED or release.pk in self.opened
             assert self.budget().totals == before
         else:
@@ -199,7 +199,7 @@ class Ledger(RuleBasedStateMachine):
 
     @rule(frozen=st.booleans())
     def freeze(self, frozen):
-        (services.freeze_budget if frozen else services.unfreeze_budget)(budget=self.budget())
+        (services.budgets.freeze_budget if frozen else services.budgets.unfreeze_budget)(budget=self.budget())
 
     @invariant()
     def nothing_is_overspent(self):

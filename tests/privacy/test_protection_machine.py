@@ -82,7 +82,7 @@ class Protection(RuleBasedStateMachine):
     def tried(self, verb, **given):
         try:
             return verb(**given)
-        except (EngineError, services.Refusal, ledger.LedgerRefusal):
+        except (EngineError, services.release_inputs.Refusal, ledger.LedgerRefusal):
             return None
 
     def look(self):
@@ -96,13 +96,15 @@ class Protection(RuleBasedStateMachine):
     def declare(self, table, protection):
         unit, neighbours = protection
         dataset = self.table(table)
-        self.tried(services.declare_protection, dataset=dataset, unit=unit, neighbours=neighbours, by=self.curator)
+        self.tried(
+            services.datasets.declare_protection, dataset=dataset, unit=unit, neighbours=neighbours, by=self.curator
+        )
         self.look()
 
     @rule(table=tables)
     def join(self, table):
         dataset, other = self.table(table), self.table(1 - table)
-        self.tried(services.join_population, dataset=dataset, other=other, by=self.curator)
+        self.tried(services.datasets.join_population, dataset=dataset, other=other, by=self.curator)
         self.look()
 
     @rule(
@@ -113,9 +115,9 @@ class Protection(RuleBasedStateMachine):
     )
     def draft(self, table, epsilon, meanwhile, steps):
         """Somebody else changes the protection while the page is open, or nobody does; then some of what follows."""
-        release = services.draft_release(dataset=self.table(table), by=self.curator)
-        services.set_questions(release=release, workload=WORKLOAD)
-        services.set_choice(release=release, epsilon=epsilon, mechanism_name="laplace-queries")
+        release = services.releases.draft_release(dataset=self.table(table), by=self.curator)
+        services.releases.set_questions(release=release, workload=WORKLOAD)
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name="laplace-queries")
         # The page on which it is confirmed, with all that it says of the protection.
         self.releases.insert(0, Release.objects.select_related("dataset__budget").get(pk=release.pk))
         if meanwhile is not None:
@@ -131,19 +133,19 @@ class Protection(RuleBasedStateMachine):
     @rule(number=which)
     def submit(self, number):
         for release in self.releases[number : number + 1]:
-            self.tried(services.submit_release, release=release, key=uuid.uuid4(), by=self.curator, send=False)
+            self.tried(services.releases.submit_release, release=release, key=uuid.uuid4(), by=self.curator, send=False)
             self.reviews[:0] = release.reviews.filter(state=RequestState.WAITING)
 
     @precondition(lambda self: self.releases)
     @rule(number=which)
     def take_release_back(self, number):
         for release in self.releases[number : number + 1]:
-            self.tried(services.cancel_release, release=release, by=self.curator)
+            self.tried(services.releases.cancel_release, release=release, by=self.curator)
 
     @rule(table=tables)
     def ask(self, table):
         given = {"epsilon": "8", "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
-        request = self.tried(services.request_budget, dataset=self.table(table), by=self.curator, **given)
+        request = self.tried(services.budgets.request_budget, dataset=self.table(table), by=self.curator, **given)
         if request is not None:
             self.requests.insert(0, request)
 
@@ -151,24 +153,24 @@ class Protection(RuleBasedStateMachine):
     @rule(number=which)
     def take_request_back(self, number):
         for request in self.requests[number : number + 1]:
-            self.tried(services.take_back_request, request=request, by=self.curator)
+            self.tried(services.budgets.take_back_request, request=request, by=self.curator)
 
     @precondition(lambda self: self.requests)
     @rule(number=which)
     def grant(self, number):
         for request in self.requests[number : number + 1]:
-            self.tried(services.approve_request, request=request, by=self.reviewer)
+            self.tried(services.budgets.approve_request, request=request, by=self.reviewer)
 
     @precondition(lambda self: self.reviews)
     @rule(number=which, epsilon=st.sampled_from(["", "0.5"]))
     def approve(self, number, epsilon):
         for request in self.reviews[number : number + 1]:
-            self.tried(services.approve_release, request=request, by=self.reviewer, epsilon=epsilon, send=False)
+            self.tried(services.reviews.approve_release, request=request, by=self.reviewer, epsilon=epsilon, send=False)
 
     @rule()
     def run(self):
         for release in Release.objects.filter(state=ReleaseState.QUEUED):
-            assert services.execute_release(release_id=release.pk)
+            assert services.execution.execute_release(release_id=release.pk)
 
     @invariant()
     def every_charge_was_made_for_what_its_budget_protects(self):
@@ -206,8 +208,8 @@ def _two_tables(db, settings, tmp_path):
     for number in range(2):
         path = tmp_path / f"{number}.csv"
         path.write_text("person,sex\n" + "".join(f"p{each % 9},{'fm'[each % 2]}\n" for each in range(20 + number)))
-        dataset = services.ingest_dataset(owner=curator, title=f"Table {number}", source=path)
-        services.declare_universe(dataset=dataset, columns=COLUMNS)
+        dataset = services.datasets.ingest_dataset(owner=curator, title=f"Table {number}", source=path)
+        services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
 
 
 @pytest.mark.usefixtures("_two_tables")

@@ -136,7 +136,9 @@ def read_uploads(db):
 
     def read():
         waiting = Upload.objects.filter(state=UploadState.WAITING).order_by("created_at")
-        return sum(services.execute_upload(upload_id=each) for each in list(waiting.values_list("pk", flat=True)))
+        return sum(
+            services.uploads.execute_upload(upload_id=each) for each in list(waiting.values_list("pk", flat=True))
+        )
 
     return read
 
@@ -162,17 +164,19 @@ def make_dataset(alice, group, upload_file, once):
         give(owner, "curator")
 
         def really():
-            dataset = services.ingest_dataset(owner=owner, title="Survey", source=upload_file(content), group=group)
-            services.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
-            services.declare_protection(
+            dataset = services.datasets.ingest_dataset(
+                owner=owner, title="Survey", source=upload_file(content), group=group
+            )
+            services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
+            services.datasets.declare_protection(
                 dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
             )
             if epsilon:
                 reviewer = sofia or reviewers().first() or person("grantor", "reviewer")
-                asked = services.request_budget(
+                asked = services.budgets.request_budget(
                     dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
                 )
-                services.approve_request(request=asked, by=reviewer)
+                services.budgets.approve_request(request=asked, by=reviewer)
                 dataset.refresh_from_db()
             return dataset
 
@@ -191,9 +195,9 @@ def make_draft(alice):
     """A draft ready to be confirmed."""
 
     def make(dataset, *, epsilon="1", mechanism="laplace-queries", **choice):
-        release = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=release, workload=WORKLOAD)
-        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, **choice)
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload=WORKLOAD)
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, **choice)
         return release
 
     return make
@@ -208,7 +212,7 @@ def draft(dataset, make_draft):
 def make_queued(make_draft, alice):
     def make(dataset, **choice):
         release = make_draft(dataset, **choice)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
         return release
 
     return make
@@ -224,9 +228,9 @@ def carry_out(alice):
     """Alice, or somebody else, submits a draft, and a worker computes it unless it is to stay queued."""
 
     def run(release, *, execute=True, by=None):
-        services.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
         if execute:
-            assert services.execute_release(release_id=release.pk)
+            assert services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         return release
 
@@ -259,7 +263,7 @@ def columns_page(client, dataset, learned=None):
 def asked(make_dataset, alice):
     """A request for a budget that waits for a reviewer."""
     dataset = make_dataset(epsilon="")
-    return services.request_budget(
+    return services.budgets.request_budget(
         dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="For the yearbook.", by=alice
     )
 
@@ -269,8 +273,8 @@ def close():
     """Close a session as its curator asks and a worker does."""
 
     def run(session, *, by=None):
-        release = services.close_session(session=session, by=by, send=False)
-        assert services.execute_release(release_id=release.pk)
+        release = services.session_closing.close_session(session=session, by=by, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         return release
 
@@ -280,7 +284,7 @@ def close():
 @pytest.fixture
 def published(queued, once):
     def really():
-        assert services.execute_release(release_id=queued.pk)
+        assert services.execution.execute_release(release_id=queued.pk)
         return queued
 
     once("published", really)
@@ -290,7 +294,7 @@ def published(queued, once):
 
 @pytest.fixture
 def public(published):
-    services.make_public(release=published)
+    services.releases.make_public(release=published)
     published.refresh_from_db()
     return published
 
@@ -300,7 +304,7 @@ def make_survey(alice, group):
     """A survey of alice's, shared with her group, as far as asked: draft, open, closed or public."""
 
     def make(state="open", *, answers=("Yes", "No", "Not telling"), epsilon="1", reports=(), title="Canteen"):
-        survey = services.draft_survey(
+        survey = services.surveys.draft_survey(
             owner=alice,
             title=title,
             question="Do you smoke?",
@@ -310,13 +314,13 @@ def make_survey(alice, group):
         )
         if state == "draft":
             return survey
-        services.open_survey(survey=survey, by=alice)
+        services.surveys.open_survey(survey=survey, by=alice)
         for report in reports:
-            services.accept_report(survey=survey, report=str(report))
+            services.surveys.accept_report(survey=survey, report=str(report))
         if state != "open":
-            services.close_survey(survey=survey, by=alice)
+            services.surveys.close_survey(survey=survey, by=alice)
         if state == "public":
-            services.make_survey_public(survey=survey, by=alice)
+            services.surveys.make_survey_public(survey=survey, by=alice)
         return survey
 
     return make

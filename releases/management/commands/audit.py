@@ -22,12 +22,12 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         if inside := checks.marks_inside_the_data():
             self.stderr.write(f"Warning: {inside}")
-        services.notice_restored()
-        outside = [*services.table_faults(), *(f"{path}: others can read it" for path in open_to_others())]
+        services.reapplying.notice_restored()
+        outside = [*services.stored_tables.faults(), *(f"{path}: others can read it" for path in open_to_others())]
         outside += [f"{name}: this trigger, which keeps rows as they are, is gone" for name in missing(connection)]
         for each in outside:
             self.stderr.write(each)
-        verified = services.verify_ledgers(by=None)
+        verified = services.organisation.verify_ledgers(by=None)
         for fault in verified.faults:
             where = f"entry {fault.sequence}" if fault.sequence else "budget"
             self.stderr.write(f"{fault.budget}, {where}: {fault.what}")

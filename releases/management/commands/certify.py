@@ -27,7 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("--epsilon", required=True, help="what measuring may spend")
         parser.add_argument("--delta", default="0")
         parser.add_argument("--beta", default="0.05", help="1 - confidence of the bound (default 0.05)")
-        parser.add_argument("--what", default="", help=f"one of {', '.join(services.CERTIFIABLE)}")
+        parser.add_argument("--what", default="", help=f"one of {', '.join(services.release_inputs.CERTIFIABLE)}")
         parser.add_argument("--out", type=Path, help="folder for answers.csv, receipt.json and what explains them")
 
     def handle(self, **options: Any) -> None:
@@ -40,7 +40,7 @@ class Command(BaseCommand):
         except ledger.InsufficientBudget as error:
             self.stderr.write(str(error))
             sys.exit(OVER_BUDGET)
-        except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
+        except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
             raise CommandError(str(error)) from None
 
     def _certify(self, of: Release, options: dict[str, Any]) -> None:
@@ -48,15 +48,15 @@ class Command(BaseCommand):
         runner.warm()
         operator = the_operator()
         asked = {name: options[name] for name in ("epsilon", "delta", "beta", "what")}
-        certificate = services.draft_certificate(of=of, by=operator, **asked)
+        certificate = services.certificates.draft_certificate(of=of, by=operator, **asked)
         try:
-            charged = services.submit_release(release=certificate, key=uuid.uuid4(), by=operator, send=False)
+            charged = services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=operator, send=False)
         except Exception:
             certificate.delete()
             raise
         if charged is None:
             raise CommandError("The certificate waits for a reviewer; it costs more than may pass without one.")
-        services.execute_release(release_id=certificate.pk)
+        services.execution.execute_release(release_id=certificate.pk)
         certificate.refresh_from_db()
         if certificate.status is not ReleaseState.PUBLISHED:
             raise CommandError(f"The certificate is {certificate.state}: {certificate.meaning}")

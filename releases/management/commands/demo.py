@@ -167,7 +167,7 @@ class Command(BaseCommand):
                 account.set_password(passwords[name])
             account.save()
             for role in held:
-                services.give_role(person=account, role=role, by=None)
+                services.roles.give_role(person=account, role=role, by=None)
             if name == "curator":
                 account.groups.add(group)
         return passwords
@@ -176,20 +176,20 @@ class Command(BaseCommand):
         """Once: whoever makes it private again is not overruled at the next start."""
         made = AuditEvent.objects.filter(object_id=str(release.pk), action=AuditAction.MAKE_PUBLIC)
         if not made.exists():
-            services.make_public(release=release, by=release.submitted_by)
+            services.releases.make_public(release=release, by=release.submitted_by)
 
     def _submit(self, curator: User, reviewer: User) -> list[Release]:
         """The sample with its budget and three releases, made once; a second run finds them."""
         dataset = Dataset.objects.filter(owner=curator, title=TITLE).order_by("created_at").first()
         if dataset is None:
-            dataset = services.ingest_dataset(owner=curator, title=TITLE, source=SAMPLE)
+            dataset = services.datasets.ingest_dataset(owner=curator, title=TITLE, source=SAMPLE)
         schema = Schema.from_json(json.loads(SAMPLE.with_suffix(".json").read_text()))
-        services.declare_universe(dataset=dataset, columns=schema.to_json()["columns"])
-        budget = services.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
+        services.datasets.declare_universe(dataset=dataset, columns=schema.to_json()["columns"])
+        budget = services.datasets.declare_protection(dataset=dataset, unit=schema.unit, neighbours=schema.neighbours)
         if not budget.is_granted:
             # In one transaction, so that no e-mail asks for what is decided already.
             with transaction.atomic():
-                asked = services.request_budget(
+                asked = services.budgets.request_budget(
                     dataset=dataset,
                     epsilon=BUDGET,
                     delta=settings.DEFAULT_BUDGET_DELTA,
@@ -197,7 +197,7 @@ class Command(BaseCommand):
                     reason="All two-way tables of the survey, for the public.",
                     by=curator,
                 )
-                services.approve_request(request=asked, by=reviewer, note="Fine for a public-use file.")
+                services.budgets.approve_request(request=asked, by=reviewer, note="Fine for a public-use file.")
             # Where the sample is somebody else's too, it shares the budget that it has there.
             dataset.refresh_from_db()
         return [self._release(dataset, name, curator) for name in MECHANISMS]
@@ -208,10 +208,10 @@ class Command(BaseCommand):
         made = begun.exclude(state=ReleaseState.DRAFT).first()
         if made is not None:
             return made
-        release = services.draft_release(dataset=dataset, by=curator, title=title)
-        services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
-        services.set_choice(release=release, epsilon=EPSILON, mechanism_name=mechanism_name)
-        services.submit_release(release=release, key=uuid.uuid4(), by=curator)
+        release = services.releases.draft_release(dataset=dataset, by=curator, title=title)
+        services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
+        services.releases.set_choice(release=release, epsilon=EPSILON, mechanism_name=mechanism_name)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=curator)
         return release
 
     def _wait(self, releases: list[Release], children: list[_Kept]) -> None:

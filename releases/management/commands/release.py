@@ -122,7 +122,7 @@ class Command(BaseCommand):
         except NeedsReview as error:
             self.stderr.write(str(error))
             sys.exit(WAITS_FOR_REVIEW)
-        except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
+        except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
             raise CommandError(str(error)) from None
 
     def _release(self, options: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Command(BaseCommand):
             about,
             asked,
             budget=privacy_budget(epsilon=options["epsilon"], delta=options["delta"] or delta_beforehand(options)),
-            beta=services.read_beta(options["beta"]),
+            beta=services.release_inputs.read_beta(options["beta"]),
             options=chosen,
         )
         if plan.infeasible:
@@ -157,11 +157,13 @@ class Command(BaseCommand):
         operator = the_operator()
         dataset = find_or_ingest(options["table"], owner=operator, facts=facts)
         self._declare(dataset, schema, options, operator)
-        services.describe_dataset(dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator)
+        services.codebooks.describe_dataset(
+            dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator
+        )
         kind = CHECK if workload.universe.is_of_states else PLAIN
-        release = services.draft_release(dataset=dataset, by=operator, title=options["title"], kind=kind)
-        services.set_questions(release=release, workload=workload.to_json(), version=version)
-        services.set_choice(
+        release = services.releases.draft_release(dataset=dataset, by=operator, title=options["title"], kind=kind)
+        services.releases.set_questions(release=release, workload=workload.to_json(), version=version)
+        services.releases.set_choice(
             release=release,
             epsilon=options["epsilon"],
             delta=options["delta"] or first_delta(dataset.budget),
@@ -170,7 +172,7 @@ class Command(BaseCommand):
             options=chosen,
         )
         try:
-            charged = services.submit_release(
+            charged = services.releases.submit_release(
                 release=release, key=uuid.uuid4(), by=operator, send=False, reason=options["reason"]
             )
         except Exception:
@@ -183,7 +185,7 @@ class Command(BaseCommand):
                 f"no data were touched, and nothing is written to {options['out']}. Once it is approved, the site's "
                 f"worker runs it, and the site offers its files."
             )
-        services.execute_release(release_id=release.pk)
+        services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         if release.status is not ReleaseState.PUBLISHED:
             raise CommandError(f"The release is {release.state}: {release.meaning}")
@@ -196,8 +198,8 @@ class Command(BaseCommand):
 
     def _declare(self, dataset: Dataset, schema: Schema, options: dict[str, Any], operator: User) -> None:
         """Columns, protection and, for a table never seen before, the budget."""
-        services.declare_universe(dataset=dataset, columns=schema.to_json()["columns"], by=operator)
-        budget = services.declare_protection(
+        services.datasets.declare_universe(dataset=dataset, columns=schema.to_json()["columns"], by=operator)
+        budget = services.datasets.declare_protection(
             dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=operator
         )
         if budget.is_granted:
@@ -210,7 +212,7 @@ class Command(BaseCommand):
         delta = "0" if policy is Policy.PURE else options["budget_delta"] or default_delta(options["delta"])
         # In one transaction, so that no reviewer is asked for what is decided already.
         with transaction.atomic():
-            request = services.request_budget(
+            request = services.budgets.request_budget(
                 dataset=dataset,
                 epsilon=epsilon,
                 delta=delta,
@@ -247,10 +249,10 @@ def grant_or_join(request: BudgetRequest, operator: User) -> BudgetRequest:
     try:
         # Undone by itself if it fails: what was asked for is still there to be decided.
         with transaction.atomic():
-            return services.approve_request(request=request, by=operator, has_a_shell=True)
-    except services.RowsKnown as error:
+            return services.budgets.approve_request(request=request, by=operator, has_a_shell=True)
+    except services.budgets.RowsKnown as error:
         request.refresh_from_db()
-        return services.join_request(request=request, to=error.budgets[0].pk, by=operator, has_a_shell=True)
+        return services.budgets.join_request(request=request, to=error.budgets[0].pk, by=operator, has_a_shell=True)
 
 
 def delta_beforehand(options: Mapping[str, Any]) -> str:
@@ -263,12 +265,12 @@ def delta_beforehand(options: Mapping[str, Any]) -> str:
 
 def find_or_ingest(table: Path, *, owner: User, facts: FileFacts) -> Dataset:
     """The stored copy of this content, with numbers of the same form, or a new one."""
-    dataset = services.ingest_dataset(owner=owner, title=table.stem, source=table, facts=facts)
+    dataset = services.datasets.ingest_dataset(owner=owner, title=table.stem, source=table, facts=facts)
     same = Dataset.objects.filter(digest=dataset.digest, owner=owner).exclude(pk=dataset.pk).order_by("created_at")
     stored = next((each for each in same if each.read_as.number_form == dataset.read_as.number_form), None)
     if stored is None:
         return dataset
-    services.discard_dataset(dataset=dataset, by=owner)
+    services.datasets.discard_dataset(dataset=dataset, by=owner)
     return stored
 
 
@@ -281,7 +283,7 @@ def the_operator() -> User:
         operator.set_unusable_password()
         operator.save()
         for role in (Role.CURATOR, Role.REVIEWER):
-            services.give_role(person=operator, role=role, by=None)
+            services.roles.give_role(person=operator, role=role, by=None)
     return operator
 
 
@@ -326,8 +328,8 @@ def read_workload(text: str, pairs: list[str], universe: Universe) -> tuple[Ques
             raise InvalidInput("column", pairs[0], "belongs to a saved workload; a file names the table's own columns")
         return read_question(read_json(Path(text)), universe), None
     ensure_database()
-    version = services.workload_named(text).latest
-    questions = services.mapped_questions(version, universe, read_pairs("column", pairs, "NEEDED=NAME"))
+    version = services.workloads.workload_named(text).latest
+    questions = services.workloads.mapped_questions(version, universe, read_pairs("column", pairs, "NEEDED=NAME"))
     return read_question(questions, universe), version
 
 

@@ -29,10 +29,10 @@ class Command(BaseCommand):
         try:
             with transaction.atomic():
                 for role in options["give"]:
-                    services.give_role(person=person, role=Role(role), by=None)
+                    services.roles.give_role(person=person, role=Role(role), by=None)
                 for role in options["take"]:
-                    services.take_role(person=person, role=Role(role), by=None)
-        except services.LastAdministrator as error:
+                    services.roles.take_role(person=person, role=Role(role), by=None)
+        except services.roles.LastAdministrator as error:
             raise CommandError(str(error)) from None
         held = roles_of(User.objects.get(pk=person.pk))
         self.stdout.write(f"{person}: {', '.join(role.label for role in Role if role in held) or 'no role'}")

@@ -78,7 +78,7 @@ def release_status(release: Release, *, is_own: bool, is_part: bool = False) -> 
 
 
 def _progress_of(release: Release, *, is_own: bool) -> Progress:
-    if is_own and release.status is ReleaseState.QUEUED and services.is_behind(release.pk):
+    if is_own and release.status is ReleaseState.QUEUED and services.execution.is_behind(release.pk):
         label = "Waiting until a reviewer has checked the restored backup"
     elif release.is_under_way:
         return Progress(label="In progress", value="")

@@ -81,10 +81,12 @@ class BackupsPage:
 
 
 def backups_page(*, by: User, may_decide: bool) -> BackupsPage:
-    found, missing = record.look(), services.all_missing()
+    found, missing = record.look(), services.restoring.all_missing()
     waiting = _waiting(found)
     lost = (
-        () if found.is_another else tuple(_lost(each, by if may_decide else None) for each in services.lost_budgets())
+        ()
+        if found.is_another
+        else tuple(_lost(each, by if may_decide else None) for each in services.lost_budgets.lost_budgets())
     )
     budgets = Budget.objects.exclude(epsilon="").select_related("owner").order_by("name") if lost and may_decide else []
     return BackupsPage(
@@ -102,14 +104,14 @@ def _waiting(found: record.Found) -> Waiting | None:
     faults = tuple(f"{each[:1].upper()}{each[1:]}." for each in stale_ledger.installation(found))
     if not faults:
         return None
-    forgotten = services.forgotten_decisions(found.own) if found.is_restored else []
-    unsettled = services.unsettled() if found.fault and not found.is_another else []
+    forgotten = services.reapplying.forgotten_decisions(found.own) if found.is_restored else []
+    unsettled = services.restoring.unsettled() if found.fault and not found.is_another else []
     return Waiting(
         faults=faults,
         can_go_on=not found.is_another,
         is_lost=found.is_lost,
-        made=tuple(each for each in forgotten if not services.waits_for_a_reviewer(each)),
-        final=tuple(each for each in forgotten if services.waits_for_a_reviewer(each)),
+        made=tuple(each for each in forgotten if not services.reapplying.waits_for_a_reviewer(each)),
+        final=tuple(each for each in forgotten if services.reapplying.waits_for_a_reviewer(each)),
         unsettled=tuple(
             Unsettled(title=each.title, address=reverse("release_detail", args=[each.pk]), state=each.status.label)
             for each in unsettled
@@ -132,7 +134,7 @@ def _lost(lost: Lost, viewer: User | None) -> LostBudget:
         says += f" Its tables: {lost.tables}." if lost.tables else ""
     if not lost.owner:
         says += " Nobody knows whose it was, so it counts for everybody."
-    here = services.same_rows_as_lost(lost, viewer=viewer) if viewer is not None else []
+    here = services.lost_budgets.same_rows_as_lost(lost, viewer=viewer) if viewer is not None else []
     return LostBudget(
         key=str(lost.key),
         title=f"{lost.name} of {lost.owner}" if lost.owner else lost.name,

@@ -165,7 +165,7 @@ def budget_page(
         wants_verified: read and price every entry of its ledger.
     """
     losses = privacy_losses(budget) if wants_losses else ()
-    missing = services.missing_of(budget)
+    missing = services.restoring.missing_of(budget)
     # Of what can be decided here.
     stake = what_separates(by, budget) if may_decide and (missing or budget.is_frozen) else None
     barred = f"{stake.to_them}, so somebody else has to " if stake else ""
@@ -186,7 +186,7 @@ def budget_page(
         why_not_restore=f"{barred}book what is missing." if missing and barred else "",
         why_not_unfreeze=f"{barred}unfreeze it." if budget.is_frozen and barred else "",
         freezing=_freezing(budget, is_barred=bool(barred)) if may_decide else None,
-        matches=tuple(services.recognised(budget, by=by, only_the_same=True)),
+        matches=tuple(services.recognition.recognised(budget, by=by, only_the_same=True)),
         losses=losses,
         spending=_spending(budget),
         released=tuple(_released(budget)),

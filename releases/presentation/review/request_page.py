@@ -240,7 +240,7 @@ def release_request_page(asked: ReleaseRequest, form: ReleaseDecisionForm, *, by
         balance=reports.standings([budget])[0].in_words if budget.is_granted else "nothing granted yet",
         budget_address=reverse("budget_detail", args=[budget.pk]),
         asked_at=asked.requested_at,
-        matches=tuple(services.recognised(budget, by=by)) if waits else (),
+        matches=tuple(services.recognition.recognised(budget, by=by)) if waits else (),
         meaning=plan.meaning if plan is not None else _meaning(asked),
         decision=_decision(asked, form, by=by, approve="Approve"),
     )
@@ -323,7 +323,7 @@ def _plan_asked(asked: ReleaseRequest, plan: Plan, budget: Budget) -> PlanAsked:
 
 
 def _why_it_waits(asked: ReleaseRequest, plan: Plan) -> str:
-    why = services.why_it_waits(release=asked.release, plan=plan, by=asked.requested_by)
+    why = services.releases.why_it_waits(release=asked.release, plan=plan, by=asked.requested_by)
     if why is None:
         return "It waits because it was above what could pass without a review when it was asked for."
     return f"It waits because {why.in_words(str(asked.requested_by))}."
@@ -343,7 +343,7 @@ def _decision(
     first = said_first(asked) if asked.first_by else None
     if why_not := _why_not(asked, organisation, by):
         return Decision(first=first, why_not=why_not)
-    matches = services.recognised(asked.budget, by=by) if isinstance(asked, BudgetRequest) else []
+    matches = services.recognition.recognised(asked.budget, by=by) if isinstance(asked, BudgetRequest) else []
     recognition = _recognition(asked, matches, by) if isinstance(asked, BudgetRequest) else None
     return Decision(
         first=first,
@@ -367,28 +367,28 @@ def _why_not(asked: BudgetRequest | ReleaseRequest, organisation: Organisation, 
 
 
 def _recognition(asked: BudgetRequest, matches: list[Match], person: User) -> Recognition:
-    budget, why_not = asked.budget, services.why_not_approve(person, asked.budget)
-    number = services.requests_lately(asked.requested_by)
+    budget, why_not = asked.budget, services.recognition.why_not_approve(person, asked.budget)
+    number = services.budgets.requests_lately(asked.requested_by)
     return Recognition(
         why_not_approve=f"{why_not}." if why_not else "",
         not_compared=_not_compared(budget),
         matches=tuple(
             _match(each, can_act=not why_not)
-            for each in (*matches, *services.alike_by_columns(budget, besides=matches))
+            for each in (*matches, *services.recognition.alike_by_columns(budget, besides=matches))
         ),
         is_recognised=bool(matches),
         asked_lately=f"{asked.requested_by} has asked for {number} budget{'' if number == 1 else 's'} in the last "
-        f"{services.REQUESTS_COUNTED_DAYS} days, of {settings.BUDGET_REQUESTS_PER_PERSON} at most.",
+        f"{services.budgets.REQUESTS_COUNTED_DAYS} days, of {settings.BUDGET_REQUESTS_PER_PERSON} at most.",
     )
 
 
 def _not_compared(budget: Budget) -> str:
-    if services.is_incomparable(budget):
+    if services.fingerprints.is_incomparable(budget):
         return (
             "These rows could not be compared with those of other tables: each attempt failed, or took more time or "
             "memory than a table may. The operator's log says where."
         )
-    if services.is_compared(budget):
+    if services.fingerprints.is_compared(budget):
         return ""
     return (
         "These rows were not compared with those of other tables yet. A worker does that soon after an upload: look "

@@ -126,7 +126,7 @@ def live_session(
     """
     release, universe, rules = session.release, plan.schema.universe, plan.rules
     is_own = Release.objects.editable_by(person).filter(pk=release.pk).exists()
-    told, standing = session.told(person), services.standing(session, plan)
+    told, standing = session.told(person), services.sessions.standing(session, plan)
     shown = told.filter(sequence=answer).first() if answer is not None and not problem else None
     history = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH).get_page(page)
     is_published = release.status is ReleaseState.PUBLISHED

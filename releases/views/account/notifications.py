@@ -27,7 +27,7 @@ def notices(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def read_notices(request: HttpRequest) -> HttpResponse:
-    services.read_notices(person=signed_in(request))
+    services.notices.read_notices(person=signed_in(request))
     messages.success(request, "Read. They stay on the page of your notices.")
     return redirect("home")
 
@@ -39,7 +39,7 @@ def choose_mail(request: HttpRequest) -> HttpResponse:
         messages.error(request, in_one_line(form))
         return redirect("notices")
     wants_mail = form.cleaned_data["wants_mail"] == form.YES
-    services.choose_mail(person=signed_in(request), wants_mail=wants_mail)
+    services.notices.choose_mail(person=signed_in(request), wants_mail=wants_mail)
     said = "From now on your notices come by e-mail too." if wants_mail else "No more notices come by e-mail."
     messages.success(request, said)
     return redirect("notices")

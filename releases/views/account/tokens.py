@@ -27,9 +27,9 @@ class TokenForm(forms.Form):
         error_messages=missing("Which program it is for: nothing was typed."),
     )
     days = forms.TypedChoiceField(
-        choices=[(30, "30 days"), (services.DEFAULT_DAYS, "90 days"), (services.MAX_DAYS, "a year")],
+        choices=[(30, "30 days"), (services.tokens.DEFAULT_DAYS, "90 days"), (services.tokens.MAX_DAYS, "a year")],
         coerce=int,
-        initial=services.DEFAULT_DAYS,
+        initial=services.tokens.DEFAULT_DAYS,
         label="How long it opens",
         help_text="Then make another: a token that somebody copied is of no use to them for ever.",
         error_messages=missing("How long it opens: nothing was chosen."),
@@ -66,12 +66,12 @@ def tokens(request: HttpRequest) -> HttpResponse:
 def _make(request: HttpRequest, given: dict[str, Any]) -> str:
     """A token outlives the session, so whoever makes one shows again who they are; then it is made as asked."""
     scope = TokenScope(given["scope"])
-    return services.make_token(user=signed_in(request), name=given["name"], days=given["days"], scope=scope)
+    return services.tokens.make_token(user=signed_in(request), name=given["name"], days=given["days"], scope=scope)
 
 
 @require_POST
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     token = get_object_or_404(ApiToken, pk=token_id, user=signed_in(request))
-    services.revoke_token(token=token)
+    services.tokens.revoke_token(token=token)
     messages.success(request, f"The token {token.name} was revoked.")
     return redirect("tokens")

@@ -73,7 +73,7 @@ def _is_asked(request: HttpRequest, dataset: Dataset, form: BudgetForm) -> bool:
     given = form.cleaned_data
     try:
         with undone_if_check(request):
-            services.request_budget(
+            services.budgets.request_budget(
                 dataset=dataset,
                 epsilon=given["epsilon"],
                 delta=given["delta"] or "0",
@@ -95,11 +95,11 @@ def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     waiting = shown.filter(state=RequestState.WAITING).first()
     try:
         if waiting is not None:
-            services.take_back_request(request=waiting, by=signed_in(request))
+            services.budgets.take_back_request(request=waiting, by=signed_in(request))
             messages.success(request, "The request was taken back. You can ask again at any time.")
         else:
             messages.info(request, "No request waits for a reviewer any more.")
-    except services.Refusal as error:
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("budget", dataset_id=dataset.pk)
 

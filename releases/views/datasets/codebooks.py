@@ -157,7 +157,7 @@ def _named(request: HttpRequest, named: str) -> tuple[str, Universe | None, Note
     except ValueError:
         raise Http404 from None
     if (saved := Codebook.objects.visible_to(request.user).filter(pk=number).first()) is not None:
-        return (saved.name, *services.columns_of_codebook(saved))
+        return (saved.name, *services.codebooks.columns_of_codebook(saved))
     other = get_dataset_for(request, number)
     return other.title, other.universe, other.column_notes
 
@@ -174,7 +174,7 @@ def save_codebook(request: HttpRequest, dataset: Dataset, button: ColumnsButtonF
         return "Nothing is declared yet, so there is nothing to save."
     group = dataset.group if button.given["share"] else None
     try:
-        saved = services.save_codebook(
+        saved = services.codebooks.save_codebook(
             name=button.given["name"],
             universe=dataset.universe,
             notes=dataset.column_notes,
@@ -195,6 +195,6 @@ def delete_codebook(request: HttpRequest, dataset: Dataset, button: ColumnsButto
     except ValueError:
         raise Http404 from None
     codebook = get_object_or_404(Codebook, pk=named, owner=signed_in(request))
-    services.discard_codebook(codebook=codebook, by=signed_in(request))
+    services.codebooks.discard_codebook(codebook=codebook, by=signed_in(request))
     messages.success(request, f"The codebook “{codebook.name}” was deleted. What was declared with it stays.")
     return redirect("columns", dataset_id=dataset.pk)

@@ -32,7 +32,7 @@ def check_columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     assert dataset.budget is not None
     assert dataset.schema is not None
     if checks_had(dataset.budget) >= MOST_CHECKS:
-        messages.info(request, services.TOO_MANY_CHECKS)
+        messages.info(request, services.releases.TOO_MANY_CHECKS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     form = ColumnCheckForm(request.POST if request.method == "POST" else request.GET or None)
     context = {
@@ -45,10 +45,10 @@ def check_columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         try:
             plan = planned_check(dataset.schema, dataset.budget, rows=form.cleaned_data["rows"])
             if request.method == "POST" and not plan.infeasible:
-                draft = services.draft_check(dataset=dataset, plan=plan, by=signed_in(request))
+                draft = services.column_checks.draft_check(dataset=dataset, plan=plan, by=signed_in(request))
                 return redirect("confirm", release_id=draft.pk)
             context |= price_facts(plan, dataset)
-        except (InvalidInput, services.Refusal) as error:
+        except (InvalidInput, services.release_inputs.Refusal) as error:
             form.add_error("rows", in_words(error))
     return render(request, "datasets/check.html", context, status=status_of(request, is_wrong=bool(form.errors)))
 

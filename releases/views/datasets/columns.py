@@ -61,7 +61,7 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if button.given["keep"]:
         return _keep(request, dataset, button)
     if button.given["forget"]:
-        services.forget_columns(dataset=dataset, by=signed_in(request))
+        services.codebooks.forget_columns(dataset=dataset, by=signed_in(request))
         messages.info(request, "What you had typed was discarded. This is what is declared.")
         return redirect("columns", dataset_id=dataset.pk)
     if button.given["delete_codebook"]:
@@ -80,7 +80,7 @@ def _keep(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> 
     else:
         fields = typed_fields(ColumnFormSet(request.POST), dataset.columns)
         said = {"typed": {DESCRIPTION: button.given[DESCRIPTION], "columns": fields}}
-    kept = services.keep_columns(dataset=dataset, by=signed_in(request), **said)
+    kept = services.codebooks.keep_columns(dataset=dataset, by=signed_in(request), **said)
     at = date_format(localtime(kept.kept_at), "j F Y, H:i e")
     messages.success(
         request,
@@ -198,7 +198,7 @@ def _page(
 
 def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:
     """What the size means for each mechanism; nothing of one that cannot be declared anyway."""
-    if universe is None or universe.size >= services.MAX_CELLS_SAID:
+    if universe is None or universe.size >= services.datasets.MAX_CELLS_SAID:
         return ()
     return universe_size.fits(universe)
 
@@ -260,7 +260,7 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
         with transaction.atomic():
             _declare_columns(dataset, schema.universe, said.notes, said.description, request)
             if says_protection:
-                services.declare_protection(
+                services.datasets.declare_protection(
                     dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=signed_in(request)
                 )
     except InvalidInput as error:
@@ -277,9 +277,11 @@ def _declare_columns(
 ) -> None:
     """Declare, describe, and forget what was kept to be declared; within a transaction."""
     person = signed_in(request)
-    services.declare_universe(dataset=dataset, columns=[each.to_json() for each in universe.attributes], by=person)
-    services.describe_dataset(dataset=dataset, notes=notes, description=description, by=person)
-    services.forget_columns(dataset=dataset, by=person)
+    services.datasets.declare_universe(
+        dataset=dataset, columns=[each.to_json() for each in universe.attributes], by=person
+    )
+    services.codebooks.describe_dataset(dataset=dataset, notes=notes, description=description, by=person)
+    services.codebooks.forget_columns(dataset=dataset, by=person)
 
 
 def _as_it_is(dataset: Dataset) -> None:

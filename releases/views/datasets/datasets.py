@@ -88,7 +88,7 @@ def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     form = RenameForm(request.POST or None, initial={"title": dataset.title})
     if request.method == "POST" and form.is_valid():
-        services.rename_dataset(dataset=dataset, title=form.cleaned_data["title"], by=signed_in(request))
+        services.datasets.rename_dataset(dataset=dataset, title=form.cleaned_data["title"], by=signed_in(request))
         return redirect("dataset_detail", dataset_id=dataset.pk)
     context = {"dataset": dataset, "form": form}
     return render(request, "datasets/dataset_rename.html", context, status=400 if form.errors else 200)
@@ -103,7 +103,7 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         group = form.cleaned_data["group"]
         try:
-            services.share_dataset(dataset=dataset, group=group, by=person)
+            services.datasets.share_dataset(dataset=dataset, group=group, by=person)
         except InvalidInput as error:
             form.add_error("group", in_words(error))
         else:
@@ -125,22 +125,22 @@ def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     chosen = button.given["delete"]
     try:
         if chosen == button.EVERYTHING:
-            services.discard_dataset(dataset=dataset, by=signed_in(request))
+            services.datasets.discard_dataset(dataset=dataset, by=signed_in(request))
             messages.success(request, f"{dataset.title} was deleted. Nothing had been spent on it.")
             return redirect("dataset_list")
         if chosen == button.ROWS:
-            services.delete_rows(dataset=dataset, by=signed_in(request))
+            services.datasets.delete_rows(dataset=dataset, by=signed_in(request))
             messages.success(request, "The rows were deleted. What was released stays, and so does the ledger.")
             return redirect("dataset_detail", dataset_id=dataset.pk)
-    except services.Kept as error:
+    except services.datasets.Kept as error:
         messages.error(request, in_words(error))
         status = 409
     context = {
         "dataset": dataset,
         "drafts": dataset.releases.filter(state=ReleaseState.DRAFT).count(),
         "kept": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
-        "why_not": services.why_not_discarded(dataset),
-        "why_rows_stay": services.why_rows_stay(dataset),
+        "why_not": services.datasets.why_not_discarded(dataset),
+        "why_rows_stay": services.datasets.why_rows_stay(dataset),
     }
     return render(request, "datasets/dataset_delete.html", context, status=status)
 
@@ -195,7 +195,7 @@ def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> bo
     """Store what was declared. False where it was only checked, or something is wrong, which the form then says."""
     try:
         with undone_if_check(request):
-            services.declare_protection(
+            services.datasets.declare_protection(
                 dataset=dataset,
                 unit=form.cleaned_data["unit"],
                 neighbours=NeighbouringRelation(form.cleaned_data["neighbours"]),
@@ -209,7 +209,7 @@ def _promise(request: HttpRequest, dataset: Dataset, form: ProtectionForm) -> bo
 def _fixed(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     """Why the protection can no longer be changed, and which tables share it: as found under its lock, where something
     was refused."""
-    budget, why_fixed = dataset.budget, services.why_protection_is_fixed(dataset)
+    budget, why_fixed = dataset.budget, services.datasets.why_protection_is_fixed(dataset)
     return {
         "why_fixed": why_fixed,
         "fixed": protection_text(budget) if why_fixed and budget else "",
@@ -227,7 +227,7 @@ def _other_populations(request: HttpRequest, dataset: Dataset) -> QuerySet[Datas
 
 def _join(dataset: Dataset, form: PopulationForm, request: HttpRequest) -> bool:
     try:
-        services.join_population(dataset=dataset, other=form.cleaned_data["other"], by=signed_in(request))
+        services.datasets.join_population(dataset=dataset, other=form.cleaned_data["other"], by=signed_in(request))
     except InvalidInput as error:
         form.add_error("other", in_words(error))
         return False

@@ -130,7 +130,7 @@ def _planned(request: HttpRequest, dataset: Dataset, kind: _Kind, context: dict[
 def first_step(request: HttpRequest, dataset: Dataset, what: str) -> HttpResponse | None:
     """The page that has to come first; None where what is wanted can be planned."""
     if dataset.rows_deleted_at is not None:
-        messages.info(request, services.NO_ROWS)
+        messages.info(request, services.release_inputs.NO_ROWS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.universe is None or dataset.budget is None:
         messages.info(request, f"Declare the columns and the protection first; then {what}.")
@@ -197,8 +197,8 @@ _RANGE = _Kind(
     form=LearnRangeForm,
     may=lambda attribute: attribute is not None and attribute.is_numeric,
     first=_first_range,
-    plan=services.plan_range,
-    learn=services.learn_range,
+    plan=services.learning.plan_range,
+    learn=services.learning.learn_range,
     facts=_range_facts,
 )
 
@@ -230,7 +230,7 @@ _CATEGORIES = _Kind(
     form=LearnCategoriesForm,
     may=lambda attribute: attribute is None or not attribute.is_numeric,
     first=_first_categories,
-    plan=services.plan_categories,
-    learn=services.learn_categories,
+    plan=services.learning.plan_categories,
+    learn=services.learning.learn_categories,
     facts=_categories_facts,
 )

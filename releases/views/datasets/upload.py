@@ -37,11 +37,11 @@ def upload(request: HttpRequest) -> HttpResponse:
     """The form, for curators. What the first bytes tell is told here; all the rest by a worker."""
     person = signed_in(request)
     try:
-        room, why_not = services.check_upload(person), ""
+        room, why_not = services.uploads.check_upload(person), ""
     except NotAllowed as refusal:
         return render(request, "403.html", {"why": in_words(refusal)}, status=403)
-    except services.NoRoom as refusal:
-        room, why_not = services.room_of(person), in_words(refusal)
+    except services.uploads.NoRoom as refusal:
+        room, why_not = services.uploads.room_of(person), in_words(refusal)
     form = _sent(request) if request.method == "POST" else UploadForm(initial=UploadLinkForm(request.GET).given)
     if form.is_bound and form.is_valid() and (received := _received(person, form)) is not None:
         page = reverse("upload_detail", args=[received.pk])
@@ -61,7 +61,7 @@ def _limits(room: Room) -> dict[str, Any]:
         "cap_bytes": min(cap, room.left),
         "too_large": _too_large(cap, room),
         "room": room.in_words,
-        "frees_room": services.FREES_ROOM,
+        "frees_room": services.uploads.FREES_ROOM,
         "csv_time": duration(seconds_foretold(_HUNDRED_MEGABYTES)),
         "parquet_time": duration(seconds_foretold(_HUNDRED_MEGABYTES, is_parquet=True)),
     }
@@ -81,8 +81,8 @@ def _received(person: User, form: UploadForm) -> Upload | None:
     source = Path(form.cleaned_data["table"].temporary_file_path())
     try:
         given = form.cleaned_data
-        return services.receive_upload(owner=person, title=given["title"], source=source, facts=given["facts"])
-    except services.NoRoom as error:
+        return services.uploads.receive_upload(owner=person, title=given["title"], source=source, facts=given["facts"])
+    except services.uploads.NoRoom as error:
         form.add_error("table", in_words(error))
     except UnreadableTable as error:
         form.add_error("table", f"{form.cleaned_data['table'].name}: {in_words(error)}")
@@ -94,7 +94,7 @@ def _received(person: User, form: UploadForm) -> Upload | None:
 def _too_large(cap: int, room: Room) -> str:
     """What is shown of a file that is larger than what is taken, before it is sent."""
     if room.left < cap:
-        return f"It does not fit. {room.in_words} {services.FREES_ROOM}"
+        return f"It does not fit. {room.in_words} {services.uploads.FREES_ROOM}"
     return (
         f"It has more than {_megabytes(cap)}, the most that a table may have here. Write it as Parquet, which is far"
         " smaller than CSV, or leave out the columns that you will not ask about."
@@ -127,8 +127,8 @@ def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
     """Stop it, or put it away."""
     upload = get_upload_for(request, upload_id)
     try:
-        services.discard_upload(upload=upload)
-    except services.Kept as error:
+        services.uploads.discard_upload(upload=upload)
+    except services.datasets.Kept as error:
         messages.error(request, in_words(error))
         return redirect("upload_detail", upload_id=upload.pk)
     if not upload.status.is_final:

@@ -43,8 +43,8 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST" and (answer := _answer(request, release, form, options)) is not None:
         return answer
     try:
-        plans = services.compare(release=release)
-    except (InvalidInput, services.Refusal) as error:
+        plans = services.releases.compare(release=release)
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("questions", release_id=release.pk)
     guess = guessed_rows(release.options or {})
@@ -147,7 +147,7 @@ def _choose(
     if is_guessed_anew:
         typed = with_guess(typed, given["population"])
     try:
-        services.set_choice(
+        services.releases.set_choice(
             release=release,
             epsilon=given["epsilon"],
             delta=given["delta"] or "0",
@@ -156,7 +156,7 @@ def _choose(
             options=typed.get(chosen),
             other_options=typed,
         )
-    except (InvalidInput, services.Refusal) as error:
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         form.add_error(None, in_words(error))
         return None
     is_other = given["shown"] not in ("", _numbers_shown(release))

@@ -64,7 +64,7 @@ def _shown(
     problem: str,
 ) -> HttpResponse:
     barred = row.why_not or _over_the_limit(release, row, signed_in(request))
-    waits = None if barred else services.why_it_waits(release=release, plan=plan, by=signed_in(request))
+    waits = None if barred else services.releases.why_it_waits(release=release, plan=plan, by=signed_in(request))
     pages = pages_of(release)
     form.fields["title"].label = pages.title_label
     page = confirm_page(
@@ -99,8 +99,8 @@ def _planned(request: HttpRequest, release: Release) -> Plan | HttpResponse:
         messages.info(request, "Choose a mechanism first.")
         return redirect("compare", release_id=release.pk)
     try:
-        return services.plan_of(release=release)
-    except (InvalidInput, services.Refusal) as error:
+        return services.releases.plan_of(release=release)
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("compare", release_id=release.pk)
 
@@ -110,18 +110,18 @@ def _submit(request: HttpRequest, release: Release, plan: Plan, *, title: str) -
     try:
         sent = SubmitForm(request.POST).given
         if sent["plan"] != plan_digest(plan):
-            raise services.Refusal(DRAFT_CHANGED)
+            raise services.release_inputs.Refusal(DRAFT_CHANGED)
         if sent["key"] is None:
             return "The form is out of date. Read it again and confirm again."
-        services.name_release(release=release, title=title)
-        services.submit_release(
+        services.releases.name_release(release=release, title=title)
+        services.releases.submit_release(
             release=release,
             key=sent["key"],
             by=signed_in(request),
             reason=sent["reason"],
             plan=plan,
         )
-    except (ledger.LedgerRefusal, services.Refusal, EngineError) as error:
+    except (ledger.LedgerRefusal, services.release_inputs.Refusal, EngineError) as error:
         return in_words(error)
     return None
 

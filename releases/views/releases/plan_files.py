@@ -51,7 +51,7 @@ def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("questions", release_id=release.pk)
     try:
         loaded = plan_from_file(form.cleaned_data["plan"])
-        services.load_plan(
+        services.releases.load_plan(
             release=release,
             by=signed_in(request),
             workload=loaded["workload"],
@@ -61,7 +61,7 @@ def load_plan(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             mechanism_name=loaded["mechanism"],
             options=loaded["options"],
         )
-    except (InvalidInput, services.Refusal) as error:
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         messages.error(request, f"The plan was not loaded. {in_words(error)}")
         return redirect("questions", release_id=release.pk)
     messages.success(request, "Loaded. Nothing is spent until you confirm.")

@@ -65,7 +65,7 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Begin a draft; with `like`, one that asks what an earlier release of the dataset asked."""
     dataset = get_dataset_for(request, dataset_id)
     if dataset.rows_deleted_at is not None:
-        messages.info(request, services.NO_ROWS)
+        messages.info(request, services.release_inputs.NO_ROWS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
@@ -73,13 +73,13 @@ def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     earlier = _earlier_release(request)
     if earlier is not None and not earlier.kind.has_steps and earlier.dataset_id == dataset.pk:
         return redirect(pages_of(earlier).address_of_plan(earlier))
-    release = services.draft_release(dataset=dataset, by=signed_in(request))
+    release = services.releases.draft_release(dataset=dataset, by=signed_in(request))
     if earlier is not None and earlier.dataset_id == dataset.pk and earlier.workload:
         try:
-            services.set_questions(
+            services.releases.set_questions(
                 release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
             )
-            services.set_choice(
+            services.releases.set_choice(
                 release=release,
                 epsilon=earlier.epsilon,
                 delta=earlier.delta,
@@ -123,7 +123,7 @@ def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: A
     try:
         with undone_if_check(request):
             step = _ask(request, release, form, asked)
-    except (InvalidInput, services.Refusal) as error:
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         if not form.is_bound:
             return in_words(error)
         form.add_error("workload", in_words(error))
@@ -155,7 +155,7 @@ def _take_over(request: HttpRequest, release: Release) -> str:
     """Ask what another draft or release asks."""
     earlier = _earlier_release(request)
     if earlier is not None:
-        services.set_questions(
+        services.releases.set_questions(
             release=release, workload=earlier.workload, version=workload_of_release(request, earlier)
         )
     return "questions"
@@ -164,9 +164,9 @@ def _take_over(request: HttpRequest, release: Release) -> str:
 def _go_on(release: Release, form: QuestionsForm) -> str:
     """Keep what was typed beside the questions, and compare."""
     if not release.workload:
-        raise services.Refusal("Add at least one question before you compare mechanisms.")
+        raise services.release_inputs.Refusal("Add at least one question before you compare mechanisms.")
     if form.is_weighed:
-        services.set_questions(release=release, workload=changed_workload(release, form))
+        services.releases.set_questions(release=release, workload=changed_workload(release, form))
     return "compare"
 
 
@@ -183,7 +183,7 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
             return ""
         workload = form.cleaned_data["workload"]
     elif asked.action == "name":
-        services.name_release(release=release, title=asked.form.sent["title"].strip()[:200])
+        services.releases.name_release(release=release, title=asked.form.sent["title"].strip()[:200])
         return "questions"
     elif asked.action == "take":
         return _take_over(request, release)
@@ -195,7 +195,7 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
         workload = asked_statistic(asked.statistic)
     else:
         return ""
-    services.set_questions(release=release, workload=workload)
+    services.releases.set_questions(release=release, workload=workload)
     return "questions"
 
 
@@ -214,7 +214,7 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "is_own": is_own,
         "status": release_status(release, is_own=is_own),
-        "can_be_saved": is_own and not services.why_not_saved(release),
+        "can_be_saved": is_own and not services.workloads.why_not_saved(release),
         **(frame("result", release.dataset, release) if is_own else {"release": release, "dataset": release.dataset}),
     }
     if release.status in (ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN) and release.result is not None:
@@ -246,8 +246,8 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
-        services.discard_draft(release=release, by=signed_in(request))
-    except services.Refusal as error:
+        services.releases.discard_draft(release=release, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
         return redirect("release_detail", release_id=release.pk)
     messages.success(request, f"The draft {release.title} was discarded. Nothing was spent on it.")
@@ -258,8 +258,8 @@ def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def cancel(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
-        services.cancel_release(release=release, by=signed_in(request))
-    except services.Refusal as error:
+        services.releases.cancel_release(release=release, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
         if release.status not in (ReleaseState.DRAFT, ReleaseState.CANCELLED):
             messages.error(request, in_words(error))
         # Else the first of two presses on the button has done it, and said so.
@@ -284,15 +284,15 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             messages.error(request, in_one_line(form))
         elif form.cleaned_data["public"] == form.YES:
             with transaction.atomic():
-                services.make_public(release=release, by=signed_in(request))
+                services.releases.make_public(release=release, by=signed_in(request))
                 for certificate in _private_certificates(release):
                     if str(certificate.pk) in form.cleaned_data["certificates"]:
-                        services.make_public(release=certificate, by=signed_in(request))
+                        services.releases.make_public(release=certificate, by=signed_in(request))
             messages.success(request, "Public: everybody can read and download it, signed in or not.")
         else:
-            services.make_private(release=release, by=signed_in(request))
+            services.releases.make_private(release=release, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
-    except services.Refusal as error:
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("release_detail", release_id=release.pk)
 
@@ -331,8 +331,8 @@ def _made_public(release: Release) -> dict[str, Any]:
 def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:
-        services.withdraw_release(release=release, by=signed_in(request))
-    except services.Refusal as error:
+        services.releases.withdraw_release(release=release, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     else:
         messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")

@@ -128,7 +128,7 @@ def column_text(attribute: Attribute) -> str:
 def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Save what a draft or a release asks: as a new workload, or as the next version of one."""
     release = get_own_release_for(request, release_id)
-    if why_not := services.why_not_saved(release):
+    if why_not := services.workloads.why_not_saved(release):
         messages.info(request, why_not)
         return redirect("release_detail", release_id=release.pk)
     person = signed_in(request)
@@ -154,14 +154,16 @@ def _saved(request: HttpRequest, release: Release, form: SaveForm, following: Ne
     person = signed_in(request)
     try:
         if following.is_bound and following.is_valid():
-            version = services.save_version(workload=following.cleaned_data["workload"], release=release, by=person)
+            version = services.workloads.save_version(
+                workload=following.cleaned_data["workload"], release=release, by=person
+            )
             messages.success(request, f"Saved: version {version.number} asks what this draft asks.")
             return version.workload_id
         if form.is_bound and form.is_valid():
-            workload = services.save_workload(release=release, by=person, **form.cleaned_data)
+            workload = services.workloads.save_workload(release=release, by=person, **form.cleaned_data)
             messages.success(request, "Saved. It can be asked of any dataset that has the columns it needs.")
             return workload.pk
-    except (InvalidInput, services.Refusal) as error:
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         _add_error(form, error)
     return None
 
@@ -189,7 +191,7 @@ def edit_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         typed = form.cleaned_data
         try:
-            version = services.edit_workload(
+            version = services.workloads.edit_workload(
                 workload=workload,
                 by=signed_in(request),
                 since=typed["since"],
@@ -197,7 +199,7 @@ def edit_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
                 description=typed["description"],
                 questions=typed["workload"],
             )
-        except (InvalidInput, services.Refusal) as error:
+        except (InvalidInput, services.release_inputs.Refusal) as error:
             _add_error(form, error)
         else:
             is_new = version.number != latest.number
@@ -216,7 +218,7 @@ def share_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse
     if request.method == "POST" and form.is_valid():
         group = form.cleaned_data["group"]
         try:
-            services.share_workload(workload=workload, group=group, by=person)
+            services.workloads.share_workload(workload=workload, group=group, by=person)
         except InvalidInput as error:
             _add_error(form, error)
         else:
@@ -235,8 +237,8 @@ def share_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse
 def discard_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     workload = get_workload_for(request, workload_id)
     try:
-        services.discard_workload(workload=workload, by=signed_in(request))
-    except (InvalidInput, services.Refusal) as error:
+        services.workloads.discard_workload(workload=workload, by=signed_in(request))
+    except (InvalidInput, services.release_inputs.Refusal) as error:
         messages.error(request, in_words(error))
         return redirect("workload", workload_id=workload.pk)
     messages.success(request, f"The workload {workload.name} was deleted. Drafts keep their questions.")
@@ -251,13 +253,13 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     if dataset is None:
         return redirect("workload", workload_id=workload.pk)
     if dataset.rows_deleted_at is not None:
-        messages.info(request, services.NO_ROWS)
+        messages.info(request, services.release_inputs.NO_ROWS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.schema is None or dataset.universe is None:
         messages.info(request, "Declare the columns and the protection first.")
         return redirect("columns", dataset_id=dataset.pk)
     version, problem = _version(workload, link), ""
-    columns = services.suggested_columns(version, dataset.universe)
+    columns = services.workloads.suggested_columns(version, dataset.universe)
     if request.method == "POST":
         columns = UseWorkloadForm(request.POST).columns(version.needed.names)
     if request.method == "POST" and link["action"] == UseWorkloadForm.USE:
@@ -265,7 +267,7 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
         if isinstance(drafted, Release):
             return redirect("questions", release_id=drafted.pk)
         problem = drafted
-    fits = services.column_fits(version, dataset.universe, columns)
+    fits = services.workloads.column_fits(version, dataset.universe, columns)
     context = {
         "workload": workload,
         "version": version,
@@ -284,10 +286,10 @@ def _drafted(
 ) -> Release | str:
     """The draft that asks the workload; or why there is none."""
     try:
-        return services.use_workload(version=version, dataset=dataset, by=signed_in(request), columns=columns)
+        return services.workloads.use_workload(version=version, dataset=dataset, by=signed_in(request), columns=columns)
     except InvalidInput as error:
         return in_words(error, place=error.field.replace("columns.", "Column ", 1))
-    except services.Refusal as error:
+    except services.release_inputs.Refusal as error:
         return in_words(error)
 
 
@@ -302,7 +304,7 @@ def _datasets(request: HttpRequest) -> list[tuple[uuid.UUID, str]]:
     return list(found.values_list("pk", "title")[:MAX_OFFERED])
 
 
-def _fit_row(fit: services.ColumnFit, universe: Universe) -> dict[str, Any]:
+def _fit_row(fit: services.workloads.ColumnFit, universe: Universe) -> dict[str, Any]:
     needed, column = fit.needed, universe[fit.column] if fit.column in universe.names else None
     return {
         "fit": fit,

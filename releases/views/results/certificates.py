@@ -70,8 +70,8 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """What a certificate would say and cost. All of it is in the address; a POST keeps it as a draft."""
     of = get_own_release_for(request, release_id)
     try:
-        possible = services.certifiable(of)
-    except services.Refusal as error:
+        possible = services.release_inputs.certifiable(of)
+    except services.release_inputs.Refusal as error:
         messages.info(request, in_words(error))
         return redirect("release_detail", release_id=of.pk)
     usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
@@ -81,11 +81,11 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     plan, problem = None, ""
     if form.is_valid():
         try:
-            plan = services.plan_certificate(of=of, **form.choice)
+            plan = services.certificates.plan_certificate(of=of, **form.choice)
             if request.method == "POST" and not plan.infeasible:
-                draft = services.draft_certificate(of=of, by=signed_in(request), **form.choice)
+                draft = services.certificates.draft_certificate(of=of, by=signed_in(request), **form.choice)
                 return redirect("confirm", release_id=draft.pk)
-        except (InvalidInput, services.Refusal) as error:
+        except (InvalidInput, services.release_inputs.Refusal) as error:
             problem = in_words(error)
     assert of.result is not None
     context = {
@@ -115,8 +115,8 @@ def usual_epsilon(of: Release) -> str:
     assert of.result is not None
     half = of.result["receipt"]["bound"]["alpha"] / 2
     try:
-        plan = services.plan_certificate(of=of, epsilon=decimal_text(proposed, places=12))
-    except (InvalidInput, services.Refusal):
+        plan = services.certificates.plan_certificate(of=of, epsilon=decimal_text(proposed, places=12))
+    except (InvalidInput, services.release_inputs.Refusal):
         return decimal_text(proposed, places=6)
     if _added(plan) > half:
         # Noise on one number is in inverse proportion to epsilon except for rounding: two digits are near enough.
@@ -146,7 +146,7 @@ def address_of_certificate(draft: Release) -> str:
     """Where a draft of a certificate is planned again, filled with what it holds."""
     assert draft.workload is not None
     parts = tuple(certified_parts(draft.workload))
-    what = next(word for word, named in services.CERTIFIABLE.items() if set(named) == set(parts))
+    what = next(word for word, named in services.release_inputs.CERTIFIABLE.items() if set(named) == set(parts))
     held = {"what": what, "epsilon": draft.epsilon, "delta": draft.delta, "beta": draft.beta}
     return f"{reverse('certify', args=[draft.certifies_id])}?{urlencode(held)}"
 
@@ -220,8 +220,8 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
     shown: dict[str, Any] = {"certificates": certificates_of(request, release)}
     if is_own and release.kind is PLAIN and release.status is ReleaseState.PUBLISHED:
         try:
-            services.certifiable(release)
-        except services.Refusal as error:
+            services.release_inputs.certifiable(release)
+        except services.release_inputs.Refusal as error:
             shown["why_not_certified"] = in_words(error)
         else:
             shown["usual_epsilon"] = usual_epsilon(release)

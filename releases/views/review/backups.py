@@ -39,14 +39,16 @@ def _act(request: HttpRequest) -> None:
     given = form.cleaned_data
     try:
         if given["budget"] is not None:
-            services.restore_ledger(budget=given["budget"], by=person)
+            services.restoring.restore_ledger(budget=given["budget"], by=person)
             messages.success(request, RESTORED)
         elif given["orphan"] is not None:
             into = given["people"]
-            services.settle_lost_budget(lost=given["orphan"], into=into, by=person)
+            services.lost_budgets.settle_lost_budget(lost=given["orphan"], into=into, by=person)
             messages.success(request, "Noted." if into is None else f"Booked as spent of {into}.")
         else:
-            problems = services.acknowledge_marks(by=person, leave_out=form.left_out, let_go_on=given["let_go_on"])
+            problems = services.restoring.acknowledge_marks(
+                by=person, leave_out=form.left_out, let_go_on=given["let_go_on"]
+            )
             messages.success(request, "Noted. The installation goes on from what its database knows.")
             for each in problems:
                 messages.warning(request, each)

@@ -171,20 +171,20 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         return False
     try:
         if action == button.FREEZE:
-            if services.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
+            if services.budgets.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Frozen: no release can be charged to this budget.")
             else:
                 messages.info(
                     request, "The budget was frozen before, for the reason shown here. Your reason was not recorded."
                 )
         elif action == button.UNFREEZE:
-            if services.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
+            if services.budgets.unfreeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Unfrozen: releases can be charged again.")
             else:
                 messages.info(request, "The budget was not frozen any more. Your reason was not recorded.")
         else:
-            services.restore_ledger(budget=budget, by=person)
+            services.restoring.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
-    except (ledger.LedgerRefusal, services.Refusal, InvalidInput) as error:
+    except (ledger.LedgerRefusal, services.release_inputs.Refusal, InvalidInput) as error:
         messages.error(request, in_words(error))
     return True

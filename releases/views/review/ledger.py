@@ -27,7 +27,7 @@ PAGE_LENGTH = 50
 def ledger_page(request: HttpRequest) -> HttpResponse:
     """Every entry, the newest first; those on the page are checked against their own hashes as it is made."""
     if request.method == "POST":
-        verified = services.verify_ledgers(by=signed_in(request))
+        verified = services.organisation.verify_ledgers(by=signed_in(request))
         if verified.faults:
             messages.error(request, "The ledger does not add up.")
         else:

@@ -68,10 +68,10 @@ def _change(request: HttpRequest) -> None:
     role = Role(given or form.cleaned_data["take"])
     try:
         if given:
-            services.give_role(person=person, role=role, by=signed_in(request))
+            services.roles.give_role(person=person, role=role, by=signed_in(request))
             messages.success(request, f"{person} is {role.label} now.")
         else:
-            services.take_role(person=person, role=role, by=signed_in(request))
+            services.roles.take_role(person=person, role=role, by=signed_in(request))
             messages.success(request, f"{person} is no longer {role.label}.")
     except InvalidInput as error:
         messages.error(request, in_words(error))

@@ -50,13 +50,15 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             request,
             form,
             asked,
-            approve=lambda: services.approve_request(
+            approve=lambda: services.budgets.approve_request(
                 request=asked, by=person, epsilon=given["epsilon"], delta=given["delta"], note=given["note"]
             ),
-            deny=lambda: services.deny_request(request=asked, by=person, note=given["note"]),
-            ask_back=lambda: services.ask_back_request(request=asked, by=person, note=given["note"]),
-            join=lambda: services.join_request(request=asked, to=form.named, by=person, note=given["note"]),
-            consent=lambda: services.ask_consent(request=asked, about=form.named, by=person, note=given["note"]),
+            deny=lambda: services.budgets.deny_request(request=asked, by=person, note=given["note"]),
+            ask_back=lambda: services.budgets.ask_back_request(request=asked, by=person, note=given["note"]),
+            join=lambda: services.budgets.join_request(request=asked, to=form.named, by=person, note=given["note"]),
+            consent=lambda: services.recognition.ask_consent(
+                request=asked, about=form.named, by=person, note=given["note"]
+            ),
         )
         if decided and form.pressed == "consent":
             messages.success(request, "The owner was asked, and answers you. The request waits.")
@@ -85,11 +87,11 @@ def release_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse
             request,
             form,
             asked,
-            approve=lambda: services.approve_release(
+            approve=lambda: services.reviews.approve_release(
                 request=asked, by=person, epsilon=given["epsilon"], note=given["note"]
             ),
-            deny=lambda: services.deny_release(request=asked, by=person, note=given["note"]),
-            ask_back=lambda: services.ask_back_release(request=asked, by=person, note=given["note"]),
+            deny=lambda: services.reviews.deny_release(request=asked, by=person, note=given["note"]),
+            ask_back=lambda: services.reviews.ask_back_release(request=asked, by=person, note=given["note"]),
         )
         if decided:
             messages.success(request, _said(asked))
@@ -124,13 +126,13 @@ def _decide(
         if verb is None:
             raise InvalidInput("decision", pressed, "must be to grant or to deny; press one of the buttons")
         verb()
-    except services.DecidedBefore as error:
+    except services.review_decisions.DecidedBefore as error:
         asked.refresh_from_db()
         if _is_pressed_twice(asked, pressed, signed_in(request), form.cleaned_data):
             return True
         form.add_error(None, in_words(error))
         return False
-    except (EngineError, ledger.LedgerRefusal, services.Refusal) as error:
+    except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
         field = getattr(error, "field", None)
         form.add_error(field if field in {each.name for each in form.visible_fields()} else None, in_words(error))
         # Nothing was stored, so the page must not show what was about to be.

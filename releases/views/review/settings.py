@@ -24,7 +24,7 @@ def organisation(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            services.change_settings(
+            services.organisation.change_settings(
                 by=signed_in(request),
                 upload_cap_bytes=given["upload_cap"] * 2**20,
                 default_epsilon=given["default_epsilon"],

@@ -75,7 +75,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """
     dataset = get_dataset_for(request, dataset_id)
     if dataset.rows_deleted_at is not None:
-        messages.info(request, services.NO_ROWS)
+        messages.info(request, services.release_inputs.NO_ROWS)
         return redirect("dataset_detail", dataset_id=dataset.pk)
     if dataset.schema is None:
         messages.info(request, "Declare the columns and the protection first.")
@@ -91,7 +91,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             plan = _plan(dataset.schema, form)
             if request.method == "POST" and not plan.infeasible:
                 return redirect("confirm", release_id=_drafted(request, dataset, form, draft).pk)
-        except (InvalidInput, services.Refusal) as error:
+        except (InvalidInput, services.release_inputs.Refusal) as error:
             problem = in_words(error)
     context = {
         "dataset": dataset,
@@ -120,9 +120,9 @@ def _plan(schema: Schema, form: SessionForm) -> Plan:
     given = form.cleaned_data
     return planned_session(
         MECHANISM,
-        schema.project(services.columns_of_session(schema.universe, given["columns"])),
+        schema.project(services.sessions.columns_of_session(schema.universe, given["columns"])),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
-        services.read_beta(given["beta"]),
+        services.release_inputs.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
     )
 
@@ -140,10 +140,12 @@ def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: u
     drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
     kept = drafts.filter(pk=draft).first() if draft is not None else None
     if kept is None:
-        return services.draft_session(dataset=dataset, by=signed_in(request), title=given["title"].strip(), **chosen)
-    services.change_session(release=kept, **chosen)
+        return services.sessions.draft_session(
+            dataset=dataset, by=signed_in(request), title=given["title"].strip(), **chosen
+        )
+    services.sessions.change_session(release=kept, **chosen)
     if given["title"].strip():
-        services.name_release(release=kept, title=given["title"])
+        services.releases.name_release(release=kept, title=given["title"])
     return kept
 
 
@@ -175,7 +177,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     problem, status = "", 200
     if request.method == "POST":
         asked = _ask(request, session, form, typed)
-        if isinstance(asked, services.Answered):
+        if isinstance(asked, services.sessions.Answered):
             return _answered(request, session, plan, asked)
         problem, status = asked
     live = live_session(session, plan, person=signed_in(request), problem=problem, **SessionLinkForm(request.GET).given)
@@ -202,16 +204,16 @@ def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResp
 
 def _ask(
     request: HttpRequest, live: Session, form: AskForm, typed: ConditionsForm
-) -> services.Answered | tuple[str, int]:
+) -> services.sessions.Answered | tuple[str, int]:
     """The answer; or what is wrong with the question, with the status that says so."""
     try:
         if form.is_bound and not form.is_valid():
             return in_one_line(form), 400
         query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
-        return services.ask_session(session=live, query=query, by=signed_in(request))
+        return services.sessions.ask_session(session=live, query=query, by=signed_in(request))
     except InvalidInput as error:
         return in_words(error), 400
-    except (SessionOver, ledger.LedgerRefusal, services.Refusal) as error:
+    except (SessionOver, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
         return in_words(error), 409
 
 
@@ -221,14 +223,16 @@ def _readable_plan(request: HttpRequest, live: Session) -> OnlinePlan | HttpResp
     To go on by other rules than those that were charged could cost more than was charged.
     """
     try:
-        return services.plan_of_session(live)
+        return services.sessions.plan_of_session(live)
     except PlanChanged as error:
         return render(
             request, "sessions/session_unreadable.html", {"release": live.release, "error": error}, status=409
         )
 
 
-def _answered(request: HttpRequest, session: Session, plan: OnlinePlan, answered: services.Answered) -> HttpResponse:
+def _answered(
+    request: HttpRequest, session: Session, plan: OnlinePlan, answered: services.sessions.Answered
+) -> HttpResponse:
     """The answer is stored; show it in place, or at an address of its own."""
     again = answered.exchange.kind is AnswerKind.REPEATED
     shown = {"answer": answered.sequence} | ({"again": 1} if again else {})
@@ -256,9 +260,9 @@ def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
         return redirect("session", release_id=live.pk)
     audience = Audience(form.cleaned_data["audience"])
     try:
-        services.let_ask(session=live, audience=audience, by=signed_in(request))
+        services.sessions.let_ask(session=live, audience=audience, by=signed_in(request))
         messages.success(request, f"From now on {audience.label} may ask.")
-    except services.Refusal as error:
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("session", release_id=live.pk)
 
@@ -268,8 +272,8 @@ def session_close(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """End the asking; a worker publishes what was answered, and the release's page follows it."""
     live = get_own_session_for(request, release_id)
     try:
-        services.close_session(session=live, by=signed_in(request))
-    except (services.Refusal, PlanChanged) as error:
+        services.session_closing.close_session(session=live, by=signed_in(request))
+    except (services.release_inputs.Refusal, PlanChanged) as error:
         messages.error(request, in_words(error))
         return redirect("session", release_id=live.pk)
     messages.success(request, "Nobody can ask any more. What it answered becomes a release; the budget stays spent.")

@@ -55,7 +55,7 @@ def new_survey(request: HttpRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         try:
-            survey = services.draft_survey(owner=person, **form.given)
+            survey = services.surveys.draft_survey(owner=person, **form.given)
         except InvalidInput as error:
             form.add_error(error.field, in_words(error))
         else:
@@ -79,10 +79,10 @@ def change_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     form = SurveyForm(request.POST if request.method == "POST" else None, groups=groups, initial=initial)
     if form.is_valid():
         try:
-            services.change_survey(survey=survey, **form.given)
+            services.surveys.change_survey(survey=survey, **form.given)
         except InvalidInput as error:
             form.add_error(error.field, in_words(error))
-        except services.Refusal as error:
+        except services.release_inputs.Refusal as error:
             messages.error(request, in_words(error))
             return redirect("survey", survey_id=survey.pk)
         else:
@@ -105,8 +105,8 @@ def survey_detail(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
 def open_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     survey = get_own_survey_for(request, survey_id)
     try:
-        services.open_survey(survey=survey, by=signed_in(request))
-    except services.Refusal as error:
+        services.surveys.open_survey(survey=survey, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     else:
         messages.success(request, "Open. Give the link below to the people you ask.")
@@ -117,8 +117,8 @@ def open_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
 def close_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     survey = get_own_survey_for(request, survey_id)
     try:
-        services.close_survey(survey=survey, by=signed_in(request))
-    except services.Refusal as error:
+        services.surveys.close_survey(survey=survey, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     else:
         messages.success(request, "Closed. Nobody can answer any more, and the result is below.")
@@ -146,12 +146,12 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         if not form.is_valid():
             messages.error(request, in_one_line(form))
         elif form.cleaned_data["public"] == form.YES:
-            services.make_survey_public(survey=survey, by=signed_in(request))
+            services.surveys.make_survey_public(survey=survey, by=signed_in(request))
             messages.success(request, "Public: everybody who has this page's address can read it, signed in or not.")
         else:
-            services.make_survey_private(survey=survey, by=signed_in(request))
+            services.surveys.make_survey_private(survey=survey, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
-    except services.Refusal as error:
+    except services.release_inputs.Refusal as error:
         messages.error(request, in_words(error))
     return redirect("survey", survey_id=survey.pk)
 
@@ -169,10 +169,10 @@ def answer(request: HttpRequest, survey_id: uuid.UUID, *, by_hand: bool = False)
         status = 409
     elif request.method == "POST":
         try:
-            services.accept_report(survey=survey, **ReportForm(request.POST).given)
+            services.surveys.accept_report(survey=survey, **ReportForm(request.POST).given)
         except InvalidInput as error:
             problem, status = in_words(error), 400
-        except services.Refusal:
+        except services.release_inputs.Refusal:
             return _closed(request, survey)
         else:
             return _remembering(redirect("survey_answer", survey_id=survey.pk), survey)

@@ -26,7 +26,7 @@ def reviewed(make_dataset, make_draft, alice, sofia):
     def submit():
         Organisation.objects.get_or_create(defaults={"upload_cap_bytes": 2**30, "review_above": "1"})
         release = make_draft(make_dataset(epsilon="10", sofia=sofia), epsilon="2")
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.")
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.")
         return release.reviews.get()
 
     return submit
@@ -40,7 +40,7 @@ def sent():
 
 
 def ask(dataset, alice):
-    return services.request_budget(
+    return services.budgets.request_budget(
         dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="secret plans", by=alice
     )
 
@@ -96,7 +96,7 @@ def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_da
         request = ask(dataset, alice)
     sent()
     with worker_round():
-        services.approve_request(request=request, by=sofia, epsilon="2")
+        services.budgets.approve_request(request=request, by=sofia, epsilon="2")
     assert "sofia approved epsilon 2; a second reviewer has to approve it too." in mail.outbox[0].body
     assert sent() == [([rita.email], "To approve as the second: a budget of epsilon 3 for Survey")]
 
@@ -106,8 +106,8 @@ def test_what_is_decided_or_taken_back_no_longer_asks_the_reviewers(reviewed, ma
     asked = ask(make_dataset(epsilon="", content=CSV + b"one more,30,male\n"), alice)
     assert Notice.objects.for_home(sofia).count() == 2
     assert Notice.objects.filter(person=sofia, sent_at=None).count() == 2
-    services.cancel_release(release=request.release, by=alice)
-    services.deny_request(request=asked, by=sofia, note="No.")
+    services.releases.cancel_release(release=request.release, by=alice)
+    services.budgets.deny_request(request=asked, by=sofia, note="No.")
     assert not Notice.objects.for_home(sofia).exists()
     assert not Notice.objects.filter(person=sofia, sent_at=None).exists(), "no e-mail asks for what is decided"
 
@@ -126,7 +126,7 @@ def test_what_is_decided_or_taken_back_no_longer_asks_the_reviewers(reviewed, ma
 )
 def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worker_round, verb, given, title, text):
     with worker_round():
-        getattr(services, verb)(request=asked, by=sofia, **given)
+        getattr(services.budgets, verb)(request=asked, by=sofia, **given)
     message = mail.outbox[-1]
     assert message.to == [alice.email]
     assert message.subject == f"{title}: a budget of epsilon 3 for Survey"
@@ -137,7 +137,7 @@ def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worke
 def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, worker_round):
     request = reviewed()
     with worker_round():
-        services.approve_release(request=request, by=sofia, epsilon="1.5")
+        services.reviews.approve_release(request=request, by=sofia, epsilon="1.5")
     text = mail.outbox[-1].body
     assert "It is a draft again, with that epsilon. Confirm it, and no further review is needed." in text
     assert reverse("release_detail", args=[request.release_id]) in text
@@ -146,13 +146,13 @@ def test_a_release_approved_for_less_says_what_to_do(reviewed, alice, sofia, wor
 def test_who_decides_their_own_request_is_told_nothing(make_dataset, sofia, settings):
     settings.SEPARATION_OF_DUTIES = False
     request = ask(make_dataset(epsilon="", owner=sofia), sofia)
-    services.approve_request(request=request, by=sofia)
+    services.budgets.approve_request(request=request, by=sofia)
     assert not Notice.objects.exists()
 
 
 def test_a_published_release_is_told_to_who_submitted_it(queued, alice, worker_round):
     with worker_round():
-        assert services.execute_release(release_id=queued.pk)
+        assert services.execution.execute_release(release_id=queued.pk)
     assert mail.outbox[-1].to == [alice.email]
     assert mail.outbox[-1].subject == "Finished: Release 1"
     assert reverse("release_detail", args=[queued.pk]) in mail.outbox[-1].body
@@ -166,15 +166,15 @@ def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, w
     monkeypatch.setattr("releases.services.execution._run", broken)
     for _ in range(settings.MAX_ATTEMPTS):
         with worker_round():
-            assert not services.execute_release(release_id=queued.pk)
+            assert not services.execution.execute_release(release_id=queued.pk)
     assert [subject for to, subject in sent() if to == [alice.email]] == ["Failed: Release 1"]
     assert "17" not in Notice.objects.get(title="Failed: Release 1").text
 
 
 def test_an_open_session_is_told_with_the_page_to_ask_on(dataset, alice):
-    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
     notice = Notice.objects.get(title="Open session: Ask")
     assert notice.path == reverse("session", args=[live.pk])
 
@@ -185,7 +185,7 @@ def test_neighbouring_tables_are_told_of_in_the_same_words(make_dataset, make_qu
     for content in (CSV, CSV + b"one more,30,male\n"):
         release = make_queued(make_dataset(content=content, epsilon="9"))
         Notice.objects.all().delete()
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
         said.append([(each.title, each.text, each.path.replace(str(release.pk), "")) for each in Notice.objects.all()])
     assert said[0] == said[1]
     assert len(said[0]) == 1
@@ -201,7 +201,7 @@ def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, al
     Notice.objects.all().delete()
     monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", refuse)
     with worker_round():
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert LedgerEntry.objects.filter(kind="charge").exists(), "the charge does not depend on the mail server"
     # To the owner and to the reviewer: half of the budget is spent.
     assert Notice.objects.filter(sent_at=None).count() == 2
@@ -260,7 +260,7 @@ def test_an_address_that_the_server_refuses_does_not_hold_up_the_others(
 def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
     Release.objects.update(title="Tables\nBcc: all@example.org")
     with worker_round():
-        assert services.execute_release(release_id=queued.pk)
+        assert services.execution.execute_release(release_id=queued.pk)
     assert mail.outbox[-1].subject == "Finished: Tables Bcc: all@example.org"
 
 
@@ -268,7 +268,7 @@ def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
 
 
 def test_new_notices_stand_on_the_first_page_until_they_are_read(asked, as_, alice, sofia):
-    services.deny_request(request=asked, by=sofia, note="Too <b>much</b>.")
+    services.budgets.deny_request(request=asked, by=sofia, note="Too <b>much</b>.")
     client = as_(alice)
     page = client.get("/")
     assert "New for you Denied: a budget of epsilon 3 for Survey" in words(page)
@@ -280,7 +280,7 @@ def test_new_notices_stand_on_the_first_page_until_they_are_read(asked, as_, ali
 
 
 def test_nobody_reads_or_puts_away_another_s_notices(asked, as_, alice, bob, sofia):
-    services.deny_request(request=asked, by=sofia, note="Too much.")
+    services.budgets.deny_request(request=asked, by=sofia, note="Too much.")
     client = as_(bob)
     assert "Denied" not in words(client.get("/")) + words(client.get("/notices/"))
     client.post("/notices/read/")

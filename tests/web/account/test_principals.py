@@ -92,16 +92,16 @@ def callers(world, sofia, alice, settings):
     sessions = {"none": Client(), "without a factor": Client(), "with a factor": Client()}
     sessions["without a factor"].force_login(sofia)
     sessions["with a factor"].force_login(rita)
-    ended = services.make_token(user=rita, name="was revoked")
-    services.revoke_token(token=rita.api_tokens.get(name="was revoked"))
+    ended = services.tokens.make_token(user=rita, name="was revoked")
+    services.tokens.revoke_token(token=rita.api_tokens.get(name="was revoked"))
     headers = {
         "none": {},
         "bad": bearer("x"),
         "in small letters": {"Authorization": "bearer x"},
         "revoked": bearer(ended),
-        "of alice": bearer(services.make_token(user=alice, name="good")),
-        "of sofia": bearer(services.make_token(user=sofia, name="good")),
-        "of rita": bearer(services.make_token(user=rita, name="good")),
+        "of alice": bearer(services.tokens.make_token(user=alice, name="good")),
+        "of sofia": bearer(services.tokens.make_token(user=sofia, name="good")),
+        "of rita": bearer(services.tokens.make_token(user=rita, name="good")),
     }
     return sessions, headers
 

@@ -77,7 +77,7 @@ def test_a_script_is_led_there_as_a_whole_page(as_, sofia):
 
 
 def test_programs_and_scripts_get_nothing_either(client, as_, sofia):
-    bearer = {"Authorization": f"Bearer {services.make_token(user=sofia, name='a script')}"}
+    bearer = {"Authorization": f"Bearer {services.tokens.make_token(user=sofia, name='a script')}"}
     for refused in (client.get("/api/datasets", headers=bearer), as_(sofia).get("/api/datasets")):
         assert refused.status_code == 403
         assert "needs a second factor" in refused.json()["message"]
@@ -100,9 +100,9 @@ def test_any_role_can_be_made_to_need_one(as_, alice, settings, role):
 def test_a_role_that_is_given_wants_it_from_then_on_and_one_that_is_taken_no_longer(as_, alice, sofia, settings):
     settings.REQUIRE_SECOND_FACTOR = ["administrator"]
     assert as_(alice).get("/datasets/").status_code == 200
-    services.give_role(person=alice, role=Role.ADMINISTRATOR, by=sofia)
+    services.roles.give_role(person=alice, role=Role.ADMINISTRATOR, by=sofia)
     assert as_(alice).get("/datasets/").url == "/accounts/2fa/"
-    services.take_role(person=alice, role=Role.ADMINISTRATOR, by=sofia)
+    services.roles.take_role(person=alice, role=Role.ADMINISTRATOR, by=sofia)
     assert as_(alice).get("/datasets/").status_code == 200
 
 

@@ -31,9 +31,9 @@ def _no_attempts_yet():
 @pytest.fixture
 def token(alice, bob):
     """Of two that alice has; bob's stays."""
-    services.make_token(user=bob, name="bob's")
-    services.make_token(user=alice, name="another")
-    return services.make_token(user=alice, name="a script")
+    services.tokens.make_token(user=bob, name="bob's")
+    services.tokens.make_token(user=alice, name="another")
+    return services.tokens.make_token(user=alice, name="a script")
 
 
 def change_on_the_page(client, alice):
@@ -70,7 +70,7 @@ def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client
     page = change(client, alice, *more)
     alice.refresh_from_db()
     assert alice.check_password(NEW)
-    assert services.use_token(token) is None
+    assert services.tokens.use_token(token) is None
     assert [each.user for each in ApiToken.objects.all()] == [bob]
     event = AuditEvent.objects.get(detail="new password: 2 tokens revoked")
     assert (event.action, event.name) == ("revoke token", "alice")
@@ -89,7 +89,7 @@ def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token
     assert client.post("/accounts/login/", {"login": "alice", "password": PASSWORD}).status_code == 302
     alice.refresh_from_db()
     assert alice.password.startswith("scrypt")
-    assert services.use_token(token) is not None
+    assert services.tokens.use_token(token) is not None
 
 
 def test_a_new_password_without_tokens_says_nothing_of_tokens(client, alice):
@@ -111,7 +111,7 @@ def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_
     assert not ApiToken.objects.exists()
     page = client.post(asked.url, {"password": PASSWORD, "next": reverse("tokens")})
     token = next(word for word in words(page).split() if word.startswith("dpweb_"))
-    assert services.use_token(token).name == "nightly job"
+    assert services.tokens.use_token(token).name == "nightly job"
     assert "no-store" in page["Cache-Control"]
     assert inline_code(page) == []
     assert f'action="{reverse("tokens")}"' in body(page), "the form on it does not go to the page of the password"

@@ -28,7 +28,7 @@ def send(protected, as_, alice):
 
 
 def test_protection_comes_first(alice, upload_file, as_):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
     assert as_(alice).get(reverse("budget", args=[dataset.pk])).url == reverse("protection", args=[dataset.pk])
 
 
@@ -110,7 +110,7 @@ def test_a_delta_that_protects_nobody_is_refused_in_words(send):
 
 
 def test_what_the_reviewer_asks_stands_on_the_page_until_it_is_answered(asked, as_, alice, sofia):
-    services.ask_back_request(request=asked, by=sofia, note="Which year?")
+    services.budgets.ask_back_request(request=asked, by=sofia, note="Which year?")
     url = reverse("budget", args=[asked.budget.datasets.get().pk])
     assert "The reviewer asks: Which year?" in words(as_(alice).get(url))
     as_(alice).post(url, {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2026."})
@@ -129,8 +129,8 @@ def test_the_reviewer_is_told_of_tables_with_the_same_columns_and_another_budget
 
 def test_a_table_that_was_here_before_has_no_budget_of_its_own_accord(make_dataset, as_, alice, upload_file):
     make_dataset()
-    again = services.ingest_dataset(owner=alice, title="The same again", source=upload_file(CSV))
-    services.declare_universe(dataset=again, columns=COLUMNS)
+    again = services.datasets.ingest_dataset(owner=alice, title="The same again", source=upload_file(CSV))
+    services.datasets.declare_universe(dataset=again, columns=COLUMNS)
     again.refresh_from_db()
     assert again.budget is None
     assert "shares one budget" not in words(as_(alice).get(reverse("protection", args=[again.pk])))

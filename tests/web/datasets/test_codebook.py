@@ -224,7 +224,7 @@ CSVW = {
 def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chosen_is_confirmed(
     alice, group, upload_file, as_, pasted
 ):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
     address = reverse("columns", args=[dataset.pk])
     shown = as_(alice).post(address, {"codebook": json.dumps(pasted)})
     chosen = [

@@ -25,7 +25,7 @@ FIELDS = ("name", "kind", "values", "outside", "catch_all", "missing_codes", "mi
 @pytest.fixture
 def fresh(alice, group, upload_file):
     """Uploaded, nothing declared."""
-    return services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
 
 
 @pytest.fixture
@@ -336,7 +336,7 @@ def test_a_column_that_tells_people_apart_cannot_be_declared_as_well(make_datase
 @pytest.mark.parametrize("name", ["=1+1", "＝1+1", "＋1", "－1", "＠a"])
 def test_a_name_that_a_spreadsheet_would_run_cannot_head_a_column_of_a_download(alice, upload_file, as_, name):
     table = f"{name},sex\n1,f\n2,m\n".encode()
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(table))
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(table))
     codebook = {"version": 1, "columns": [{"name": name, "type": "categorical", "categories": ["1"]}]}
     response = as_(alice).post(reverse("columns", args=[dataset.pk]), {"codebook": json.dumps(codebook)})
     assert response.status_code == 400
@@ -346,7 +346,9 @@ def test_a_name_that_a_spreadsheet_would_run_cannot_head_a_column_of_a_download(
 def wide(alice, upload_file, number):
     header = ",".join(f"c{position}" for position in range(number))
     row = ",".join("1" for _ in range(number))
-    return services.ingest_dataset(owner=alice, title="Wide", source=upload_file(f"{header}\n{row}\n".encode()))
+    return services.datasets.ingest_dataset(
+        owner=alice, title="Wide", source=upload_file(f"{header}\n{row}\n".encode())
+    )
 
 
 def test_a_wide_table_is_declared_by_codebook(alice, upload_file, as_):
@@ -462,8 +464,8 @@ def test_the_columns_are_filled_in_as_another_dataset_declares_them_and_nothing_
 
 
 def test_only_datasets_that_share_a_column_and_that_one_may_see_are_offered(sheet, fresh, alice, upload_file, as_):
-    other = services.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
-    services.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
+    other = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    services.datasets.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
     assert "As another dataset declares them" not in words(sheet.get())
     page = as_(alice).get(reverse("columns", args=[fresh.pk]), {"codebook": other.pk})
     assert "“Weather” declares no column that this table has." in words(page)
@@ -472,7 +474,7 @@ def test_only_datasets_that_share_a_column_and_that_one_may_see_are_offered(shee
 def test_a_codebook_of_somebody_else_s_dataset_is_not_there(charlie, make_dataset, upload_file, as_):
     other = make_dataset()
     give(charlie, "curator")
-    own = services.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
+    own = services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
     client = as_(charlie)
     assert "As another dataset declares them" not in words(client.get(reverse("columns", args=[own.pk])))
     for named in (other.pk, "nothing", "0" * 32):
@@ -561,7 +563,9 @@ def test_the_check_says_which_tables_a_dropped_row_is_missing_from(sheet):
 def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, alice):
     states = [each.state.to_json() for each in dataset.universe.attributes]
     with pytest.raises(InvalidInput, match="state_of"):
-        services.declare_universe(dataset=dataset, columns=states, by=alice)
-    draft = services.draft_release(dataset=dataset, by=alice)
+        services.datasets.declare_universe(dataset=dataset, columns=states, by=alice)
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
     with pytest.raises(InvalidInput, match="check of the columns"):
-        services.set_questions(release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]})
+        services.releases.set_questions(
+            release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]}
+        )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def bare(alice, group, upload_file):
-    return services.ingest_dataset(owner=alice, title="Survye", source=upload_file(), group=group)
+    return services.datasets.ingest_dataset(owner=alice, title="Survye", source=upload_file(), group=group)
 
 
 def table_file(settings, dataset):
@@ -45,9 +45,9 @@ def test_a_dataset_is_renamed_and_its_own_population_with_it(dataset, as_, alice
 
 
 def test_a_population_of_several_tables_keeps_its_name(dataset, upload_file, alice):
-    copy = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
-    services.join_population(dataset=copy, other=dataset, by=alice)
-    services.rename_dataset(dataset=copy, title="Panel", by=alice)
+    copy = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    services.datasets.join_population(dataset=copy, other=dataset, by=alice)
+    services.datasets.rename_dataset(dataset=copy, title="Panel", by=alice)
     assert Budget.objects.get().name == "Survey"
 
 
@@ -61,7 +61,7 @@ def test_a_title_that_says_nothing_or_too_much_is_refused_and_stays_to_be_mended
 
 
 def test_the_same_title_again_is_no_event(dataset, alice):
-    services.rename_dataset(dataset=dataset, title="Survey", by=alice)
+    services.datasets.rename_dataset(dataset=dataset, title="Survey", by=alice)
     assert not AuditEvent.objects.filter(action="rename").exists()
 
 
@@ -85,11 +85,11 @@ def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_
 
 
 def test_what_was_said_of_its_upload_is_put_away_with_it(alice, upload_file):
-    received = services.receive_upload(owner=alice, title="Survye", source=upload_file())
-    assert services.execute_upload(upload_id=received.pk)
+    received = services.uploads.receive_upload(owner=alice, title="Survye", source=upload_file())
+    assert services.uploads.execute_upload(upload_id=received.pk)
     notice = Notice.objects.get()
     assert (notice.read_at, notice.sent_at) == (None, None)
-    services.discard_dataset(dataset=Dataset.objects.get(), by=alice)
+    services.datasets.discard_dataset(dataset=Dataset.objects.get(), by=alice)
     notice.refresh_from_db()
     assert notice.read_at, "its page is gone"
     assert notice.sent_at, "and no e-mail leads there"
@@ -97,7 +97,7 @@ def test_what_was_said_of_its_upload_is_put_away_with_it(alice, upload_file):
 
 def test_its_drafts_go_along_and_are_counted_before(dataset, make_draft, as_, alice):
     make_draft(dataset)
-    services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
+    services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
     assert "; 2 drafts." in words(ask(as_(alice), dataset))
     ask(as_(alice), dataset, "everything")
     assert not Release.objects.exists()
@@ -105,16 +105,16 @@ def test_its_drafts_go_along_and_are_counted_before(dataset, make_draft, as_, al
 
 def test_a_granted_budget_stays_in_the_ledger_and_one_that_nobody_saw_goes(dataset, make_dataset, alice):
     unseen = make_dataset(epsilon="", content=CSV + b"one more,30,male\n")
-    services.discard_dataset(dataset=unseen, by=alice)
-    services.discard_dataset(dataset=dataset, by=alice)
+    services.datasets.discard_dataset(dataset=unseen, by=alice)
+    services.datasets.discard_dataset(dataset=dataset, by=alice)
     assert [budget.epsilon for budget in Budget.objects.all()] == ["2"]
     assert [entry.kind for entry in LedgerEntry.objects.all()] == ["grant"]
-    assert services.verify_ledgers(by=None).faults == ()
+    assert services.organisation.verify_ledgers(by=None).faults == ()
 
 
 def test_a_request_that_waits_is_taken_back(asked, sofia, alice):
     (dataset,) = asked.budget.datasets.all()
-    services.discard_dataset(dataset=dataset, by=alice)
+    services.datasets.discard_dataset(dataset=dataset, by=alice)
     assert BudgetRequest.objects.get().state == "taken back"
     assert not Notice.objects.filter(person=sofia, read_at=None).exists()
 
@@ -122,11 +122,11 @@ def test_a_request_that_waits_is_taken_back(asked, sofia, alice):
 @pytest.mark.parametrize("state", ["queued", "cancelled", "published", "withdrawn"])
 def test_what_was_ever_charged_for_cannot_be_deleted(queued, as_, alice, settings, state):
     if state == "cancelled":
-        services.cancel_release(release=queued, by=alice)
+        services.releases.cancel_release(release=queued, by=alice)
     elif state != "queued":
-        assert services.execute_release(release_id=queued.pk)
+        assert services.execution.execute_release(release_id=queued.pk)
     if state == "withdrawn":
-        services.withdraw_release(release=queued, by=alice)
+        services.releases.withdraw_release(release=queued, by=alice)
     said = words(ask(as_(alice), queued.dataset, "everything"))
     assert "Privacy was charged for it. The ledger keeps every charge for ever" in said
     assert Dataset.objects.filter(pk=queued.dataset_id).exists()
@@ -139,22 +139,25 @@ def test_what_a_reviewer_was_asked_about_stays_readable(dataset, make_draft, ali
 
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(dataset)
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice)
-    services.ask_back_release(request=release.reviews.get(), by=sofia, note="Why?")
-    with pytest.raises(services.Kept, match="A reviewer was asked"):
-        services.discard_dataset(dataset=dataset, by=alice)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice)
+    services.reviews.ask_back_release(request=release.reviews.get(), by=sofia, note="Why?")
+    with pytest.raises(services.datasets.Kept, match="A reviewer was asked"):
+        services.datasets.discard_dataset(dataset=dataset, by=alice)
 
 
 def test_a_table_of_people_who_were_charged_for_stays_known_whether_a_copy_does_or_not(
     published, alice, upload_file, group
 ):
     more = CSV + b"one more,30,male\n"
-    made = [services.ingest_dataset(owner=alice, title="More", source=upload_file(more), group=group) for _ in range(2)]
+    made = [
+        services.datasets.ingest_dataset(owner=alice, title="More", source=upload_file(more), group=group)
+        for _ in range(2)
+    ]
     for each in made:
-        services.join_population(dataset=each, other=published.dataset, by=alice)
+        services.datasets.join_population(dataset=each, other=published.dataset, by=alice)
     for each in made:
-        with pytest.raises(services.Kept, match="The budget that it spends from was charged"):
-            services.discard_dataset(dataset=each, by=alice)
+        with pytest.raises(services.datasets.Kept, match="The budget that it spends from was charged"):
+            services.datasets.discard_dataset(dataset=each, by=alice)
 
 
 def test_nobody_else_deletes_it_and_a_page_that_was_only_looked_at_deletes_nothing(bare, as_, charlie, bob):
@@ -179,28 +182,28 @@ def test_the_rows_of_what_was_charged_for_can_be_deleted_and_everything_else_sta
     assert not table_file(settings, dataset).exists()
     assert as_(None).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 200
     assert Budget.objects.get().spent_epsilon == spent
-    assert services.verify_ledgers(by=None).faults == ()
+    assert services.organisation.verify_ledgers(by=None).faults == ()
     assert AuditEvent.objects.get(action="delete rows").actor == alice
     assert "The rows were deleted already." in words(ask(as_(alice), dataset))
 
 
 def test_the_same_rows_brought_again_have_no_budget_by_themselves(published, alice, upload_file):
-    services.delete_rows(dataset=published.dataset, by=alice)
-    again = services.ingest_dataset(owner=alice, title="Again", source=upload_file())
+    services.datasets.delete_rows(dataset=published.dataset, by=alice)
+    again = services.datasets.ingest_dataset(owner=alice, title="Again", source=upload_file())
     assert again.budget is None
     assert again.rows_deleted_at is None
 
 
 def test_nothing_more_is_charged_for_a_table_without_rows(published, make_draft, as_, alice):
     draft = make_draft(published.dataset, epsilon="0.1")
-    services.delete_rows(dataset=published.dataset, by=alice)
+    services.datasets.delete_rows(dataset=published.dataset, by=alice)
     spent = Budget.objects.get().spent_epsilon
-    with pytest.raises(services.Refusal, match="The rows of this dataset were deleted"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="The rows of this dataset were deleted"):
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     draft.refresh_from_db()
     assert (draft.state, Budget.objects.get().spent_epsilon) == ("draft", spent)
-    with pytest.raises(services.Refusal, match="The rows of this dataset were deleted"):
-        services.certifiable(Release.objects.select_related("dataset").get(pk=published.pk))
+    with pytest.raises(services.release_inputs.Refusal, match="The rows of this dataset were deleted"):
+        services.release_inputs.certifiable(Release.objects.select_related("dataset").get(pk=published.pk))
     client = as_(alice)
     for response in (
         client.post(reverse("new_release", args=[published.dataset.pk]), follow=True),
@@ -214,10 +217,10 @@ def test_a_release_on_its_way_or_an_open_session_needs_the_rows(queued, as_, ali
     assert "The release Release 1 is queued and needs them. Let it end, or cancel it, first." in words(
         ask(as_(alice), queued.dataset, "rows")
     )
-    services.cancel_release(release=queued, by=alice)
-    live = services.draft_session(dataset=queued.dataset, by=alice, title="", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
-    with pytest.raises(services.Kept, match="Close it first"):
-        services.delete_rows(dataset=queued.dataset, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
+    live = services.sessions.draft_session(dataset=queued.dataset, by=alice, title="", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
+    with pytest.raises(services.datasets.Kept, match="Close it first"):
+        services.datasets.delete_rows(dataset=queued.dataset, by=alice)
     assert table_file(settings, queued.dataset).exists()

@@ -25,7 +25,7 @@ SAID = "Everybody who lived in a household in 1996."
 
 @pytest.fixture
 def described(dataset):
-    services.describe_dataset(dataset=dataset, notes={"age": AGE}, description=SAID)
+    services.codebooks.describe_dataset(dataset=dataset, notes={"age": AGE}, description=SAID)
     return dataset
 
 
@@ -61,8 +61,8 @@ def test_they_are_typed_beside_the_columns_and_stand_there_the_next_day(dataset,
 @pytest.mark.django_db
 def test_two_people_who_describe_two_columns_at_once_keep_both(dataset, alice, bob):
     hers, his = Dataset.objects.get(), Dataset.objects.get()
-    services.describe_dataset(dataset=hers, notes={"age": AGE}, description="Who was asked.", by=alice)
-    services.describe_dataset(dataset=his, notes={"sex": {"description": "as told"}}, by=bob)
+    services.codebooks.describe_dataset(dataset=hers, notes={"age": AGE}, description="Who was asked.", by=alice)
+    services.codebooks.describe_dataset(dataset=his, notes={"sex": {"description": "as told"}}, by=bob)
     stored = Dataset.objects.get()
     assert stored.column_notes == his.column_notes == {"age": AGE, "sex": {"description": "as told"}}
     assert stored.description == "Who was asked."
@@ -125,7 +125,9 @@ def test_what_is_downloaded_as_a_codebook_says_the_same_again(described, as_, al
     client = as_(alice)
     written = client.get(reverse("codebook_file", args=[described.pk])).content.decode()
     assert json.loads(written)["columns"][0] == {**described.declared[0], **AGE}
-    services.describe_dataset(dataset=described, notes={"age": {"description": "", "unit": ""}}, description="")
+    services.codebooks.describe_dataset(
+        dataset=described, notes={"age": {"description": "", "unit": ""}}, description=""
+    )
     assert Dataset.objects.get().column_notes == {}
     assert client.post(page_of(described), {"codebook": written}).status_code == 302
     described.refresh_from_db()
@@ -179,7 +181,7 @@ def test_a_mistake_in_json_is_named_by_column_and_field(codebook, said):
 
 @pytest.mark.django_db
 def test_a_program_says_and_reads_them(dataset, client, alice):
-    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='a script')}"}
+    headers = {"authorization": f"Bearer {services.tokens.make_token(user=alice, name='a script')}"}
     schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "description": SAID}
     schema["columns"] = [{**COLUMNS[0], **AGE}, COLUMNS[1]]
     path = f"/api/datasets/{dataset.pk}"
@@ -200,7 +202,7 @@ def test_a_program_says_and_reads_them(dataset, client, alice):
 def test_no_plan_price_schema_or_receipt_depends_on_them(make_dataset, make_draft, carry_out):
     plain, told = make_dataset(), make_dataset(content=CSV + b"one more,30,male\n")
     before = plan_of(release=make_draft(told)).to_json()
-    services.describe_dataset(dataset=told, notes={"age": AGE}, description=SAID)
+    services.codebooks.describe_dataset(dataset=told, notes={"age": AGE}, description=SAID)
     assert plan_of(release=make_draft(told)).to_json() == before == plan_of(release=make_draft(plain)).to_json()
     assert told.schema.to_json() == plain.schema.to_json()
     receipt = carry_out(make_draft(told)).result["receipt"]
@@ -215,8 +217,10 @@ def test_no_plan_price_schema_or_receipt_depends_on_them(make_dataset, make_draf
 @pytest.mark.django_db
 def test_a_release_shows_what_stood_when_it_was_made_and_nothing_written_since(described, make_queued, as_, alice):
     release = make_queued(described)
-    assert services.execute_release(release_id=release.pk)
-    services.describe_dataset(dataset=described, notes={"age": {"unit": "months"}}, description="Something else.")
+    assert services.execution.execute_release(release_id=release.pk)
+    services.codebooks.describe_dataset(
+        dataset=described, notes={"age": {"unit": "months"}}, description="Something else."
+    )
     client = as_(alice)
     page = client.get(reverse("release_detail", args=[release.pk]))
     said = words(page)
@@ -238,7 +242,7 @@ def test_a_release_shows_what_stood_when_it_was_made_and_nothing_written_since(d
 def test_before_it_is_public_a_page_says_that_everybody_will_read_them(
     dataset, make_draft, carry_out, as_, alice, table, notes
 ):
-    services.describe_dataset(dataset=dataset, notes=notes, description=table)
+    services.codebooks.describe_dataset(dataset=dataset, notes=notes, description=table)
     release = carry_out(make_draft(dataset))
     said = "what was said of the table and its columns when it was made"
     assert (said in words(as_(alice).get(reverse("visibility", args=[release.pk])))) is bool(table or notes)
@@ -246,18 +250,18 @@ def test_before_it_is_public_a_page_says_that_everybody_will_read_them(
 
 @pytest.mark.django_db
 def test_only_the_columns_a_release_is_about_are_described_in_it(described, make_draft, carry_out):
-    services.describe_dataset(dataset=described, notes={"sex": {"description": "as told"}})
+    services.codebooks.describe_dataset(dataset=described, notes={"sex": {"description": "as told"}})
     release = make_draft(described)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    services.set_choice(release=release, epsilon="0.5", mechanism_name="laplace-queries")
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.releases.set_choice(release=release, epsilon="0.5", mechanism_name="laplace-queries")
     assert carry_out(release).result["described"] == {"table": SAID, "columns": {"sex": {"description": "as told"}}}
 
 
 @pytest.mark.django_db
 def test_a_single_number_is_shown_with_its_unit(described, make_draft, carry_out, as_, alice):
     release = make_draft(described)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"mean": ["age"]}]})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-numbers")
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"mean": ["age"]}]})
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-numbers")
     carry_out(release)
     page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
     assert "The sentence above, in numbers: from " in page
@@ -271,16 +275,18 @@ def test_a_release_from_before_there_were_descriptions_is_shown_as_ever(publishe
     client = as_(alice)
     assert client.get(reverse("release_detail", args=[published.pk])).status_code == 200
     assert client.get(reverse("download", args=[published.pk, "release.zip"])).status_code == 200
-    services.make_public(release=published)
+    services.releases.make_public(release=published)
     assert client.get("/catalogue/", {"q": "survey"}).status_code == 200
 
 
 @pytest.mark.django_db
 def test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since(described, make_queued, client):
     release = make_queued(described)
-    assert services.execute_release(release_id=release.pk)
-    services.make_public(release=release)
-    services.describe_dataset(dataset=described, notes={"age": {"description": "secret plans"}}, description="Hidden.")
+    assert services.execution.execute_release(release_id=release.pk)
+    services.releases.make_public(release=release)
+    services.codebooks.describe_dataset(
+        dataset=described, notes={"age": {"description": "secret plans"}}, description="Hidden."
+    )
     assert SAID in words(client.get("/catalogue/"))
     for wanted, is_found in (("household", True), ("INTERVIEW", True), ("plans", False), ("hidden", False)):
         assert (release.title in words(client.get("/catalogue/", {"q": wanted}))) is is_found, wanted
@@ -291,7 +297,7 @@ def test_the_text_that_goes_with_the_files_says_what_the_table_is(described, mak
     import zipfile
 
     release = make_queued(described)
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     packed = b"".join(as_(alice).get(reverse("download", args=[release.pk, "release.zip"])).streaming_content)
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         (readme,) = (archive.read(name).decode() for name in archive.namelist() if name.endswith("README.txt"))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def described(alice, upload_file):
-    return services.ingest_dataset(owner=alice, title="Survey", source=upload_file(formats.statistical("sav")))
+    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(formats.statistical("sav")))
 
 
 def test_it_is_offered_with_what_declaring_it_means_and_declared_by_nobody(described, as_, alice):
@@ -36,7 +36,7 @@ def test_it_is_filled_in_where_the_person_asks_for_it(described, as_, alice):
 
 
 def test_other_files_offer_nothing(alice, upload_file, as_):
-    plain = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    plain = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
     address = reverse("columns", args=[plain.pk])
     assert "Fill in what the file says" not in words(as_(alice).get(address))
     assert as_(alice).get(f"{address}?codebook=file").status_code == 404

@@ -33,22 +33,22 @@ def sent(monkeypatch):
 def session(make_dataset, alice):
     """An open session in which how many women there are was asked."""
     options = {"population": 200, "questions": 50}
-    release = services.draft_session(
+    release = services.sessions.draft_session(
         dataset=make_dataset(epsilon="20"), by=alice, title="Ask away", epsilon="5", options=options
     )
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     session = Session.objects.get()
-    services.ask_session(session=session, query=WOMEN, by=alice)
+    services.sessions.ask_session(session=session, query=WOMEN, by=alice)
     return session
 
 
 def freeze():
-    services.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
+    services.budgets.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
 
 
 def unfreeze():
-    services.unfreeze_budget(budget=Budget.objects.get())
+    services.budgets.unfreeze_budget(budget=Budget.objects.get())
 
 
 def kinds():
@@ -58,7 +58,7 @@ def kinds():
 def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, monkeypatch):
     freeze()
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.attempts, kinds()) == (ReleaseState.QUEUED, 0, [EntryKind.CHARGE])
 
@@ -66,19 +66,19 @@ def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, monkeypatc
 def test_it_is_sent_again_and_runs_once_the_budget_is_unfrozen(queued, sent):
     freeze()
     Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert services.reconcile() == 0
+    assert services.execution.reconcile() == 0
     unfreeze()
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert sent == [queued.pk]
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, kinds()) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
 
 
 def test_a_release_of_another_budget_runs_all_the_same(queued, make_dataset, make_queued):
     other = make_queued(make_dataset(content=b"person,age,sex\np1,30,male\np2,40,female\n"))
-    services.freeze_budget(budget=queued.dataset.budget)
-    assert services.execute_release(release_id=other.pk)
+    services.budgets.freeze_budget(budget=queued.dataset.budget)
+    assert services.execution.execute_release(release_id=other.pk)
 
 
 def test_what_runs_already_ends(queued, monkeypatch):
@@ -89,7 +89,7 @@ def test_what_runs_already_ends(queued, monkeypatch):
         return run(*args, **kwargs)
 
     monkeypatch.setattr(runner, "run", frozen_meanwhile)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert Budget.objects.get().is_frozen
 
 
@@ -104,7 +104,7 @@ def test_a_claim_compares_and_sets_its_own_row_alone(queued, django_assert_max_n
 
 def test_one_that_waits_can_still_be_cancelled(queued, alice):
     freeze()
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     assert Budget.objects.get().spent_epsilon == 0
 
 
@@ -124,7 +124,7 @@ def test_its_page_and_its_programs_say_that_it_waits(queued, as_, alice):
 
 
 def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(session, as_, charlie):
-    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    services.sessions.let_ask(session=session, audience=Audience.EVERYBODY)
     assert list(Session.objects.that_answer(charlie)) == [session]
     freeze()
     assert not Session.objects.that_answer(charlie).exists()
@@ -136,17 +136,17 @@ def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(sessio
 def test_an_open_session_answers_nothing_new_and_touches_no_data(session, alice, monkeypatch):
     freeze()
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
-    with pytest.raises(services.Refusal, match="A reviewer has frozen the budget"):
-        services.ask_session(session=session, query=MEN, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="A reviewer has frozen the budget"):
+        services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 1
-    again = services.ask_session(session=session, query={"age": {"from": 18, "to": 65}} | WOMEN, by=alice)
+    again = services.sessions.ask_session(session=session, query={"age": {"from": 18, "to": 65}} | WOMEN, by=alice)
     assert again.exchange.kind.value == "asked before"
 
 
 def test_an_unfrozen_session_answers_again(session, alice):
     freeze()
     unfreeze()
-    services.ask_session(session=session, query=MEN, by=alice)
+    services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 2
 
 

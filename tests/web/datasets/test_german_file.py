@@ -106,7 +106,9 @@ def test_the_same_rows_under_another_decimal_sign_are_recognised(send, alice, up
     there = [f"{x},{t}\n" for x, t in rows]
     assert send(("x;t\n" + "".join(here)).encode(), decimal=",").status_code == 302
     one = Dataset.objects.get()
-    other = services.ingest_dataset(owner=alice, title="Other", source=upload_file(("x,t\n" + "".join(there)).encode()))
+    other = services.datasets.ingest_dataset(
+        owner=alice, title="Other", source=upload_file(("x,t\n" + "".join(there)).encode())
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "_is_confined", True)
         assert len({fingerprint.counted_digest(table_path(each), ["x", "t"], key=b"k") for each in (one, other)}) == 1

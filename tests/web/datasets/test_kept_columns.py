@@ -33,7 +33,7 @@ RIGHT = [{"name": "age", "kind": "integer", "values": "18, 30, 65"}]
 @pytest.fixture
 def fresh(alice, group, upload_file):
     """Uploaded, nothing declared."""
-    return services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
 
 
 def typed(rows, **more):
@@ -143,7 +143,7 @@ def test_what_comes_from_elsewhere_fills_its_columns_and_leaves_the_others_as_th
     fresh, make_dataset, as_, alice
 ):
     other = make_dataset(content=b"age,sex\n1,f\n")
-    services.declare_universe(dataset=other, columns=COLUMNS[:1])
+    services.datasets.declare_universe(dataset=other, columns=COLUMNS[:1])
     client = as_(alice)
     keep(client, fresh)
     page = client.get(page_of(fresh), {"codebook": other.pk})
@@ -172,6 +172,6 @@ def test_a_form_that_is_too_large_is_refused_and_what_was_kept_before_stays(fres
 
 def test_it_goes_with_its_dataset(fresh, as_, alice):
     keep(as_(alice), fresh)
-    services.discard_dataset(dataset=fresh, by=alice)
+    services.datasets.discard_dataset(dataset=fresh, by=alice)
     assert not Dataset.objects.exists()
     assert not KeptColumns.objects.exists()

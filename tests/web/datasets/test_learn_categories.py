@@ -42,7 +42,7 @@ TYPED = {"column": "town", "other": "elsewhere", "epsilon": "1", "delta": "0.000
 def survey(make_dataset):
     """A column of towns that is not declared, and a budget of epsilon 10."""
     dataset = make_dataset(content=TOWNS, epsilon="10")
-    services.declare_universe(dataset=dataset, columns=[AGE])
+    services.datasets.declare_universe(dataset=dataset, columns=[AGE])
     return dataset
 
 
@@ -57,7 +57,7 @@ def learn(survey, alice, carry_out):
 
     def run(*, execute=True, **changed):
         dataset = Dataset.objects.get(pk=survey.pk)
-        release = services.learn_categories(dataset=dataset, by=alice, **{**TYPED, **changed})
+        release = services.learning.learn_categories(dataset=dataset, by=alice, **{**TYPED, **changed})
         return carry_out(release, execute=execute)
 
     return run
@@ -100,13 +100,13 @@ def test_without_a_column_those_of_text_are_offered(survey, as_, alice):
 
 
 def test_columns_and_protection_come_first(alice, group, upload_file, as_):
-    fresh = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(TOWNS), group=group)
+    fresh = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(TOWNS), group=group)
     url = reverse("learn_categories", args=[fresh.pk])
     assert as_(alice).get(url).url == reverse("columns", args=[fresh.pk])
-    services.declare_universe(dataset=fresh, columns=[AGE])
+    services.datasets.declare_universe(dataset=fresh, columns=[AGE])
     assert as_(alice).post(url, TYPED).url == reverse("protection", args=[fresh.pk])
-    with pytest.raises(services.Refusal, match="Declare the columns and the protection first"):
-        services.learn_categories(dataset=fresh, by=alice, **TYPED)
+    with pytest.raises(services.release_inputs.Refusal, match="Declare the columns and the protection first"):
+        services.learning.learn_categories(dataset=fresh, by=alice, **TYPED)
     assert not Release.objects.exists()
 
 
@@ -149,7 +149,7 @@ def test_at_first_a_common_word_a_tenth_of_the_epsilon_and_a_hundredth_of_the_de
     typed = {name: field_value(sheet.get(), name) for name in ("other", "epsilon", "delta")}
     assert typed == {"other": "other", "epsilon": "1", "delta": "0.000000001"}
     town = {"name": "town", "type": "categorical", "categories": ["Oban", "rest"], "outside": "rest"}
-    services.declare_universe(dataset=survey, columns=[AGE, town])
+    services.datasets.declare_universe(dataset=survey, columns=[AGE, town])
     assert field_value(sheet.get(), "other") == "rest"
     assert "declares town" not in words(sheet.get(**{**TYPED, "other": "rest"}))
     assert "If you go on, town is declared again: its 2 categories and elsewhere for" in words(sheet.get(**TYPED))
@@ -164,7 +164,7 @@ def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alic
     assert there.status_code == 302
     assert as_(alice).get(there.url).status_code == 200
     release = Release.objects.get()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert LedgerEntry.objects.filter(kind=EntryKind.CHARGE, release=release).exists()
 
 
@@ -247,7 +247,7 @@ def test_going_on_declares_the_catch_all_and_drafts_the_release(sheet, survey, a
 @pytest.mark.parametrize("outside", ["drop", "rest"])
 def test_categories_that_are_declared_stay(sheet, survey, outside):
     town = {"name": "town", "type": "categorical", "categories": ["Oban", "rest"], "outside": outside}
-    services.declare_universe(dataset=survey, columns=[town, AGE])
+    services.datasets.declare_universe(dataset=survey, columns=[town, AGE])
     sheet.post()
     assert town_of(survey) == {**town, "categories": ["Oban", "rest", "elsewhere"], "outside": "elsewhere"}
 
@@ -266,7 +266,7 @@ def test_it_waits_for_a_reviewer_where_the_organisation_wants_that(sheet, alice)
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     sheet.post()
     release = Release.objects.get()
-    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice) is None
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice) is None
     release.refresh_from_db()
     assert release.state == "awaiting review"
 
@@ -277,8 +277,8 @@ def test_it_is_charged_exactly_once_and_exactly_what_it_was_said_to_cost(learn):
     assert entry.release == release
     assert entry.detail["price"]["epsilon"] == 3 * 10**accountant.EPSILON_PLACES // 10
     assert entry.detail["price"]["delta"] == 10 ** (accountant.DELTA_PLACES - 8)
-    assert services.execute_release(release_id=release.pk)
-    assert not services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
+    assert not services.execution.execute_release(release_id=release.pk)
     assert LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count() == 1
 
 
@@ -297,7 +297,7 @@ def test_the_result_is_the_values_and_offers_itself_to_the_datasets_people(learn
         '"query","of","answer"',
         '"values of town that are not declared","town","Ayr"',
     ]
-    services.make_public(release=release)
+    services.releases.make_public(release=release)
     assert use not in body(as_(charlie).get(reverse("release_detail", args=[release.pk])))
 
 
@@ -348,10 +348,10 @@ def test_declared_categories_say_by_which_release_they_were_learned_until_none_i
     shown = columns_page(as_(alice), survey)
     assert "Categories learned by Categories of town , epsilon 1, delta 0.00000001." in words(shown)
     assert "Learn more categories of town from the data" in words(shown)
-    services.withdraw_release(release=release)
+    services.releases.withdraw_release(release=release)
     assert "Categories learned by" in words(columns_page(as_(alice), survey))
     town = {"name": "town", "type": "categorical", "categories": ["Leith"]}
-    services.declare_universe(dataset=survey, columns=[town, AGE])
+    services.datasets.declare_universe(dataset=survey, columns=[town, AGE])
     assert "Categories learned by" not in words(columns_page(as_(alice), survey))
 
 
@@ -359,9 +359,9 @@ def test_later_receipts_say_which_categories_were_learned_and_at_what_price(lear
     release = learn()
     assert "learned_categories" not in release.result["receipt"]
     declare_learned(as_(alice), survey, release)
-    later = services.draft_release(dataset=Dataset.objects.get(pk=survey.pk), by=alice)
-    services.set_questions(release=later, workload={"version": 1, "queries": [{"marginal": ["town"]}]})
-    services.set_choice(release=later, epsilon="1", mechanism_name="laplace-queries")
+    later = services.releases.draft_release(dataset=Dataset.objects.get(pk=survey.pk), by=alice)
+    services.releases.set_questions(release=later, workload={"version": 1, "queries": [{"marginal": ["town"]}]})
+    services.releases.set_choice(release=later, epsilon="1", mechanism_name="laplace-queries")
     receipt = carry_out(later).result["receipt"]
     source = {"column": "town", "release": str(release.pk), "epsilon": "1", "delta": "0.00000001"}
     assert receipt["learned_categories"] == [source]
@@ -397,23 +397,23 @@ def test_only_published_categories_of_the_same_dataset_can_be_taken_over(learn, 
     other = reverse("columns", args=[published.dataset.pk])
     assert client.get(other, {"learned": release.pk}).status_code == 404
     assert as_(bob).get(url, {"learned": release.pk}).status_code == 200
-    services.withdraw_release(release=release)
+    services.releases.withdraw_release(release=release)
     assert client.get(url, {"learned": release.pk}).status_code == 404
 
 
 def test_a_column_that_is_declared_as_numbers_since_takes_no_values(learn, survey, as_, alice):
     release = learn()
-    services.declare_universe(dataset=survey, columns=[{"name": "town", "type": "integer", "edges": [0, 1]}])
+    services.datasets.declare_universe(dataset=survey, columns=[{"name": "town", "type": "integer", "edges": [0, 1]}])
     shown = columns_page(as_(alice), survey, release)
     assert "town: 'numbers' must be declared as categories to take values" in words(shown)
 
 
 def test_a_column_that_is_left_out_or_drops_the_rest_since_takes_the_values_in_its_own_way(learn, survey, as_, alice):
     release = learn()
-    services.declare_universe(dataset=survey, columns=[AGE])
+    services.datasets.declare_universe(dataset=survey, columns=[AGE])
     assert field_value(columns_page(as_(alice), survey, release), "form-0-values").split("\n") == [*FOUND, "elsewhere"]
     town = {"name": "town", "type": "categorical", "categories": ["Leith", "Oban"]}
-    services.declare_universe(dataset=survey, columns=[town])
+    services.datasets.declare_universe(dataset=survey, columns=[town])
     shown = columns_page(as_(alice), survey, release)
     assert field_value(shown, "form-0-values").split("\n") == ["Leith", "Oban", "Ayr", "Fort William, Highland"]
     assert chosen(shown, "form-0-outside") == "drop"
@@ -422,7 +422,7 @@ def test_a_column_that_is_left_out_or_drops_the_rest_since_takes_the_values_in_i
 def test_a_value_that_was_found_and_is_a_missing_code_since_is_not_taken_over(learn, survey, as_, alice):
     release = learn()
     town = {**town_of(survey), "missing": ["Oban"]}
-    services.declare_universe(dataset=survey, columns=[town, AGE])
+    services.datasets.declare_universe(dataset=survey, columns=[town, AGE])
     shown = columns_page(as_(alice), survey, release)
     assert field_value(shown, "form-0-values").split("\n") == ["Ayr", "Fort William, Highland", "elsewhere"]
     assert field_value(shown, "form-0-missing_codes") == "Oban"
@@ -430,7 +430,7 @@ def test_a_value_that_was_found_and_is_a_missing_code_since_is_not_taken_over(le
 
 def test_learning_more_keeps_the_missing_codes_and_finds_none_of_them(learn, survey):
     town = {"name": "town", "type": "categorical", "categories": ["rest"], "missing": ["Oban", "NA"]}
-    services.declare_universe(dataset=survey, columns=[town, AGE])
+    services.datasets.declare_universe(dataset=survey, columns=[town, AGE])
     release = learn()
     assert town_of(survey)["missing"] == ["Oban", "NA"]
     assert release.result["receipt"]["notes"]["categories"] == ["Ayr", "Fort William, Highland"]
@@ -463,12 +463,12 @@ def test_nothing_of_the_data_is_said_on_the_way(learn, survey, caplog):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("releases.worker.leases.Held.__call__", noted)
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
     assert "Adding noise" in steps
     failing = learn(execute=False)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("releases.publication.files.write", lambda folder, *, release, made: int(made.result.chosen[0]))
-        services.execute_release(release_id=failing.pk)
+        services.execution.execute_release(release_id=failing.pk)
     for town in (*FOUND, "Unst"):
         assert town not in said + " ".join(steps) + caplog.text
 
@@ -478,7 +478,7 @@ def test_an_identifier_has_no_categories(make_dataset, alice):
     dataset = make_dataset(content=TOWNS, epsilon="10", unit=unit)
     for column, rule in (("who", "is also declared as a column"), ("city", "is not a column of the table")):
         with pytest.raises(InvalidInput, match=rule):
-            services.learn_categories(dataset=dataset, by=alice, **{**TYPED, "column": column})
+            services.learning.learn_categories(dataset=dataset, by=alice, **{**TYPED, "column": column})
 
 
 def test_a_result_that_is_no_count_has_no_heading_over_nothing(learn, as_, alice):

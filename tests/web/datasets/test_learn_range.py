@@ -38,7 +38,7 @@ TYPED = {"column": "wage", "lowest": "0", "highest": "1000000", "decimals": "1",
 def survey(make_dataset):
     """Wages from 1,200.50 to 1,599.50, declared as anything up to 100,000."""
     dataset = make_dataset(content=WAGES, epsilon="100")
-    services.declare_universe(dataset=dataset, columns=COLUMNS)
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
     return dataset
 
 
@@ -53,9 +53,9 @@ def learn(survey, alice, carry_out):
 
     def run(*, execute=True, **changed):
         given = {"lowest": Decimal(0), "highest": Decimal(1_000_000), "decimals": 1, "epsilon": "20", **changed}
-        inside = services.read_beta("0.9")
+        inside = services.release_inputs.read_beta("0.9")
         dataset = Dataset.objects.get(pk=survey.pk)
-        release = services.learn_range(dataset=dataset, column="wage", inside=inside, by=alice, **given)
+        release = services.learning.learn_range(dataset=dataset, column="wage", inside=inside, by=alice, **given)
         return carry_out(release, execute=execute)
 
     return run
@@ -86,10 +86,10 @@ def test_without_a_column_those_of_numbers_are_offered(survey, as_, alice):
 
 
 def test_columns_and_protection_come_first(alice, group, upload_file, as_):
-    fresh = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(WAGES), group=group)
+    fresh = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(WAGES), group=group)
     url = reverse("learn_range", args=[fresh.pk])
     assert as_(alice).get(url).url == reverse("columns", args=[fresh.pk])
-    services.declare_universe(dataset=fresh, columns=COLUMNS)
+    services.datasets.declare_universe(dataset=fresh, columns=COLUMNS)
     assert as_(alice).post(url, TYPED).url == reverse("protection", args=[fresh.pk])
     assert not Release.objects.exists()
 
@@ -123,7 +123,7 @@ def test_neither_the_page_nor_the_draft_opens_the_table(sheet, survey, as_, alic
     assert there.status_code == 302
     assert as_(alice).get(there.url).status_code == 200
     release = Release.objects.get()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert LedgerEntry.objects.filter(kind=EntryKind.CHARGE, release=release).exists()
 
 
@@ -161,7 +161,9 @@ def test_a_broken_rule_is_named_beside_its_field_and_nothing_typed_is_lost(
 
 
 def test_whole_numbers_have_no_digits_after_the_point(survey, sheet):
-    services.declare_universe(dataset=survey, columns=[{"name": "wage", "type": "integer", "edges": [0, 100_000]}])
+    services.datasets.declare_universe(
+        dataset=survey, columns=[{"name": "wage", "type": "integer", "edges": [0, 100_000]}]
+    )
     assert field_value(sheet.get(), "decimals") is None
     shown = sheet.get(**{**TYPED, "lowest": "0.5"})
     assert shown.status_code == 400
@@ -195,8 +197,8 @@ def test_an_ungranted_budget_is_said_too(make_dataset, as_, alice):
 def test_no_page_proposes_more_epsilon_than_is_left(make_dataset, make_queued, as_, alice, page, proposed):
     dataset = make_dataset(epsilon="2", delta="0", policy=Policy.PURE)
     make_queued(dataset, epsilon="1.7")
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     asked = {"column": "age"} if page == "learn_range" else {}
     shown = as_(alice).get(reverse(page, args=[release.pk if page == "compare" else dataset.pk]), asked)
     assert field_value(shown, "epsilon") == proposed
@@ -227,7 +229,7 @@ def test_the_draft_can_be_compared_and_its_questions_changed_like_any_other(shee
 
 
 def test_bounds_that_are_declared_already_leave_the_bins_as_they_are(sheet, survey):
-    services.declare_universe(dataset=survey, columns=[{**COLUMNS[0], "edges": [0, 50, 100_000]}, COLUMNS[1]])
+    services.datasets.declare_universe(dataset=survey, columns=[{**COLUMNS[0], "edges": [0, 50, 100_000]}, COLUMNS[1]])
     sheet.post(highest="100000", decimals="2")
     assert wage_of(survey)["edges"] == [0, 50, 100_000]
 
@@ -236,7 +238,7 @@ def test_it_waits_for_a_reviewer_where_the_organisation_wants_that(sheet, alice)
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
     sheet.post()
     release = Release.objects.get()
-    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice) is None
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice) is None
     release.refresh_from_db()
     assert release.state == "awaiting review"
 
@@ -246,8 +248,8 @@ def test_it_is_charged_exactly_once_and_exactly_what_it_was_said_to_cost(learn, 
     entry = LedgerEntry.objects.get(kind=EntryKind.CHARGE)
     assert entry.release == release
     assert entry.epsilon == 3 * 10**accountant.EPSILON_PLACES // 10
-    assert services.execute_release(release_id=release.pk)
-    assert not services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
+    assert not services.execution.execute_release(release_id=release.pk)
     assert LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count() == 1
 
 
@@ -263,7 +265,7 @@ def test_the_result_is_the_range_and_offers_itself_to_the_datasets_people(learn,
     use = f'{reverse("columns", args=[survey.pk])}?learned={release.pk}">Use this range for column wage</a>'
     assert f"<dd>{notes['lowest']} to {notes['highest']}</dd>" in body(shown)
     assert use in body(shown)
-    services.make_public(release=release)
+    services.releases.make_public(release=release)
     assert use not in body(as_(charlie).get(reverse("release_detail", args=[release.pk])))
 
 
@@ -298,9 +300,9 @@ def test_a_declared_range_says_by_which_release_it_was_learned_until_it_is_chang
     shown = columns_page(as_(alice), survey)
     assert "Range learned by Range of wage , epsilon 20." in words(shown)
     assert f'<a href="{reverse("release_detail", args=[release.pk])}">Range of wage</a>' in body(shown)
-    services.withdraw_release(release=release)
+    services.releases.withdraw_release(release=release)
     assert "Range learned by" in words(columns_page(as_(alice), survey))
-    services.declare_universe(dataset=survey, columns=COLUMNS)
+    services.datasets.declare_universe(dataset=survey, columns=COLUMNS)
     assert "Range learned by" not in words(columns_page(as_(alice), survey))
 
 
@@ -308,9 +310,9 @@ def test_later_receipts_say_which_range_was_learned_and_at_what_price(learn, sur
     release = learn()
     assert "learned_ranges" not in release.result["receipt"]
     declare_learned(as_(alice), survey, release)
-    later = services.draft_release(dataset=Dataset.objects.get(), by=alice)
-    services.set_questions(release=later, workload={"version": 1, "queries": [{"sum": ["wage"]}]})
-    services.set_choice(release=later, epsilon="1", mechanism_name="laplace-numbers")
+    later = services.releases.draft_release(dataset=Dataset.objects.get(), by=alice)
+    services.releases.set_questions(release=later, workload={"version": 1, "queries": [{"sum": ["wage"]}]})
+    services.releases.set_choice(release=later, epsilon="1", mechanism_name="laplace-numbers")
     carry_out(later)
     source = [{"column": "wage", "release": str(release.pk), "epsilon": "20"}]
     assert later.result["receipt"]["learned_ranges"] == source
@@ -328,20 +330,22 @@ def test_only_a_published_range_of_the_same_dataset_can_be_taken_over(
     other = reverse("columns", args=[published.dataset.pk])
     assert client.get(other, {"learned": release.pk}).status_code == 404
     assert as_(bob).get(url, {"learned": release.pk}).status_code == 200
-    services.withdraw_release(release=release)
+    services.releases.withdraw_release(release=release)
     assert client.get(url, {"learned": release.pk}).status_code == 404
 
 
 def test_a_column_that_is_declared_as_categories_since_takes_no_range(learn, survey, as_, alice):
     release = learn()
-    services.declare_universe(dataset=survey, columns=[{"name": "wage", "type": "categorical", "categories": ["a"]}])
+    services.datasets.declare_universe(
+        dataset=survey, columns=[{"name": "wage", "type": "categorical", "categories": ["a"]}]
+    )
     shown = columns_page(as_(alice), survey, release)
     assert "wage: 'categories' must be declared as numbers to take a range" in words(shown)
 
 
 def test_a_column_that_is_left_out_since_comes_back_with_its_range(learn, survey, as_, alice):
     release = learn()
-    services.declare_universe(dataset=survey, columns=[COLUMNS[1]])
+    services.datasets.declare_universe(dataset=survey, columns=[COLUMNS[1]])
     shown = columns_page(as_(alice), survey, release)
     assert field_value(shown, "form-0-values").startswith(release.result["receipt"]["notes"]["lowest"])
 

@@ -22,8 +22,10 @@ OTHER_CSV = CSV + CSV.splitlines()[-1] + b"\n"
 @pytest.fixture
 def second(alice, upload_file):
     """Another year of the same survey, columns declared."""
-    dataset = services.ingest_dataset(owner=alice, title="Next year", source=upload_file(OTHER_CSV, "next.csv"))
-    services.declare_universe(dataset=dataset, columns=COLUMNS)
+    dataset = services.datasets.ingest_dataset(
+        owner=alice, title="Next year", source=upload_file(OTHER_CSV, "next.csv")
+    )
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
     return dataset
 
 
@@ -37,18 +39,18 @@ def test_two_tables_of_one_population_spend_from_one_budget(dataset, second, mak
     second.refresh_from_db()
     assert second.budget == dataset.budget
     first_release = make_draft(dataset, epsilon="1.5")
-    services.submit_release(release=first_release, key=first_release.pk, by=alice, send=False)
+    services.releases.submit_release(release=first_release, key=first_release.pk, by=alice, send=False)
     next_release = make_draft(Dataset.objects.get(pk=second.pk), epsilon="1.5")
     with pytest.raises(ledger.InsufficientBudget):
-        services.submit_release(release=next_release, key=next_release.pk, by=alice, send=False)
+        services.releases.submit_release(release=next_release, key=next_release.pk, by=alice, send=False)
 
 
 def test_the_joined_table_takes_over_the_protection_and_copies_stay_where_they_are(
     make_dataset, second, alice, upload_file, as_
 ):
     protected = make_dataset(unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
-    copy = services.ingest_dataset(owner=alice, title="Copy", source=upload_file(OTHER_CSV, "copy.csv"))
-    services.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    copy = services.datasets.ingest_dataset(owner=alice, title="Copy", source=upload_file(OTHER_CSV, "copy.csv"))
+    services.datasets.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
     left = Dataset.objects.get(pk=second.pk).budget
     joining(as_(alice), second, protected)
     for each in (second, copy):
@@ -59,10 +61,10 @@ def test_the_joined_table_takes_over_the_protection_and_copies_stay_where_they_a
 
 
 def test_a_table_on_which_a_budget_was_asked_for_cannot_join_another(dataset, second, alice, as_):
-    services.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    services.request_budget(dataset=second, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
+    services.datasets.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    services.budgets.request_budget(dataset=second, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
     with pytest.raises(InvalidInput, match="a budget was asked for"):
-        services.join_population(dataset=second, other=dataset)
+        services.datasets.join_population(dataset=second, other=dataset)
     assert reverse("budget", args=[second.pk]) in words_and_links(as_(alice), second)
 
 
@@ -72,15 +74,17 @@ def words_and_links(client, dataset):
 
 def test_a_table_without_the_column_that_tells_people_apart_cannot_join(make_dataset, alice, upload_file):
     protected = make_dataset(unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
-    other = services.ingest_dataset(owner=alice, title="Nameless", source=upload_file(b"town\na\nb\n", "t.csv"))
+    other = services.datasets.ingest_dataset(
+        owner=alice, title="Nameless", source=upload_file(b"town\na\nb\n", "t.csv")
+    )
     with pytest.raises(InvalidInput, match="is not a column of the table"):
-        services.join_population(dataset=other, other=protected)
+        services.datasets.join_population(dataset=other, other=protected)
 
 
 def test_somebody_else_s_population_cannot_be_chosen(dataset, charlie, upload_file, as_):
     give(charlie, "curator")
-    mine = services.ingest_dataset(owner=charlie, title="Mine", source=upload_file(OTHER_CSV, "mine.csv"))
-    services.declare_universe(dataset=mine, columns=COLUMNS)
+    mine = services.datasets.ingest_dataset(owner=charlie, title="Mine", source=upload_file(OTHER_CSV, "mine.csv"))
+    services.datasets.declare_universe(dataset=mine, columns=COLUMNS)
     response = joining(as_(charlie), mine, dataset)
     assert response.status_code == 400
     mine.refresh_from_db()
@@ -98,6 +102,6 @@ def test_the_choice_is_offered_only_where_there_is_one(second, as_, alice, make_
 def test_the_curator_is_told_which_table_has_the_same_columns(dataset, second, alice, as_, upload_file):
     page = as_(alice).get(reverse("protection", args=[second.pk]))
     assert f"“{dataset.title}” has the same columns as this table:" in words(page)
-    other = services.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
-    services.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
+    other = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    services.datasets.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
     assert "the same columns as this table" not in words(as_(alice).get(reverse("protection", args=[other.pk])))

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def declared(alice, upload_file):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
-    services.declare_universe(dataset=dataset, columns=COLUMNS)
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
     return dataset
 
 
@@ -45,7 +45,7 @@ def send(declared, as_, alice):
 
 
 def test_columns_come_first(alice, upload_file, as_):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
     response = as_(alice).get(reverse("protection", args=[dataset.pk]), follow=True)
     assert response.redirect_chain[-1][0] == reverse("columns", args=[dataset.pk])
     assert "Declare the columns first." in words(response)
@@ -97,7 +97,9 @@ def test_it_can_be_changed_until_a_budget_is_asked_for(send):
 def test_it_is_fixed_from_then_on_and_the_page_says_why(send, declared, as_, alice):
     send()
     declared.refresh_from_db()
-    services.request_budget(dataset=declared, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+    services.budgets.request_budget(
+        dataset=declared, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+    )
     shown = as_(alice).get(reverse("protection", args=[declared.pk]))
     assert "A budget was asked for under this protection, so it can no longer be changed" in words(shown)
     assert 'name="neighbours"' not in body(shown)
@@ -115,10 +117,10 @@ def test_the_earlier_choices_stand_above(send, declared, as_, alice):
 
 def test_a_table_of_very_many_columns_has_a_field_to_type_in(alice, upload_file, as_):
     header = ",".join(f"c{position}" for position in range(600))
-    dataset = services.ingest_dataset(
+    dataset = services.datasets.ingest_dataset(
         owner=alice, title="Wide", source=upload_file(f"{header}\n{','.join('1' * 600)}\n".encode())
     )
-    services.declare_universe(dataset=dataset, columns=[{"name": "c0", "type": "integer", "edges": [0, 2]}])
+    services.datasets.declare_universe(dataset=dataset, columns=[{"name": "c0", "type": "integer", "edges": [0, 2]}])
     url = reverse("protection", args=[dataset.pk])
     assert '<input type="text" name="id_column"' in body(as_(alice).get(url))
     given = {"kind": "person", "id_column": "c700", "max_rows": "1", "neighbours": "replace"}
@@ -137,7 +139,9 @@ BOTH = (
 
 
 def protect_people(dataset):
-    return services.declare_protection(dataset=Dataset.objects.get(pk=dataset.pk), unit=PERSON, neighbours=REPLACE)
+    return services.datasets.declare_protection(
+        dataset=Dataset.objects.get(pk=dataset.pk), unit=PERSON, neighbours=REPLACE
+    )
 
 
 def promise_otherwise(unit=PERSON, neighbours=REPLACE):
@@ -147,18 +151,18 @@ def promise_otherwise(unit=PERSON, neighbours=REPLACE):
 
 
 def planned_unit(release):
-    return services.plan_of(release=Release.objects.get(pk=release.pk)).schema.unit
+    return services.releases.plan_of(release=Release.objects.get(pk=release.pk)).schema.unit
 
 
 def send_in(release, by):
     """Submit a draft as somebody holds it, with the plan that was made of that."""
-    plan = services.plan_of(release=release)
-    return services.submit_release(release=release, key=uuid.uuid4(), by=by, send=False, plan=plan)
+    plan = services.releases.plan_of(release=release)
+    return services.releases.submit_release(release=release, key=uuid.uuid4(), by=by, send=False, plan=plan)
 
 
 def ask_for(dataset, by, epsilon="2"):
     given = {"epsilon": epsilon, "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
-    return services.request_budget(dataset=Dataset.objects.get(pk=dataset.pk), by=by, **given)
+    return services.budgets.request_budget(dataset=Dataset.objects.get(pk=dataset.pk), by=by, **given)
 
 
 def nothing_is_charged():
@@ -182,10 +186,10 @@ def test_a_release_that_waits_cannot_come_to_mean_less_than_its_budget(waiting, 
     """Submitted for one row, protection changed to a person of ten rows, budget asked for and granted, approved."""
     with contextlib.suppress(InvalidInput):
         protect_people(waiting.dataset)
-    services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
+    services.budgets.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
     with contextlib.suppress(ledger.LedgerRefusal):
-        services.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
-    services.execute_release(release_id=waiting.pk)
+        services.reviews.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
+    services.execution.execute_release(release_id=waiting.pk)
     release, budget = Release.objects.get(), Budget.objects.get()
     assert release.state == "published"
     for said in (release.plan["schema"], release.result["receipt"]["schema"], release.entries.get().detail):
@@ -207,14 +211,14 @@ def test_a_release_that_waits_fixes_the_protection_and_the_page_says_which(waiti
 
 
 def test_taken_back_it_is_planned_again_for_what_is_protected_then(waiting, alice):
-    services.cancel_release(release=waiting, by=alice)
+    services.releases.cancel_release(release=waiting, by=alice)
     protect_people(waiting.dataset)
     assert planned_unit(waiting) == PERSON
 
 
 def test_declared_as_it_is_already_is_no_change(waiting):
     unit, neighbours = PrivacyUnit(), NeighbouringRelation.ADD_REMOVE
-    services.declare_protection(dataset=waiting.dataset, unit=unit, neighbours=neighbours)
+    services.datasets.declare_protection(dataset=waiting.dataset, unit=unit, neighbours=neighbours)
 
 
 def test_a_program_is_refused_like_a_person(waiting, as_, alice):
@@ -247,7 +251,7 @@ def test_the_command_line_is_refused_too(waiting, upload_file, tmp_path, monkeyp
 def test_a_table_with_a_release_that_waits_joins_no_other_population(waiting, make_dataset, as_, alice):
     other = make_dataset(content=CSV + b"p0,20,male\n", unit=PERSON)
     with pytest.raises(InvalidInput, match=r"cannot be joined now\. Release 1 is awaiting review"):
-        services.join_population(dataset=Dataset.objects.get(pk=waiting.dataset.pk), other=other)
+        services.datasets.join_population(dataset=Dataset.objects.get(pk=waiting.dataset.pk), other=other)
     page = as_(alice).post(reverse("protection", args=[waiting.dataset.pk]), {"other": str(other.pk)})
     assert page.status_code == 400
     assert "Release 1 is awaiting review" in words(page)
@@ -255,20 +259,22 @@ def test_a_table_with_a_release_that_waits_joins_no_other_population(waiting, ma
 
 
 def test_a_release_of_another_table_of_the_population_fixes_it_and_is_not_named(waiting, alice, upload_file):
-    second = services.ingest_dataset(owner=alice, title="Next", source=upload_file(CSV + b"p0,20,male\n"))
-    services.join_population(dataset=second, other=waiting.dataset)
+    second = services.datasets.ingest_dataset(owner=alice, title="Next", source=upload_file(CSV + b"p0,20,male\n"))
+    services.datasets.join_population(dataset=second, other=waiting.dataset)
     with pytest.raises(InvalidInput, match="A release of another table of this population is awaiting review"):
         protect_people(second)
     # It has no release of its own, so it can still go.
-    third = services.ingest_dataset(owner=alice, title="Third", source=upload_file(CSV + b"p1,20,male\n"))
-    services.declare_protection(dataset=third, unit=PERSON, neighbours=REPLACE)
-    services.join_population(dataset=second, other=third)
+    third = services.datasets.ingest_dataset(owner=alice, title="Third", source=upload_file(CSV + b"p1,20,male\n"))
+    services.datasets.declare_protection(dataset=third, unit=PERSON, neighbours=REPLACE)
+    services.datasets.join_population(dataset=second, other=third)
 
 
 def test_what_tells_people_apart_is_in_every_table_of_the_population(make_dataset, alice, upload_file):
     dataset = make_dataset(epsilon="")
-    nameless = services.ingest_dataset(owner=alice, title="Nameless", source=upload_file(b"age,sex\n20,male\n"))
-    services.join_population(dataset=nameless, other=dataset)
+    nameless = services.datasets.ingest_dataset(
+        owner=alice, title="Nameless", source=upload_file(b"age,sex\n20,male\n")
+    )
+    services.datasets.join_population(dataset=nameless, other=dataset)
     with pytest.raises(InvalidInput, match="is not a column of every table of this population"):
         protect_people(dataset)
 
@@ -290,7 +296,7 @@ def test_nothing_is_charged_for_another_unit_or_other_neighbours(make_dataset, a
     promise_otherwise()
     events = [PureEvent(epsilon=Fraction(1))]
     given = {"events": events, "delta": Fraction(0), "key": uuid.uuid4(), "actor": alice}
-    release = services.draft_release(dataset=Dataset.objects.get(pk=dataset.pk), by=alice)
+    release = services.releases.draft_release(dataset=Dataset.objects.get(pk=dataset.pk), by=alice)
     with pytest.raises(ledger.AnotherProtection, match="Plan it again") as refusal:
         ledger.charge(release=release, unit=unit, neighbours=neighbours, **given)
     assert unit.in_words() in refusal.value.planned
@@ -305,7 +311,7 @@ def test_a_charge_and_a_grant_say_what_they_were_made_for(queued):
 
 def test_an_approval_is_refused_where_the_budget_protects_something_else(waiting, as_, alice, sofia):
     promise_otherwise()
-    services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
+    services.budgets.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
     asked = waiting.reviews.get()
     page = as_(sofia).post(
         reverse("release_request", args=[asked.pk]), {"decision": "approve", "epsilon": "1", "note": ""}
@@ -314,11 +320,11 @@ def test_an_approval_is_refused_where_the_budget_protects_something_else(waiting
     waiting.refresh_from_db()
     assert (waiting.state, waiting.reviews.get().state) == ("awaiting review", "waiting")
     assert nothing_is_charged()
-    services.ask_back_release(request=waiting.reviews.get(), by=sofia, note="Plan it for people, please.")
+    services.reviews.ask_back_release(request=waiting.reviews.get(), by=sofia, note="Plan it for people, please.")
     waiting = Release.objects.get()
     send_in(waiting, alice)
-    services.approve_release(request=waiting.reviews.get(state="waiting"), by=sofia, send=False)
-    assert services.execute_release(release_id=waiting.pk)
+    services.reviews.approve_release(request=waiting.reviews.get(state="waiting"), by=sofia, send=False)
+    assert services.execution.execute_release(release_id=waiting.pk)
     assert Release.objects.get().result["receipt"]["schema"]["unit"] == PERSON.to_json()
     assert list(ledger.verify(Budget.objects.get())) == []
 
@@ -343,22 +349,22 @@ def test_a_page_that_is_older_than_the_protection_submits_nothing(reviewed, make
 def test_what_was_chosen_before_a_change_of_protection_is_planned_anew(make_dataset, make_draft, alice, sofia):
     dataset = make_dataset(epsilon="")
     draft = make_draft(dataset)
-    learned = services.learn_categories(
+    learned = services.learning.learn_categories(
         dataset=Dataset.objects.get(), column="sex", other="another", epsilon="1", delta="0.00000001", by=alice
     )
     protect_people(dataset)
-    services.approve_request(request=ask_for(dataset, alice), by=sofia)
+    services.budgets.approve_request(request=ask_for(dataset, alice), by=sofia)
     for each in (draft, learned):
         assert planned_unit(each) == PERSON
         send_in(Release.objects.get(pk=each.pk), alice)
-        assert services.execute_release(release_id=each.pk)
+        assert services.execution.execute_release(release_id=each.pk)
     assert {each.detail["unit"]["kind"] for each in LedgerEntry.objects.all()} == {"person"}
 
 
 def test_what_was_approved_for_less_is_reviewed_again_after_a_change_of_protection(waiting, alice, sofia):
-    services.approve_release(request=waiting.reviews.get(), by=sofia, epsilon="0.9")
+    services.reviews.approve_release(request=waiting.reviews.get(), by=sofia, epsilon="0.9")
     protect_people(waiting.dataset)
-    services.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
+    services.budgets.approve_request(request=ask_for(waiting.dataset, alice), by=sofia)
     assert send_in(Release.objects.get(), alice) is None
     assert Release.objects.get().plan["schema"]["unit"] == PERSON.to_json()
     assert nothing_is_charged()
@@ -370,12 +376,12 @@ def test_a_request_that_was_taken_back_grants_nothing_once_the_protection_was_ch
     with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
         protect_people(dataset)
     page = BudgetRequest.objects.select_related("budget").get()
-    services.take_back_request(request=old, by=alice)
+    services.budgets.take_back_request(request=old, by=alice)
     protect_people(dataset)
-    with pytest.raises(services.DecidedBefore):
-        services.approve_request(request=page, by=sofia)
+    with pytest.raises(services.review_decisions.DecidedBefore):
+        services.budgets.approve_request(request=page, by=sofia)
     assert not Budget.objects.get().is_granted
-    services.approve_request(request=ask_for(dataset, alice), by=sofia)
+    services.budgets.approve_request(request=ask_for(dataset, alice), by=sofia)
     assert LedgerEntry.objects.get().detail["unit"] == PERSON.to_json()
 
 
@@ -386,10 +392,10 @@ def test_a_release_that_waits_is_charged_to_the_budget_that_its_table_joins(
     theirs = make_dataset(owner=charlie, sofia=sofia)
     theirs.group = None
     theirs.save()
-    services.join_request(request=ask_for(waiting.dataset, alice), to=theirs.budget_id, by=sofia)
-    services.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
+    services.budgets.join_request(request=ask_for(waiting.dataset, alice), to=theirs.budget_id, by=sofia)
+    services.reviews.approve_release(request=waiting.reviews.get(), by=sofia, send=False)
     assert LedgerEntry.objects.get(kind="charge").budget == theirs.budget == Budget.objects.get()
-    assert services.execute_release(release_id=waiting.pk)
+    assert services.execution.execute_release(release_id=waiting.pk)
     assert list(ledger.verify(Budget.objects.get())) == []
 
 
@@ -398,16 +404,18 @@ def test_whoever_has_read_a_table_before_it_joined_another_spends_of_neither(mak
     dataset = make_dataset(epsilon="", content=CSV + b"p0,20,male\n")
     draft = Release.objects.select_related("dataset__budget").get(pk=make_draft(dataset).pk)
     old = [Dataset.objects.select_related("budget").get(pk=dataset.pk) for _ in range(2)]
-    services.join_population(dataset=dataset, other=joined)
+    services.datasets.join_population(dataset=dataset, other=joined)
     with pytest.raises(ledger.AnotherPopulation):
         send_in(draft, alice)
     with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
-        services.declare_protection(dataset=old[0], unit=PERSON, neighbours=REPLACE)
+        services.datasets.declare_protection(dataset=old[0], unit=PERSON, neighbours=REPLACE)
     with pytest.raises(InvalidInput, match="must be above the 2 that is granted"):
-        services.request_budget(dataset=old[1], epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+        services.budgets.request_budget(
+            dataset=old[1], epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+        )
     other = make_dataset(epsilon="", content=CSV + b"p1,20,male\n")
     with pytest.raises(InvalidInput, match="a budget was asked for on Survey itself"):
-        services.join_population(dataset=Dataset.objects.get(pk=dataset.pk), other=other)
+        services.datasets.join_population(dataset=Dataset.objects.get(pk=dataset.pk), other=other)
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
@@ -415,7 +423,7 @@ def test_a_worker_runs_nothing_that_protects_something_else(queued, monkeypatch)
     promise_otherwise(neighbours=NeighbouringRelation.ADD_REMOVE)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     monkeypatch.setattr("releases.services.execution.enqueue", lambda release_id: None)
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.result) == ("queued", None)
 
@@ -423,13 +431,13 @@ def test_a_worker_runs_nothing_that_protects_something_else(queued, monkeypatch)
 def test_a_session_answers_nothing_that_protects_something_else(make_dataset, as_, alice, monkeypatch):
     dataset = make_dataset(epsilon="20")
     options = {"population": 200, "questions": 50}
-    release = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="5", options=options)
+    release = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="5", options=options)
     send_in(release, alice)
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     promise_otherwise()
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     with pytest.raises(ledger.AnotherProtection):
-        services.ask_session(session=release.session, query={"sex": ["male"]}, by=alice)
+        services.sessions.ask_session(session=release.session, query={"sex": ["male"]}, by=alice)
     page = as_(alice).post(reverse("session", args=[release.pk]), {"query": '{"sex": ["male"]}'})
     assert page.status_code == 409
     assert BOTH in words(page)
@@ -437,11 +445,11 @@ def test_a_session_answers_nothing_that_protects_something_else(make_dataset, as
 
 
 def test_a_certificate_is_not_planned_for_what_the_release_did_not_protect(published, alice):
-    draft = services.draft_certificate(of=published, by=alice, epsilon="0.1")
+    draft = services.certificates.draft_certificate(of=published, by=alice, epsilon="0.1")
     old = Release.objects.select_related("dataset__budget", "certifies__dataset__budget").get(pk=draft.pk)
     promise_otherwise()
-    with pytest.raises(services.Refusal):
-        services.plan_of(release=Release.objects.get(pk=draft.pk))
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.plan_of(release=Release.objects.get(pk=draft.pk))
     with pytest.raises(ledger.AnotherProtection):
         send_in(old, alice)
 

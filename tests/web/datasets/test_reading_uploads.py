@@ -38,7 +38,7 @@ def receive(alice, upload_file):
     """A table of alice's that waits for a worker."""
 
     def arrive(content=CSV, title="Survey 1996"):
-        return services.receive_upload(owner=alice, title=title, source=upload_file(content))
+        return services.uploads.receive_upload(owner=alice, title=title, source=upload_file(content))
 
     return arrive
 
@@ -64,7 +64,7 @@ def broken(*args, **kwargs):
 
 
 def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(received, alice, settings):
-    assert services.execute_upload(upload_id=received.pk)
+    assert services.uploads.execute_upload(upload_id=received.pk)
     dataset = Dataset.objects.get()
     received.refresh_from_db()
     assert (received.status, received.dataset, received.location) == (UploadState.STORED, dataset, "")
@@ -77,7 +77,7 @@ def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(r
 
 
 def test_a_table_is_read_once_however_often_its_message_comes(received):
-    assert [services.execute_upload(upload_id=received.pk) for _ in range(3)] == [True, False, False]
+    assert [services.uploads.execute_upload(upload_id=received.pk) for _ in range(3)] == [True, False, False]
     assert Dataset.objects.count() == Notice.objects.count() == 1
 
 
@@ -89,12 +89,12 @@ def test_a_worker_that_lost_its_lease_stores_nothing(received, monkeypatch, sett
         monkeypatch.setattr(uploads, "read_table", read_table)
         made = read_table(source, destination)
         lapse(received)
-        assert services.reconcile_uploads() == 1
-        others.append(services.execute_upload(upload_id=received.pk))
+        assert services.uploads.reconcile_uploads() == 1
+        others.append(services.uploads.execute_upload(upload_id=received.pk))
         return made
 
     monkeypatch.setattr(uploads, "read_table", slow)
-    assert not services.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     received.refresh_from_db()
     assert others == [True]
     assert "failed" not in caplog.text, "it steps back, rather than running into what is there"
@@ -109,13 +109,13 @@ def test_two_workers_that_hold_one_upload_write_to_files_of_their_own(received, 
     def noted(source, destination, **named):
         written.append(destination)
         lapse(received)
-        services.reconcile_uploads()
+        services.uploads.reconcile_uploads()
         if len(written) < 3:
-            services.execute_upload(upload_id=received.pk)
+            services.uploads.execute_upload(upload_id=received.pk)
         raise Cancelled
 
     monkeypatch.setattr(uploads, "read_table", noted)
-    services.execute_upload(upload_id=received.pk)
+    services.uploads.execute_upload(upload_id=received.pk)
     assert len(written) == len(set(written)) == 3
 
 
@@ -133,7 +133,7 @@ def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(receiv
         return run(job, report=noted, **given)
 
     monkeypatch.setattr(runner, "run", overtaken)
-    assert not services.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     assert "Storing it" not in told
     assert not Dataset.objects.exists()
 
@@ -142,32 +142,32 @@ def test_a_lapsed_lease_goes_back_and_after_the_last_attempt_it_has_failed(recei
     for _ in range(settings.MAX_ATTEMPTS):
         assert uploads._claim(received.pk)
         lapse(received)
-        assert services.reconcile_uploads() == 1
+        assert services.uploads.reconcile_uploads() == 1
     received.refresh_from_db()
     assert (received.state, received.location, files(settings)) == (UploadState.FAILED, "", [])
-    assert not services.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     assert [notice.title for notice in Notice.objects.all()] == ["Failed: Survey 1996"]
-    assert services.reconcile_uploads() == 0
+    assert services.uploads.reconcile_uploads() == 0
 
 
 def test_a_failure_is_tried_again_and_logged_without_what_the_exception_says(received, monkeypatch, caplog):
     with monkeypatch.context() as patched, caplog.at_level(logging.DEBUG):
         patched.setattr(uploads, "read_table", broken)
-        assert not services.execute_upload(upload_id=received.pk)
+        assert not services.uploads.execute_upload(upload_id=received.pk)
     received.refresh_from_db()
     assert (received.state, received.step) == (UploadState.WAITING, "Waiting for another attempt")
     assert "RuntimeError" in caplog.text
     assert "Smith" not in caplog.text
-    assert services.execute_upload(upload_id=received.pk)
+    assert services.uploads.execute_upload(upload_id=received.pk)
 
 
 def test_nothing_is_stored_where_the_dataset_s_row_cannot_be(received, monkeypatch, settings):
     with monkeypatch.context() as patched:
         patched.setattr(uploads, "keep_dataset", broken)
-        assert not services.execute_upload(upload_id=received.pk)
+        assert not services.uploads.execute_upload(upload_id=received.pk)
     received.refresh_from_db()
     assert (received.state, Dataset.objects.count()) == (UploadState.WAITING, 0)
-    assert services.execute_upload(upload_id=received.pk)
+    assert services.uploads.execute_upload(upload_id=received.pk)
     assert files(settings) == [f"{received.pk}.parquet"]
 
 
@@ -175,7 +175,7 @@ def test_what_a_killed_attempt_left_is_gone_after_the_last_one(received, monkeyp
     """Its table had its place already, and the database did not hear of it."""
     monkeypatch.setattr(uploads, "keep_dataset", broken)
     for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execute_upload(upload_id=received.pk)
+        assert not services.uploads.execute_upload(upload_id=received.pk)
     received.refresh_from_db()
     assert (received.state, files(settings)) == (UploadState.FAILED, [])
 
@@ -183,22 +183,22 @@ def test_what_a_killed_attempt_left_is_gone_after_the_last_one(received, monkeyp
 def test_a_lost_message_is_sent_again(received, monkeypatch):
     sent = []
     monkeypatch.setattr(uploads, "enqueue_upload", sent.append)
-    assert services.reconcile_uploads() == 0
+    assert services.uploads.reconcile_uploads() == 0
     lapse(received)
-    assert services.reconcile_uploads() == 1
-    assert services.reconcile_uploads() == 0
+    assert services.uploads.reconcile_uploads() == 1
+    assert services.uploads.reconcile_uploads() == 0
     assert sent == [received.pk]
 
 
 def test_files_that_belong_to_nothing_are_deleted_when_they_are_old(received, settings):
     left = incoming_folder() / "left-over.part"
     left.write_bytes(b"a,b\n")
-    services.reconcile_uploads()
+    services.uploads.reconcile_uploads()
     assert files(settings) == sorted([left.name, received.location])
     long_ago = time.time() - 3700
     for path in incoming_folder().iterdir():
         os.utime(path, (long_ago, long_ago))
-    services.reconcile_uploads()
+    services.uploads.reconcile_uploads()
     assert files(settings) == [received.location], "what waits for a worker stays, however old"
 
 
@@ -214,7 +214,7 @@ def test_a_file_from_another_disc_is_copied(receive, monkeypatch):
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refused)
-    assert services.execute_upload(upload_id=receive().pk)
+    assert services.uploads.execute_upload(upload_id=receive().pk)
     assert Dataset.objects.get().columns == ["person", "age", "sex"]
 
 
@@ -302,7 +302,7 @@ def test_step_and_share_stand_in_the_row_while_it_is_read(received, monkeypatch)
         return run(job, report=noted, **given)
 
     monkeypatch.setattr(runner, "run", looked_at)
-    assert services.execute_upload(upload_id=received.pk)
+    assert services.uploads.execute_upload(upload_id=received.pk)
     assert ("reading", "Taking its fingerprint") in seen
 
 
@@ -331,7 +331,7 @@ def test_the_page_tells_how_far_it_is_and_asks_again_by_itself(received, as_, al
 def test_the_fragment_ends_when_the_upload_does(received, as_, alice):
     url = reverse("upload_status", args=[received.pk])
     assert "HX-Refresh" not in as_(alice).get(url).headers
-    services.execute_upload(upload_id=received.pk)
+    services.uploads.execute_upload(upload_id=received.pk)
     ended = as_(alice).get(url)
     assert ended.headers["HX-Refresh"] == "true"
     assert "hx-get" not in body(ended)
@@ -351,7 +351,7 @@ def test_what_is_under_way_or_refused_is_listed_above_the_datasets_until_it_is_p
     receive(title="On its way")
     refused, stored = receive(RAGGED, title="Refused one"), receive(title="Stored one")
     for each in (refused, stored):
-        services.execute_upload(upload_id=each.pk)
+        services.uploads.execute_upload(upload_id=each.pk)
     listed = words(as_(alice).get("/datasets/"))
     above = listed.split("Sent, and not stored yet")[1].split("Stored Dataset")[0]
     assert "On its way ◔ waiting" in above
@@ -372,14 +372,14 @@ def test_an_upload_that_is_stopped_is_deleted_and_never_stored(received, as_, al
         return made
 
     monkeypatch.setattr(uploads, "read_table", stopped)
-    assert not services.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     assert not Upload.objects.exists()
     assert not Dataset.objects.exists()
     assert files(settings) == []
 
 
 def test_a_stored_table_is_not_deleted_by_a_press_that_comes_too_late(received, as_, alice):
-    services.execute_upload(upload_id=received.pk)
+    services.uploads.execute_upload(upload_id=received.pk)
     page = as_(alice).post(reverse("discard_upload", args=[received.pk]), follow=True)
     assert "It is stored already." in words(page)
     assert Dataset.objects.exists()
@@ -387,7 +387,7 @@ def test_a_stored_table_is_not_deleted_by_a_press_that_comes_too_late(received, 
 
 def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, alice):
     refused = receive(RAGGED)
-    services.execute_upload(upload_id=refused.pk)
+    services.uploads.execute_upload(upload_id=refused.pk)
     assert "Line 3 has fewer values" in words(as_(alice).get(reverse("upload_detail", args=[refused.pk])))
     notice = Notice.objects.get()
     assert notice.title == "Refused: Survey 1996"
@@ -398,8 +398,8 @@ def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, al
 
 
 def test_a_dataset_that_is_discarded_takes_its_upload_along(received, as_, alice):
-    services.execute_upload(upload_id=received.pk)
-    services.discard_dataset(dataset=Dataset.objects.get(), by=alice)
+    services.uploads.execute_upload(upload_id=received.pk)
+    services.datasets.discard_dataset(dataset=Dataset.objects.get(), by=alice)
     assert as_(alice).get(reverse("upload_detail", args=[received.pk])).status_code == 404
 
 
@@ -427,8 +427,8 @@ def test_a_table_that_unfolds_to_too_much_is_refused_before_it_is_fingerprinted_
             run(job, report=lambda step, share: told.append(step), **given) if report else run(job, **given)
         ),
     )
-    upload = services.receive_upload(owner=alice, title="Bomb", source=bomb)
-    assert not services.execute_upload(upload_id=upload.pk)
+    upload = services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb)
+    assert not services.uploads.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     said = "The Parquet file unfolds to more than 200 times its size, or 200 MB if that is more."
     assert not {"Taking its fingerprint", "Storing it"} & set(told)
@@ -440,7 +440,7 @@ def test_a_table_that_unfolds_to_too_much_is_refused_before_it_is_fingerprinted_
 def test_too_many_rows_of_a_parquet_file_are_refused_while_it_is_sent(alice, bomb, settings):
     settings.MAX_UPLOAD_ROWS = 19_999_999
     with pytest.raises(engine_ingest.UnreadableTable, match="more than 19,999,999 rows"):
-        services.receive_upload(owner=alice, title="Bomb", source=bomb)
+        services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb)
     assert not Upload.objects.exists()
 
 
@@ -454,7 +454,7 @@ def test_too_many_rows_of_a_parquet_file_are_refused_while_it_is_sent(alice, bom
 def test_the_limits_hold_for_text_files_too(receive, settings, name, most, said):
     setattr(settings, name, most)
     upload = receive(CSV)
-    assert not services.execute_upload(upload_id=upload.pk)
+    assert not services.uploads.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     assert upload.state == "refused"
     assert upload.refusal.startswith(said)
@@ -463,7 +463,7 @@ def test_the_limits_hold_for_text_files_too(receive, settings, name, most, said)
 def test_a_table_at_the_limits_is_read(receive, settings):
     settings.MAX_UPLOAD_ROWS = 200
     settings.MAX_UPLOAD_UNFOLDED_BYTES = len(CSV)
-    assert services.execute_upload(upload_id=receive(CSV).pk)
+    assert services.uploads.execute_upload(upload_id=receive(CSV).pk)
 
 
 def test_the_bytes_of_all_columns_and_rows_count_together_and_missing_values_for_nothing(alice, tmp_path, settings):
@@ -472,7 +472,7 @@ def test_the_bytes_of_all_columns_and_rows_count_together_and_missing_values_for
     duckdb.sql(f"COPY (SELECT * FROM (VALUES {rows}) AS t(name, age)) TO '{source}'")
     for most, state in ((8, "stored"), (7, "refused")):
         settings.MAX_UPLOAD_UNFOLDED_BYTES = most
-        upload = services.receive_upload(owner=alice, title="Table", source=source)
-        services.execute_upload(upload_id=upload.pk)
+        upload = services.uploads.receive_upload(owner=alice, title="Table", source=source)
+        services.uploads.execute_upload(upload_id=upload.pk)
         upload.refresh_from_db()
         assert upload.state == state

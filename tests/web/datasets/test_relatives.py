@@ -68,11 +68,13 @@ def declare(owner, content, title):
     path = declare.folder / f"{title}.csv"
     path.write_bytes(content)
     give(owner, "curator")
-    dataset = services.ingest_dataset(owner=owner, title=title, source=path)
+    dataset = services.datasets.ingest_dataset(owner=owner, title=title, source=path)
     ages = {"name": "age", "type": "integer", "edges": [18, 40, 65]}
-    services.declare_universe(dataset=dataset, columns=[ages])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    return services.request_budget(
+    services.datasets.declare_universe(dataset=dataset, columns=[ages])
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    return services.budgets.request_budget(
         dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="", by=owner
     )
 
@@ -100,7 +102,7 @@ def page_of(client, request):
 def test_the_reviewer_is_shown_the_same_people_in_another_dress(hers, ask, charlie, sofia, as_, disguise):
     his = ask(charlie, DISGUISES[disguise], "His")
     assert "These rows were not compared with those of other tables yet." in page_of(as_(sofia), his)
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     page = page_of(as_(sofia), his)
     assert "not compared" not in page
     related = "Probably the same people: Hers (alice) has about all of the rows in common with these tables" in page
@@ -119,14 +121,14 @@ def test_the_reviewer_is_shown_the_same_people_in_another_dress(hers, ask, charl
 )
 def test_how_much_they_have_in_common_is_said_coarsely(hers, ask, charlie, sofia, as_, content, said):
     his = ask(charlie, content, "His")
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert f"Hers (alice) has {said} in common" in page_of(as_(sofia), his)
 
 
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_other_people_with_the_same_columns_and_numbers_are_no_relatives(hers, ask, charlie, sofia, as_, seed):
     his = ask(charlie, csv(people(seed)), "His")
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     page = page_of(as_(sofia), his)
     assert "Probably the same people" not in page
     assert "Are these the same people? Hers (alice) has the same columns" in page
@@ -138,16 +140,20 @@ def test_few_kinds_of_rows_are_no_relatives(ask, alice, charlie, sofia):
         draw = random.Random(seed)
         rows = [[str(draw.randint(18, 27)), draw.choice("fm"), draw.choice("yn")] for _ in range(1000)]
         last = ask(owner, csv(rows, ["age", "sex", "smokes"]), title)
-    services.take_fingerprints()
-    assert services.recognised(last.budget, by=sofia) == []
+    services.fingerprints.take_fingerprints()
+    assert services.recognition.recognised(last.budget, by=sofia) == []
 
 
 def test_few_rows_are_no_relatives_whoever_is_in_them(ask, alice, charlie, sofia):
     """A sample of all rows would show whether one person is there."""
     hers = ask(alice, csv(HERS[:200]), "Hers")
     his = ask(charlie, csv(HERS[:199]), "His")
-    services.take_fingerprints()
-    assert services.recognised(hers.budget, by=sofia) == services.recognised(his.budget, by=sofia) == []
+    services.fingerprints.take_fingerprints()
+    assert (
+        services.recognition.recognised(hers.budget, by=sofia)
+        == services.recognition.recognised(his.budget, by=sofia)
+        == []
+    )
 
 
 def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, as_):
@@ -156,8 +162,8 @@ def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, a
     names = ("dataset_detail", "columns", "protection", "budget")
     before = [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names]
     answer = as_(charlie).get(f"/api/datasets/{mine.pk}").json()
-    services.take_fingerprints()
-    assert len(services.recognised(his.budget, by=sofia)) == 1
+    services.fingerprints.take_fingerprints()
+    assert len(services.recognition.recognised(his.budget, by=sofia)) == 1
     assert [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names] == before
     assert as_(charlie).get(f"/api/datasets/{mine.pk}").json() == answer
     for person in (alice, charlie):
@@ -167,7 +173,7 @@ def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, a
 def test_tables_of_one_budget_are_not_held_against_each_other(hers, ask, alice, sofia, as_):
     mine = hers.budget.datasets.get()
     other = ask(alice, DISGUISES["one more row"], "Next year")
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert "Probably the same people" in page_of(as_(sofia), hers)
     Dataset.objects.filter(pk=other.budget.datasets.get().pk).update(budget=mine.budget)
     assert "Probably the same people" not in page_of(as_(sofia), hers)
@@ -178,29 +184,29 @@ def test_the_reviewer_of_a_release_is_told_of_relatives_and_its_owner_is_not(
 ):
     dataset = make_dataset(content=MANY)
     own = make_dataset(owner=charlie, content=MANY + b"p999,30,male\n")
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(own, epsilon="1")
-    services.submit_release(release=release, key=release.pk, by=charlie, send=False)
+    services.releases.submit_release(release=release, key=release.pk, by=charlie, send=False)
     page = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
     assert f"Probably the same people: {dataset.title} (alice)" in page
     assert "alice" not in words(as_(charlie).get(reverse("release_detail", args=[release.pk])))
 
 
 def test_rows_that_were_deleted_are_known_all_the_same(hers, ask, alice, charlie, sofia, as_):
-    services.take_fingerprints()
-    services.delete_rows(dataset=hers.budget.datasets.get(), by=alice)
+    services.fingerprints.take_fingerprints()
+    services.datasets.delete_rows(dataset=hers.budget.datasets.get(), by=alice)
     his = ask(charlie, DISGUISES["one more row"], "His")
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert "Probably the same people: Hers (alice)" in page_of(as_(sofia), his)
 
 
 def test_without_the_key_a_sketch_tells_nothing(hers, ask, charlie, sofia, settings):
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     settings.DIGEST_KEY = "another"
     his = ask(charlie, DISGUISES["one more row"], "His")
-    services.take_fingerprints()
-    assert services.recognised(his.budget, by=sofia) == []
+    services.fingerprints.take_fingerprints()
+    assert services.recognition.recognised(his.budget, by=sofia) == []
     sketches = [bytes(each) for each in Fingerprint.objects.values_list("sketch", flat=True)]
     assert all(value.encode() not in sketch for sketch in sketches for value in ("town 3", "female", "p17"))
 
@@ -208,6 +214,6 @@ def test_without_the_key_a_sketch_tells_nothing(hers, ask, charlie, sofia, setti
 def test_a_table_that_cannot_be_read_stops_no_other(hers, ask, charlie, settings):
     (settings.TABLES_DIR / hers.budget.datasets.get().location).write_bytes(b"no table")
     his = ask(charlie, DISGUISES["one more row"], "His")
-    services.take_fingerprints()
-    assert services.is_compared(his.budget)
-    assert not services.is_compared(hers.budget)
+    services.fingerprints.take_fingerprints()
+    assert services.fingerprints.is_compared(his.budget)
+    assert not services.fingerprints.is_compared(hers.budget)

@@ -35,7 +35,7 @@ def dataset(make_dataset):
 
 
 def join(request, budget, *, by, **more):
-    return services.join_request(request=request, to=budget.pk, by=by, **more)
+    return services.budgets.join_request(request=request, to=budget.pk, by=by, **more)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def ask(make_dataset):
     def request(owner, content=CSV, **more):
         dataset = make_dataset(owner=owner, epsilon="", content=content, **more)
         Dataset.objects.filter(pk=dataset.pk).update(group=None)
-        return services.request_budget(
+        return services.budgets.request_budget(
             dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="Mine.", by=owner
         )
 
@@ -62,7 +62,7 @@ def page_of(client, request):
 
 def test_the_reviewer_s_page_says_whose_rows_they_are_and_offers_to_join(dataset, ask, charlie, sofia, as_):
     request = ask(charlie)
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     page = as_(sofia).get(reverse("budget_request", args=[request.pk]))
     said = words(page)
     assert "The very same rows: Survey (alice) has the very same rows and spends from another budget." in said
@@ -81,7 +81,7 @@ def test_the_reviewer_s_page_says_nothing_of_other_rows(dataset, ask, charlie, s
 
 def test_one_act_joins_the_tables_to_the_budget_there_is_and_grants_nothing_new(dataset, ask, charlie, sofia, as_):
     request = ask(charlie)
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     url = reverse("budget_request", args=[request.pk])
     data = {"epsilon": "3", "delta": "0.000001", "note": "Fine.", "decision": f"join:{dataset.budget_id}"}
     assert as_(sofia).post(url, data).status_code == 302
@@ -104,8 +104,10 @@ def test_one_act_joins_the_tables_to_the_budget_there_is_and_grants_nothing_new(
 
 def test_a_second_budget_for_the_very_same_rows_is_refused_to_the_reviewer_who_may_know(dataset, ask, charlie, sofia):
     request = ask(charlie)
-    with pytest.raises(services.RowsKnown, match="for the very same rows: join it, deny the request, or ask back"):
-        services.approve_request(request=request, by=sofia)
+    with pytest.raises(
+        services.budgets.RowsKnown, match="for the very same rows: join it, deny the request, or ask back"
+    ):
+        services.budgets.approve_request(request=request, by=sofia)
     assert grants() == 1
     request.refresh_from_db()
     assert request.state == "waiting"
@@ -115,12 +117,16 @@ def test_a_second_budget_for_the_very_same_rows_is_refused_to_the_reviewer_who_m
 def test_no_upload_gets_a_budget_by_itself(dataset, upload_file, alice, bob, charlie, of_whom):
     owner = {"the same owner": alice, "a colleague": bob, "a stranger": charlie}[of_whom]
     give(owner, "curator")
-    again = services.ingest_dataset(owner=owner, title="Again", source=upload_file(CSV))
+    again = services.datasets.ingest_dataset(owner=owner, title="Again", source=upload_file(CSV))
     assert again.budget is None
-    services.declare_protection(dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner)
+    services.datasets.declare_protection(
+        dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
+    )
     assert again.budget != dataset.budget
-    third = services.ingest_dataset(owner=owner, title="Once more", source=upload_file(CSV))
-    services.declare_protection(dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner)
+    third = services.datasets.ingest_dataset(owner=owner, title="Once more", source=upload_file(CSV))
+    services.datasets.declare_protection(
+        dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
+    )
     third.refresh_from_db()
     assert third.budget is None
 
@@ -130,9 +136,9 @@ def test_a_joint_copy_is_as_hard_to_discard_as_any_other_table(dataset, make_que
     make_queued(dataset, epsilon="1")
     said = []
     for content in (CSV, CSV + b"p400,30,male\n"):
-        guess = services.ingest_dataset(owner=bob, title="Guess", source=upload_file(content))
-        services.join_population(dataset=guess, other=dataset, by=bob)
-        said.append(services.why_not_discarded(guess))
+        guess = services.datasets.ingest_dataset(owner=bob, title="Guess", source=upload_file(content))
+        services.datasets.join_population(dataset=guess, other=dataset, by=bob)
+        said.append(services.datasets.why_not_discarded(guess))
     assert said[0] == said[1] != ""
 
 
@@ -143,23 +149,23 @@ def test_few_distinct_rows_are_no_evidence_and_give_no_hint(upload_file, charlie
     for owner, number in ((person("dora", "curator"), 137), (charlie, 136), (charlie, 137)):
         content = b"smokes\n" + b"yes\n" * number + b"no\n" * (500 - number)
         path = upload_file(content)
-        table = services.ingest_dataset(owner=owner, title="Smokers", source=path)
+        table = services.datasets.ingest_dataset(owner=owner, title="Smokers", source=path)
         columns = [{"name": "smokes", "type": "categorical", "categories": ["yes", "no"]}]
-        services.declare_universe(dataset=table, columns=columns, by=owner)
-        services.declare_protection(
+        services.datasets.declare_universe(dataset=table, columns=columns, by=owner)
+        services.datasets.declare_protection(
             dataset=table, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
         )
         requests.append(
-            services.request_budget(
+            services.budgets.request_budget(
                 dataset=table, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=owner
             )
         )
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     pages = [masked(body(as_(sofia).get(reverse("budget_request", args=[each.pk])))) for each in requests[1:]]
     assert pages[0] == pages[1]
     assert "very same rows" not in pages[0]
     for each in requests:
-        services.approve_request(request=each, by=sofia)
+        services.budgets.approve_request(request=each, by=sofia)
     assert grants() == 3
 
 
@@ -172,14 +178,16 @@ def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_sa
     if stake == "owner":
         Dataset.objects.filter(pk=dataset.pk).update(owner=rita)
     if stake == "editor":
-        services.rename_dataset(dataset=dataset, title="Survey 2", by=rita)
+        services.datasets.rename_dataset(dataset=dataset, title="Survey 2", by=rita)
     if stake == "asker":
-        services.request_budget(dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=rita)
+        services.budgets.request_budget(
+            dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=rita
+        )
     seen = []
     for content in (CSV, CSV + b"p400,30,male\n"):
         with undone():
             request = ask(charlie, content=content)
-            services.take_fingerprints()
+            services.fingerprints.take_fingerprints()
             url = reverse("budget_request", args=[request.pk])
             amounts = {"epsilon": "3", "delta": "0.000001", "note": "Why?"}
             pages = [as_(rita).get(url), as_(rita).get(reverse("budget_detail", args=[request.budget_id]))]
@@ -188,13 +196,13 @@ def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_sa
             seen.append([masked(f"{each.status_code} {body(each)}") for each in pages])
             assert "You have a stake in tables with a budget of their own." in seen[-1][0]
             assert "the very same rows" not in "".join(seen[-1])
-            services.deny_request(request=request, by=rita, note="No.")
+            services.budgets.deny_request(request=request, by=rita, note="No.")
     assert seen[0] == seen[1]
 
 
 def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice, charlie, sofia, as_):
     request = ask(charlie)
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     url = reverse("budget_request", args=[request.pk])
     as_(sofia).get(url)
     assert not Notice.objects.filter(person=alice, title__startswith="A reviewer asks").exists()
@@ -213,9 +221,9 @@ def test_one_person_asks_for_so_many_budgets_and_no_more(make_dataset, as_, char
     settings.BUDGET_REQUESTS_PER_PERSON = 2
     asked = {"delta": "0.000001", "policy": Policy.ZCDP, "reason": "", "by": charlie}
     tables = [make_dataset(owner=charlie, epsilon="", content=CSV + b"x" * n + b",1,male\n") for n in (1, 2, 3)]
-    services.request_budget(dataset=tables[0], epsilon="1", **asked)
-    taken = services.request_budget(dataset=tables[1], epsilon="1", **asked)
-    services.take_back_request(request=taken, by=charlie)
+    services.budgets.request_budget(dataset=tables[0], epsilon="1", **asked)
+    taken = services.budgets.request_budget(dataset=tables[1], epsilon="1", **asked)
+    services.budgets.take_back_request(request=taken, by=charlie)
     url = reverse("budget", args=[tables[2].pk])
     page = as_(charlie).post(url, {"epsilon": "1", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."})
     assert page.status_code == 400
@@ -226,7 +234,7 @@ def test_one_person_asks_for_so_many_budgets_and_no_more(make_dataset, as_, char
     )
     assert answer.status_code == 400
     BudgetRequest.objects.update(requested_at=timezone.now() - timedelta(days=31))
-    services.request_budget(dataset=tables[2], epsilon="1", **asked)
+    services.budgets.request_budget(dataset=tables[2], epsilon="1", **asked)
 
 
 def test_both_spend_from_the_one_budget_afterwards(dataset, ask, charlie, sofia, make_queued, make_draft):
@@ -234,7 +242,7 @@ def test_both_spend_from_the_one_budget_afterwards(dataset, ask, charlie, sofia,
     make_queued(dataset, epsilon="1.5")
     release = make_draft(Dataset.objects.get(owner=charlie), epsilon="1.5")
     with pytest.raises(ledger.InsufficientBudget):
-        services.submit_release(release=release, key=release.pk, by=charlie, send=False)
+        services.releases.submit_release(release=release, key=release.pk, by=charlie, send=False)
 
 
 @pytest.mark.parametrize("first", ["alice", "charlie"])
@@ -243,11 +251,11 @@ def test_of_two_strangers_who_ask_either_may_join_whoever_was_granted_first(ask,
     assert asked["alice"].budget != asked["charlie"].budget
     earlier = asked.pop(first)
     (later,) = asked.values()
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert "Nothing is granted for it yet." in page_of(as_(sofia), earlier)
     with pytest.raises(InvalidInput, match="No budget is granted for it yet"):
         join(earlier, later.budget, by=sofia)
-    services.approve_request(request=earlier, by=sofia, epsilon="2")
+    services.budgets.approve_request(request=earlier, by=sofia, epsilon="2")
     join(later, earlier.budget, by=sofia)
     assert grants() == 1
     assert Budget.objects.get() == earlier.budget == later.budget
@@ -256,7 +264,7 @@ def test_of_two_strangers_who_ask_either_may_join_whoever_was_granted_first(ask,
 
 def test_a_different_unit_is_refused_with_the_reason_and_nothing_is_decided(dataset, ask, charlie, sofia, as_):
     request = ask(charlie, unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert "It protects one row with add remove neighbours, which does not add up with this one: deny" in page_of(
         as_(sofia), request
     )
@@ -272,22 +280,22 @@ def test_a_different_unit_is_refused_with_the_reason_and_nothing_is_decided(data
     request.refresh_from_db()
     assert request.state == "waiting"
     assert not request.budget.is_granted
-    services.deny_request(request=request, by=sofia, note="Talk to alice.")
+    services.budgets.deny_request(request=request, by=sofia, note="Talk to alice.")
 
 
 def test_rows_that_were_deleted_are_recognised_all_the_same(dataset, ask, alice, charlie, sofia):
-    services.take_fingerprints()
-    services.delete_rows(dataset=dataset, by=alice)
+    services.fingerprints.take_fingerprints()
+    services.datasets.delete_rows(dataset=dataset, by=alice)
     request = ask(charlie)
-    with pytest.raises(services.RowsKnown):
-        services.approve_request(request=request, by=sofia)
+    with pytest.raises(services.budgets.RowsKnown):
+        services.budgets.approve_request(request=request, by=sofia)
     join(request, dataset.budget, by=sofia)
     assert grants() == 1
 
 
 def test_a_frozen_request_s_tables_do_not_slip_out_of_the_frost(dataset, ask, charlie, sofia):
     request = ask(charlie)
-    services.freeze_budget(budget=request.budget, by=sofia, reason="Wait.")
+    services.budgets.freeze_budget(budget=request.budget, by=sofia, reason="Wait.")
     with pytest.raises(InvalidInput, match="This one is frozen"):
         join(request, dataset.budget, by=sofia)
 
@@ -300,13 +308,13 @@ def test_under_the_two_person_rule_the_second_reviewer_agrees_to_what_the_first_
     assert request.budget != dataset.budget
     request.refresh_from_db()
     with pytest.raises(InvalidInput, match="must be what sofia approved, to join the budget of Survey"):
-        services.approve_request(request=request, by=rita)
+        services.budgets.approve_request(request=request, by=rita)
     join(request, dataset.budget, by=rita)
     assert request.budget == dataset.budget
     assert request.note == "I think so."
     assert grants() == 1
     other = ask(charlie, content=CSV + b"p400,30,male\n")
-    services.approve_request(request=other, by=sofia)
+    services.budgets.approve_request(request=other, by=sofia)
     with pytest.raises(InvalidInput, match="must be what sofia approved, a budget of its own"):
         join(other, dataset.budget, by=rita)
 
@@ -320,10 +328,10 @@ def test_nobody_joins_tables_to_a_budget_of_their_own(dataset, ask, alice, charl
 def test_the_joined_budget_can_be_raised_for_both(dataset, ask, charlie, sofia):
     join(ask(charlie), dataset.budget, by=sofia)
     mine = Dataset.objects.get(owner=charlie)
-    more = services.request_budget(
+    more = services.budgets.request_budget(
         dataset=mine, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=charlie
     )
-    services.approve_request(request=more, by=sofia)
+    services.budgets.approve_request(request=more, by=sofia)
     assert Budget.objects.get().epsilon == "4"
 
 
@@ -333,16 +341,16 @@ def test_a_copy_put_into_a_granted_population_is_shown_to_the_reviewer_and_stops
     """Refusing the curator would tell him whose rows they are."""
     own = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n")
     give(charlie, "curator")
-    copy = services.ingest_dataset(owner=charlie, title="Guess", source=upload_file(CSV))
-    services.take_fingerprints()
-    services.join_population(dataset=copy, other=own, by=charlie)
+    copy = services.datasets.ingest_dataset(owner=charlie, title="Guess", source=upload_file(CSV))
+    services.fingerprints.take_fingerprints()
+    services.datasets.join_population(dataset=copy, other=own, by=charlie)
     page = words(as_(sofia).get(reverse("budget_detail", args=[own.budget.pk])))
     assert "The very same rows: Survey (alice) has the very same rows and spends from another budget." in page
-    more = services.request_budget(
+    more = services.budgets.request_budget(
         dataset=own, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=charlie
     )
     with pytest.raises(InvalidInput, match="has a budget already, for the very same rows"):
-        services.approve_request(request=more, by=sofia)
+        services.budgets.approve_request(request=more, by=sofia)
 
 
 def test_the_reviewer_of_a_release_is_told_of_a_copy_in_another_granted_population_and_the_curator_is_not(
@@ -350,12 +358,12 @@ def test_the_reviewer_of_a_release_is_told_of_a_copy_in_another_granted_populati
 ):
     own = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n")
     give(charlie, "curator")
-    copy = services.ingest_dataset(owner=charlie, title="Guess", source=upload_file(CSV))
-    services.take_fingerprints()
-    services.join_population(dataset=copy, other=own, by=charlie)
+    copy = services.datasets.ingest_dataset(owner=charlie, title="Guess", source=upload_file(CSV))
+    services.fingerprints.take_fingerprints()
+    services.datasets.join_population(dataset=copy, other=own, by=charlie)
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(own, epsilon="1")
-    services.submit_release(release=release, key=release.pk, by=charlie, send=False)
+    services.releases.submit_release(release=release, key=release.pk, by=charlie, send=False)
     said = "The very same rows: Survey (alice) has the very same rows and spends from another budget."
     assert said in words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
     for page in ("dataset_detail", "protection", "budget"):
@@ -398,7 +406,7 @@ def test_rows_that_are_counted_the_same_are_the_very_same_rows(dataset, ask, cha
     """Spaces, another way to write numbers, another order, and another column that is not declared."""
     request = ask(charlie, content=DISGUISED)
     assert Dataset.objects.get(owner=charlie).digest != dataset.digest
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     assert "Survey (alice) has the very same rows" in page_of(as_(sofia), request)
     join(request, dataset.budget, by=sofia)
     assert grants() == 1
@@ -406,22 +414,22 @@ def test_rows_that_are_counted_the_same_are_the_very_same_rows(dataset, ask, cha
 
 
 def test_they_are_recognised_where_no_worker_has_looked_yet(dataset, ask, charlie, sofia):
-    with pytest.raises(services.RowsKnown):
-        services.approve_request(request=ask(charlie, content=DISGUISED), by=sofia)
+    with pytest.raises(services.budgets.RowsKnown):
+        services.budgets.approve_request(request=ask(charlie, content=DISGUISED), by=sofia)
 
 
 def test_a_table_that_is_declared_again_is_compared_again(dataset, ask, charlie, sofia):
     request = ask(charlie, content=DISGUISED.replace(b" female", b" fem").replace(b"female", b"fem"))
-    services.take_fingerprints()
+    services.fingerprints.take_fingerprints()
     mine = Dataset.objects.get(owner=charlie)
-    services.declare_universe(dataset=mine, columns=COLUMNS[:1])
-    services.declare_universe(dataset=dataset, columns=COLUMNS[:1])
-    with pytest.raises(services.RowsKnown):
-        services.approve_request(request=request, by=sofia)
+    services.datasets.declare_universe(dataset=mine, columns=COLUMNS[:1])
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS[:1])
+    with pytest.raises(services.budgets.RowsKnown):
+        services.budgets.approve_request(request=request, by=sofia)
 
 
 def test_one_more_row_is_not_the_very_same(dataset, ask, charlie, sofia):
-    services.approve_request(request=ask(charlie, content=DISGUISED + b"x,30,male\n"), by=sofia)
+    services.budgets.approve_request(request=ask(charlie, content=DISGUISED + b"x,30,male\n"), by=sofia)
     assert grants() == 2
 
 
@@ -440,7 +448,7 @@ def test_whoever_is_granted_a_joint_budget_reads_nothing_of_the_others(dataset, 
     for page in [*pages, Notice.objects.get(person=charlie).text]:
         for name in ("alice", "secret", "very same", "before, so"):
             assert name not in page.lower(), (name, page)
-    services.request_budget(
+    services.budgets.request_budget(
         dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="A reason of hers.", by=alice
     )
     mine = Dataset.objects.get(owner=charlie)
@@ -454,8 +462,8 @@ def test_a_request_after_joining_is_named_after_the_asker_s_own_table(dataset, a
     Budget.objects.update(name="Alice's secret survey")
     join(ask(charlie), dataset.budget, by=sofia)
     mine = Dataset.objects.get(owner=charlie)
-    more = services.request_budget(
+    more = services.budgets.request_budget(
         dataset=mine, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=charlie
     )
-    services.deny_request(request=more, by=sofia, note="No.")
+    services.budgets.deny_request(request=more, by=sofia, note="No.")
     assert all("secret" not in each.title + each.text for each in Notice.objects.filter(person=charlie))

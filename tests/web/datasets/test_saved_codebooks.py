@@ -25,17 +25,19 @@ def save(client, dataset, name="Health core", **more):
 def other(alice, group, upload_file):
     """Another table of alice's, with one of the columns and one of its own."""
     source = upload_file(b"age,wage\n30,1\n40,2\n")
-    return services.ingest_dataset(owner=alice, title="Wages", source=source, group=group)
+    return services.datasets.ingest_dataset(owner=alice, title="Wages", source=source, group=group)
 
 
 @pytest.fixture
 def strange(charlie, upload_file):
     give(charlie, "curator")
-    return services.ingest_dataset(owner=charlie, title="Own", source=upload_file(b"age,sex\n30,f\n"))
+    return services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(b"age,sex\n30,f\n"))
 
 
 def test_what_is_declared_is_saved_under_a_name_and_fills_in_the_columns_another_table_has(dataset, other, as_, alice):
-    services.describe_dataset(dataset=dataset, notes={"age": {"description": "at the interview", "unit": "years"}})
+    services.codebooks.describe_dataset(
+        dataset=dataset, notes={"age": {"description": "at the interview", "unit": "years"}}
+    )
     client = as_(alice)
     said = words(save(client, dataset, "  Health  core ", share="1"))
     assert "What is declared is saved as the codebook “Health core”. Survey team can fill it in too." in said
@@ -58,7 +60,7 @@ def test_what_is_declared_is_saved_under_a_name_and_fills_in_the_columns_another
 def test_it_stays_as_it_was_saved_whatever_is_declared_later(dataset, other, as_, alice):
     client = as_(alice)
     save(client, dataset)
-    services.declare_universe(dataset=dataset, columns=[{"name": "age", "type": "integer", "edges": [0, 99]}])
+    services.datasets.declare_universe(dataset=dataset, columns=[{"name": "age", "type": "integer", "edges": [0, 99]}])
     page = client.get(page_of(other), {"codebook": Codebook.objects.get().pk})
     assert field_value(page, "form-0-values") == "18, 25, 35, 45, 55, 65"
 
@@ -133,7 +135,7 @@ def test_whoever_saved_it_deletes_it_and_nobody_else(dataset, as_, alice, bob, c
 
 
 def test_one_that_has_none_of_the_columns_is_not_offered(dataset, alice, upload_file, as_):
-    weather = services.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    weather = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
     client = as_(alice)
     save(client, dataset)
     page = client.get(page_of(weather))
@@ -144,7 +146,7 @@ def test_one_that_has_none_of_the_columns_is_not_offered(dataset, alice, upload_
 
 def test_of_many_columns_that_are_missing_a_few_are_named(alice, upload_file, as_, dataset):
     names = [f"c{i}" for i in range(30)]
-    wide = services.ingest_dataset(
+    wide = services.datasets.ingest_dataset(
         owner=alice, title="Wide", source=upload_file(f"age,{','.join(names)}\n{','.join(['1'] * 31)}\n".encode())
     )
     client = as_(alice)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def own(alice, upload_file):
     """A dataset that alice has not shared."""
-    return services.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
+    return services.datasets.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
 
 
 def sees(client, dataset):
@@ -61,9 +61,9 @@ def test_a_group_of_others_is_refused_and_not_named(own, as_, alice, bob):
     assert refused.status_code == 400
     assert "Group: must be one that you belong to." in words(refused)
     with pytest.raises(InvalidInput, match="must be one that you belong to"):
-        services.share_dataset(dataset=own, group=secret, by=alice)
+        services.datasets.share_dataset(dataset=own, group=secret, by=alice)
     with pytest.raises(InvalidInput, match="can be chosen by alice alone"):
-        services.share_dataset(dataset=own, group=secret, by=bob)
+        services.datasets.share_dataset(dataset=own, group=secret, by=bob)
     assert not sees(as_(bob), own)
 
 

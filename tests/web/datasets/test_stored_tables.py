@@ -59,15 +59,15 @@ def unopened(monkeypatch):
 
 @pytest.fixture
 def session(dataset, alice):
-    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
     return Session.objects.get()
 
 
 def until_it_ends(release, settings):
     for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execute_release(release_id=release.pk)
+        assert not services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
 
 
@@ -80,8 +80,8 @@ def test_what_is_noted_is_the_sha_256_of_the_file(dataset):
 
 
 def test_an_upload_that_a_worker_read_has_its_digest_too(alice, upload_file):
-    received = services.receive_upload(owner=alice, title="Survey", source=upload_file())
-    assert services.execute_upload(upload_id=received.pk)
+    received = services.uploads.receive_upload(owner=alice, title="Survey", source=upload_file())
+    assert services.uploads.execute_upload(upload_id=received.pk)
     dataset = Dataset.objects.get()
     assert dataset.file_sha256 == files.sha256_of(path_of(dataset))
 
@@ -98,8 +98,8 @@ def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(q
 
 @CHANGES
 def test_no_session_is_opened_on_a_table_that_was_changed(dataset, alice, settings, change, unopened):
-    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
     change(dataset)
     until_it_ends(live, settings)
     assert live.state == ReleaseState.FAILED
@@ -114,15 +114,15 @@ def test_a_session_answers_nothing_from_a_table_that_was_changed(
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", -(10**12))
     stored_tables.checked(dataset)
     change(dataset)
-    with pytest.raises(services.Refusal, match="Nothing was answered and nothing is used up"):
-        services.ask_session(session=session, query=MEN, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="Nothing was answered and nothing is used up"):
+        services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert not SessionAnswer.objects.exists()
 
 
 @CHANGES
 def test_a_certificate_is_not_made_from_a_table_that_was_changed(published, alice, settings, change, unopened):
-    certificate = services.draft_certificate(of=published, by=alice, epsilon="0.1")
-    services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
+    certificate = services.certificates.draft_certificate(of=published, by=alice, epsilon="0.1")
+    services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
     change(published.dataset)
     until_it_ends(certificate, settings)
     assert certificate.state == ReleaseState.FAILED
@@ -172,7 +172,7 @@ def test_a_file_that_was_changed_just_now_is_hashed_again(dataset, monkeypatch):
 def test_a_table_in_a_database_of_its_own_is_not_checked(dataset):
     Dataset.objects.update(location="postgresql://somebody@127.0.0.1/base#people", file_sha256="")
     assert stored_tables.checked(Dataset.objects.get()).signature is None
-    assert list(services.table_faults()) == []
+    assert list(services.stored_tables.faults()) == []
 
 
 # The audit
@@ -207,15 +207,15 @@ def test_the_audit_names_tables_that_are_missing_or_changed(dataset, change, sai
 
 
 def test_rows_that_were_deleted_are_not_missed(dataset, alice):
-    services.delete_rows(dataset=dataset, by=alice)
-    assert list(services.table_faults()) == []
+    services.datasets.delete_rows(dataset=dataset, by=alice)
+    assert list(services.stored_tables.faults()) == []
 
 
 # Who can read the files
 
 
 def test_everything_that_is_written_is_for_the_site_s_account_alone(published, dataset, alice, upload_file, settings):
-    received = services.receive_upload(owner=alice, title="Another", source=upload_file())
+    received = services.uploads.receive_upload(owner=alice, title="Another", source=upload_file())
     scratch.limits()
     for path in (received.location and uploads.incoming_folder() / received.location, path_of(dataset)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -230,7 +230,7 @@ def test_a_looser_umask_changes_nothing_of_tables_and_results(make_dataset, make
     before = os.umask(0)
     try:
         release = make_queued(make_dataset())
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
     finally:
         os.umask(before)
     release.refresh_from_db()
@@ -360,7 +360,7 @@ def test_an_upgrade_notes_the_files_that_are_there(dataset):
 
     migration = importlib.import_module("releases.migrations.0025_attempts")
     Dataset.objects.update(file_sha256="")
-    missing = services.ingest_dataset(owner=dataset.owner, title="Gone", source=path_of(dataset))
+    missing = services.datasets.ingest_dataset(owner=dataset.owner, title="Gone", source=path_of(dataset))
     Dataset.objects.update(file_sha256="")
     path_of(missing).unlink()
     migration.note_the_files(apps, None)

@@ -257,14 +257,16 @@ def test_other_content_has_a_budget_of_its_own(take, make_dataset):
 
 @pytest.mark.parametrize("how", ["declared", "joined"])
 def test_a_copy_uploaded_before_the_budget_was_declared_has_none_of_it(take, upload_file, alice, bob, group, how):
-    first = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+    first = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
     take(CSV, title="Copy", by=bob)
     kept = first
     if how == "joined":
-        kept = services.ingest_dataset(owner=alice, title="Last year", source=upload_file(CSV + b"p200,30,male\n"))
-    services.declare_protection(dataset=kept, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+        kept = services.datasets.ingest_dataset(
+            owner=alice, title="Last year", source=upload_file(CSV + b"p200,30,male\n")
+        )
+    services.datasets.declare_protection(dataset=kept, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
     if how == "joined":
-        services.join_population(dataset=first, other=kept, by=alice)
+        services.datasets.join_population(dataset=first, other=kept, by=alice)
     assert Dataset.objects.get(title="Survey").budget == kept.budget
     assert Dataset.objects.get(title="Copy").budget is None
 

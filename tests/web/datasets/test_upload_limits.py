@@ -127,23 +127,23 @@ def test_each_person_has_limits_of_their_own(send, bob, settings):
 
 
 def delete_rows(upload):
-    services.delete_rows(dataset=upload.dataset)
+    services.datasets.delete_rows(dataset=upload.dataset)
 
 
 def discard_dataset(upload):
-    services.discard_dataset(dataset=upload.dataset)
+    services.datasets.discard_dataset(dataset=upload.dataset)
 
 
 @pytest.mark.parametrize("free", [delete_rows, discard_dataset])
 def test_room_is_made_as_the_page_says(send, read_uploads, alice, settings, free):
     settings.MAX_UPLOADS_PER_PERSON = 1
     send()
-    assert services.room_of(alice) == Room(number=1, size=len(CSV))
+    assert services.uploads.room_of(alice) == Room(number=1, size=len(CSV))
     read_uploads()
-    assert services.room_of(alice) == Room(number=1, size=len(CSV))
+    assert services.uploads.room_of(alice) == Room(number=1, size=len(CSV))
     assert send(OTHER).status_code == 400
     free(Upload.objects.get())
-    assert services.room_of(alice).number == 0
+    assert services.uploads.room_of(alice).number == 0
     assert send(OTHER).status_code == 302
 
 
@@ -154,7 +154,7 @@ def test_stopping_an_upload_makes_room_and_a_refused_one_takes_none(send, read_u
     read_uploads()
     assert Upload.objects.get().state == "refused"
     assert send().status_code == 302
-    services.discard_upload(upload=Upload.objects.get(state="waiting"))
+    services.uploads.discard_upload(upload=Upload.objects.get(state="waiting"))
     assert send().status_code == 302
 
 
@@ -170,7 +170,7 @@ def test_a_program_is_told_the_field_the_value_and_the_rule(client, send, alice,
     left = most - len(CSV)
     setattr(settings, name, most)
     client.logout()
-    bearer = {"Authorization": f"Bearer {services.make_token(user=alice, name='a script')}"}
+    bearer = {"Authorization": f"Bearer {services.tokens.make_token(user=alice, name='a script')}"}
     data = {"title": "Another", "table": SimpleUploadedFile("survey.csv", OTHER)}
     refused = client.post("/api/datasets", data, headers=bearer)
     assert refused.status_code == 400
@@ -184,8 +184,8 @@ def test_a_program_is_told_the_field_the_value_and_the_rule(client, send, alice,
 
 def test_what_the_command_line_brings_is_no_upload(alice, upload_file, settings):
     settings.MAX_UPLOADS_PER_PERSON = 0
-    services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
-    assert services.room_of(alice).number == 0
+    services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    assert services.uploads.room_of(alice).number == 0
     assert Dataset.objects.count() == 1
 
 

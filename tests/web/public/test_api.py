@@ -45,7 +45,7 @@ class Program:
 
     def __init__(self, client, user, **more):
         self.client = client
-        self.headers = {"authorization": f"Bearer {services.make_token(user=user, name='a script', **more)}"}
+        self.headers = {"authorization": f"Bearer {services.tokens.make_token(user=user, name='a script', **more)}"}
 
     def get(self, path):
         return self.client.get(f"/api{path}", headers=self.headers)
@@ -77,7 +77,7 @@ def test_the_whole_way_from_a_file_to_a_receipt(program, sofia, read_uploads):
     assert [each["name"] for each in declared["schema"]["columns"]] == [each["name"] for each in COLUMNS]
     asked = {"epsilon": "2", "delta": "0.000001", "policy": "zcdp", "reason": "a test"}
     assert program.send("post", f"{dataset}/budget-requests", asked).status_code == 201
-    services.approve_request(request=Dataset.objects.get().budget.requests.get(), by=sofia)
+    services.budgets.approve_request(request=Dataset.objects.get().budget.requests.get(), by=sofia)
     drafted = program.send(
         "post",
         f"{dataset}/releases",
@@ -90,7 +90,7 @@ def test_the_whole_way_from_a_file_to_a_receipt(program, sofia, read_uploads):
     release = f"/releases/{drafted['id']}"
     for _ in range(2):
         assert program.send("post", f"{release}/submit", key).status_code == 202
-    services.execute_release(release_id=drafted["id"])
+    services.execution.execute_release(release_id=drafted["id"])
     shown = program.get(release).json()
     assert shown["state"] == "published"
     receipt = program.get(f"{release}/receipt").json()
@@ -235,7 +235,7 @@ def test_a_reason_reaches_the_reviewer_and_the_reviewer_s_words_come_back(progra
     assert submitted["review"]["state"] == "waiting"
     request = draft.reviews.get()
     assert request.reason == "For the yearbook."
-    services.approve_release(request=request, by=sofia, epsilon="0.75", note="Less is enough.")
+    services.reviews.approve_release(request=request, by=sofia, epsilon="0.75", note="Less is enough.")
     review = program.get(f"/releases/{draft.pk}").json()["review"]
     assert (review["state"], review["granted_epsilon"], review["note"]) == ("approved", "0.75", "Less is enough.")
 
@@ -244,17 +244,17 @@ def test_what_a_reviewer_wrote_is_not_for_every_reader_of_a_public_release(
     draft, review_above, sofia, alice, charlie, client
 ):
     review_above("0.5")
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
-    services.approve_release(request=draft.reviews.get(), by=sofia, note="Between us.", send=False)
-    assert services.execute_release(release_id=draft.pk)
-    services.make_public(release=draft)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    services.reviews.approve_release(request=draft.reviews.get(), by=sofia, note="Between us.", send=False)
+    assert services.execution.execute_release(release_id=draft.pk)
+    services.releases.make_public(release=draft)
     answer = Program(client, charlie).get(f"/releases/{draft.pk}")
     assert answer.json()["review"] is None
     assert b"Between us" not in answer.content
 
 
 def test_nothing_is_drafted_for_a_table_without_rows_by_program_either(program, dataset, published, alice):
-    services.delete_rows(dataset=dataset, by=alice)
+    services.datasets.delete_rows(dataset=dataset, by=alice)
     before = Release.objects.count()
     asked = {"workload": WORKLOAD, "epsilon": "1"}
     for path, body in (("releases", asked), ("sessions", {"epsilon": "1"})):
@@ -285,14 +285,14 @@ def test_a_release_is_cancelled_shown_hidden_and_withdrawn(program, make_dataset
     queued, other = make_queued(dataset), make_queued(dataset)
     assert program.send("post", f"/releases/{queued.pk}/cancel", {}).json()["state"] == "cancelled"
     assert program.send("post", f"/releases/{queued.pk}/withdraw", {}).status_code == 409
-    assert services.execute_release(release_id=other.pk)
+    assert services.execution.execute_release(release_id=other.pk)
     for public in (True, False):
         shown = program.send("post", f"/releases/{other.pk}/visibility", {"public": public}).json()
         assert shown["is_public"] is public
     assert program.send("post", f"/releases/{other.pk}/withdraw", {}).json()["state"] == "withdrawn"
 
 
-@pytest.mark.parametrize("takes_back", [services.withdraw_release, services.make_private])
+@pytest.mark.parametrize("takes_back", [services.releases.withdraw_release, services.releases.make_private])
 def test_a_program_that_cites_what_was_taken_back_learns_since_when_as_on_its_page(client, charlie, public, takes_back):
     reader = Program(client, charlie)
     paths = [f"/releases/{public.pk}{part}" for part in ("", "/receipt", "/files/answers.csv")]
@@ -313,7 +313,7 @@ def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, 
     assert drafted["plans"][0]["cost"] == "epsilon 1"
     number = drafted["id"]
     program.send("post", f"/releases/{number}/submit", {"key": str(uuid.uuid4())})
-    assert services.execute_release(release_id=number)
+    assert services.execution.execute_release(release_id=number)
     session = f"/sessions/{number}"
     answer = program.send("post", f"{session}/questions", {"query": {"sex": ["female"]}}).json()
     assert answer["number"] == 1
@@ -331,13 +331,13 @@ def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, 
     assert program.send("post", f"{session}/close", {}).json()["state"] == "closing"
     assert program.send("post", f"{session}/close", {}).status_code == 409
     assert "being closed" in program.get(session).json()["over"]
-    assert services.execute_release(release_id=number)
+    assert services.execution.execute_release(release_id=number)
     assert program.get(f"/releases/{number}").json()["state"] == "published"
 
 
 def test_a_session_is_about_the_columns_it_names(program, dataset):
     drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["sex"]}).json()
-    assert services.plan_of(release=Release.objects.get(pk=drafted["id"])).schema.universe.names == ("sex",)
+    assert services.releases.plan_of(release=Release.objects.get(pk=drafted["id"])).schema.universe.names == ("sex",)
     refused = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["town"]})
     assert (refused.status_code, refused.json()["value"]) == (400, "town")
 
@@ -350,7 +350,7 @@ def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_d
     kept = program.send("delete", path, {})
     assert (kept.status_code, "Privacy was charged for it" in kept.json()["message"]) == (409, True)
     assert program.send("delete", f"{path}/rows", {}).status_code == 409
-    assert services.execute_release(release_id=dataset.releases.get().pk)
+    assert services.execution.execute_release(release_id=dataset.releases.get().pk)
     assert program.send("delete", f"{path}/rows", {}).status_code == 204
     assert not Path(table_path(dataset)).exists()
     second = program.upload(CSV + b"another,30,male\n").json()["id"]
@@ -388,7 +388,7 @@ def test_text_with_a_null_character_is_refused_and_no_fault(program, dataset):
 
 def test_a_dataset_s_budget_tells_what_is_spent_reserved_and_left(program, dataset, make_queued):
     done, _ = make_queued(dataset, epsilon="0.5"), make_queued(dataset, epsilon="0.75")
-    assert services.execute_release(release_id=done.pk)
+    assert services.execution.execute_release(release_id=done.pk)
     budget = program.get(f"/datasets/{dataset.pk}").json()["budget"]
     assert budget["epsilon"] == "2"
     assert budget["spent"] == {"percent": 25.0, "epsilon": "0.5", "delta": "0", "rho": "0.122459331202"}
@@ -419,9 +419,9 @@ def test_one_s_own_release_tells_its_epsilon_its_cost_and_its_address(program, d
     told = program.send("post", f"{path}/submit", {"key": str(uuid.uuid4()), "reason": "The yearbook."}).json()
     assert told["cost"] == {"epsilon": "0.4", "delta": "0", "rho": "0.07895012809"}
     assert AuditEvent.objects.get(action="submit").detail == "epsilon 0.4; The yearbook."
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
     draft.refresh_from_db()
-    services.make_public(release=draft)
+    services.releases.make_public(release=draft)
     read = Program(client, charlie).get(path).json()
     assert client.get(read["address"]).status_code == 200
     assert "cost" not in read
@@ -534,8 +534,8 @@ def test_every_refusal_is_json_with_a_message(program, method, path, status, say
 
 def test_who_is_not_known_is_told_whether_a_token_was_shown(client, dataset, alice):
     path = f"/api/datasets/{dataset.pk}"
-    shown = services.make_token(user=alice, name="old")
-    services.revoke_token(token=ApiToken.objects.get())
+    shown = services.tokens.make_token(user=alice, name="old")
+    services.tokens.revoke_token(token=ApiToken.objects.get())
     for token in (shown, "dpweb_wrong"):
         refused = client.get(path, headers={"authorization": f"Bearer {token}"})
         assert (refused.status_code, set(refused.json())) == (401, {"message"})
@@ -687,7 +687,7 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(confirmed, as_, alice):
     page = confirmed(alice).post(reverse("tokens"), {"name": "nightly job", "days": "90", "scope": "all"})
     token = next(word for word in words(page).split() if word.startswith("dpweb_"))
     assert token not in ApiToken.objects.get().digest
-    assert services.use_token(token).user == alice
+    assert services.tokens.use_token(token).user == alice
     assert token not in words(as_(alice).get(reverse("tokens")))
     made = AuditEvent.objects.get(detail__startswith="made the token nightly job: all that you may do, until ")
     assert made.actor == alice
@@ -769,7 +769,7 @@ def test_a_token_for_reading_reads_and_changes_nothing(client, alice, draft):
 def test_every_token_ends_within_a_year(confirmed, as_, alice):
     for days in (0, -1, 366):
         with pytest.raises(InvalidInput, match="must be from 1 to 365: every token has an end"):
-            services.make_token(user=alice, name="a script", days=days)
+            services.tokens.make_token(user=alice, name="a script", days=days)
     assert as_(alice).post(reverse("tokens"), {"name": "x", "days": "4000", "scope": "all"}).status_code == 400
     assert as_(alice).post(reverse("tokens"), {"name": "x", "scope": "all"}).status_code == 400
     assert as_(alice).post(reverse("tokens"), {"name": "x", "days": "30", "scope": "some"}).status_code == 400
@@ -803,7 +803,7 @@ def catalogue(client, **asked):
 
 def test_programs_find_what_is_public_without_a_token_and_nothing_else(client, public, make_queued, dataset):
     private = make_queued(dataset, epsilon="0.5")
-    assert services.execute_release(release_id=private.pk)
+    assert services.execution.execute_release(release_id=private.pk)
     found = catalogue(client)
     assert (found["count"], found["page"], found["pages"]) == (1, 1, 1)
     (only,) = found["releases"]
@@ -812,7 +812,7 @@ def test_programs_find_what_is_public_without_a_token_and_nothing_else(client, p
     assert set(only["files"]) == set(download_names(public.result))
     for address in (only["address"], *only["files"].values()):
         assert client.get(address).status_code == 200, address
-    services.withdraw_release(release=public)
+    services.releases.withdraw_release(release=public)
     assert catalogue(client) == {"count": 0, "page": 1, "pages": 1, "releases": []}
 
 
@@ -847,7 +847,7 @@ def test_the_catalogue_takes_as_many_queries_however_much_is_public(client, publ
 
 
 def test_a_dataset_is_shared_by_the_name_of_the_group(program, alice, bob, as_, upload_file):
-    own = services.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
+    own = services.datasets.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
     path, page = f"/datasets/{own.pk}", reverse("dataset_detail", args=[own.pk])
     assert program.get(path).json()["group"] is None
     assert program.send("put", f"{path}/group", {"group": "Survey team"}).json()["group"] == "Survey team"

@@ -168,7 +168,7 @@ def test_the_description_says_what_a_refusal_looks_like(client, alice, dataset):
             content = operation["responses"]["default"]["content"]
             assert content == {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
     refused = described["components"]["schemas"]["Refused"]
-    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='all')}"}
+    headers = {"authorization": f"Bearer {services.tokens.make_token(user=alice, name='all')}"}
     path, wrong = f"/api/datasets/{dataset.pk}/budget-requests", {"epsilon": "no"}
     for answer in (
         client.post(path, wrong, content_type="application/json", headers=headers),
@@ -183,7 +183,7 @@ def test_the_description_says_what_a_refusal_looks_like(client, alice, dataset):
 @pytest.mark.parametrize("person", PEOPLE)
 def test_everybody_may_what_is_theirs_and_nothing_else_changes(call, things, person):
     user = things["people"][person]
-    headers = {"authorization": f"Bearer {services.make_token(user=user, name='all')}"} if user else {}
+    headers = {"authorization": f"Bearer {services.tokens.make_token(user=user, name='all')}"} if user else {}
     found = {operation: call(person, operation, headers) for operation in CALLS}
     assert {operation: status for operation, (status, _) in found.items()} == {
         operation: expected[person] for operation, (_, expected) in CALLS.items()
@@ -199,7 +199,7 @@ def test_everybody_may_what_is_theirs_and_nothing_else_changes(call, things, per
 
 def test_what_is_listed_is_what_one_may_see(client, things):
     for person, user in things["people"].items():
-        headers = {"authorization": f"Bearer {services.make_token(user=user, name='all')}"} if user else {}
+        headers = {"authorization": f"Bearer {services.tokens.make_token(user=user, name='all')}"} if user else {}
         for path in ("/api/datasets", "/api/releases", "/api/workloads"):
             answer = client.get(path, headers=headers)
             if user is None:

@@ -124,19 +124,19 @@ def test_it_can_be_searched_by_title_and_dataset(public, client):
 
 def test_it_can_be_searched_by_a_column_that_was_released_whatever_its_letters(make_dataset, alice, client):
     dataset = make_dataset(epsilon="5")
-    services.declare_universe(
+    services.datasets.declare_universe(
         dataset=dataset,
         columns=[
             {"name": "sex", "type": "categorical", "categories": ["Männer", "Frauen"]},
             {"name": "age", "type": "categorical", "categories": ["jung", "alt"]},
         ],
     )
-    release = services.draft_release(dataset=dataset, by=alice, title="One")
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
-    services.make_public(release=release)
+    release = services.releases.draft_release(dataset=dataset, by=alice, title="One")
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    services.releases.make_public(release=release)
     # Declared, and nothing was released about it.
     assert "Nothing published" in words(client.get("/catalogue/", {"q": "jung"}))
     assert "One" in words(client.get("/catalogue/", {"q": "Männer"}))
@@ -152,20 +152,20 @@ def is_found(client, wanted):
 def test_what_is_not_public_is_found_by_none_of_its_words(published, client):
     for wanted in ("female", "survey", published.title):
         assert not is_found(client, wanted)
-    services.make_public(release=published)
+    services.releases.make_public(release=published)
     assert is_found(client, "female")
-    services.make_private(release=published)
+    services.releases.make_private(release=published)
     assert not is_found(client, "female")
 
 
 def test_what_was_withdrawn_is_no_longer_found(public, alice, client):
     assert is_found(client, "female")
-    services.withdraw_release(release=public, by=alice)
+    services.releases.withdraw_release(release=public, by=alice)
     assert not is_found(client, "female")
 
 
 def test_it_is_found_by_the_titles_of_now(public, alice, client):
-    services.rename_dataset(dataset=public.dataset, title="Households", by=alice)
+    services.datasets.rename_dataset(dataset=public.dataset, title="Households", by=alice)
     Release.objects.filter(pk=public.pk).update(title="Tables")
     for wanted, found in (("households", True), ("tables", True), ("survey", False), (public.title, False)):
         assert is_found(client, wanted) is found, wanted
@@ -219,12 +219,12 @@ def test_what_is_no_count_has_its_bound_in_words(public, client):
 
 @pytest.fixture
 def certificate(public, alice, carry_out):
-    return carry_out(services.draft_certificate(of=public, by=alice, epsilon="0.05"))
+    return carry_out(services.certificates.draft_certificate(of=public, by=alice, epsilon="0.05"))
 
 
 def test_a_certificate_stands_with_its_release_and_is_no_release_of_its_own(public, certificate, client):
     assert "Certified" not in words(client.get("/catalogue/"))
-    services.make_public(release=certificate)
+    services.releases.make_public(release=certificate)
     page = client.get("/catalogue/")
     assert [each.release for each in page.context["releases"]] == [public]
     assert f"Certified at 95%: {certificate.result['receipt']['bound']['says']}" in words(page)
@@ -232,8 +232,8 @@ def test_a_certificate_stands_with_its_release_and_is_no_release_of_its_own(publ
 
 
 def test_a_certificate_of_what_is_not_public_is_called_a_certificate(public, certificate, client):
-    services.make_public(release=certificate)
-    services.make_private(release=public)
+    services.releases.make_public(release=certificate)
+    services.releases.make_private(release=public)
     page = client.get("/catalogue/")
     assert [each.release for each in page.context["releases"]] == [certificate]
     assert f"{certificate.title} certificate" in words(page)
@@ -273,13 +273,13 @@ def test_a_curator_s_front_page_shows_her_datasets_with_what_is_spent_and_left(p
 
 
 def test_an_analyst_s_front_page_shows_what_can_be_read_and_asked_first(public, as_, charlie, alice):
-    live = services.draft_session(dataset=public.dataset, by=alice, title="Ask here", epsilon="0.5")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
+    live = services.sessions.draft_session(dataset=public.dataset, by=alice, title="Ask here", epsilon="0.5")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
     without = words(as_(charlie).get("/"))
     assert "There is no session you may ask in." in without
     live.refresh_from_db()
-    services.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
+    services.sessions.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
     page = words(as_(charlie).get("/"))
     assert page.index("Ask here") < page.index("Release 1") < page.index("Uploading is for curators")
     assert "Your datasets" not in page
@@ -290,7 +290,7 @@ def test_a_reviewer_s_front_page_shows_what_waits_first(asked, as_, sofia):
     assert "Requests to decide 1 request to review." in page
     assert "Survey budget epsilon 3, delta 0.000001 alice" in page
     assert "Upload a table" not in page
-    services.deny_request(request=asked, by=sofia, note="No.")
+    services.budgets.deny_request(request=asked, by=sofia, note="No.")
     assert "Nothing waits for a decision." in words(as_(sofia).get("/"))
 
 

@@ -214,7 +214,7 @@ def test_the_figures_are_the_same_for_every_table(figures, make_queued, make_dat
     def told(content):
         dataset = make_dataset(content=content)
         release = make_queued(dataset, epsilon="0.1")
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
         after = {key: value for key, value in figures().items() if "oldest" not in key[0]}
         changed = {key: after[key] - before.get(key, 0) for key in after}
         return changed, after

@@ -61,7 +61,7 @@ def test_a_pure_release_says_its_epsilon_and_whom_it_protects(published, entry_o
 
 def test_a_release_with_gaussian_noise_says_its_rho(dataset, make_queued, entry_of):
     release = make_queued(dataset, mechanism="gaussian-queries", epsilon="1", delta="0.000001")
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     deployment = entry_of(release)["deployment"]
     assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
@@ -82,6 +82,6 @@ def test_a_title_that_is_no_plain_text_stays_one_line_of_yaml(dataset, make_queu
     release = make_queued(dataset)
     # As one that was stored before titles had to be of one line.
     Release.objects.update(title=title)
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     assert entry_of(release)["deployment"]["basic"]["name"].startswith(release.title)

@@ -127,7 +127,7 @@ def test_a_number_that_breaks_its_rule_is_refused_beside_its_field_and_nothing_t
 
 @pytest.mark.django_db
 def test_the_compare_page_leads_to_it_with_the_plan_s_public_numbers(draft, as_, alice):
-    services.set_choice(release=draft, epsilon="0.5", delta="0.0000001")
+    services.releases.set_choice(release=draft, epsilon="0.5", delta="0.0000001")
     compared = as_(alice).get(reverse("compare", args=[draft.pk]))
     address = body(compared).split('href="/ways/?')[1].split('"')[0].replace("&amp;", "&")
     assert parse_qs(address) == {
@@ -144,7 +144,7 @@ def test_the_compare_page_leads_to_it_with_the_plan_s_public_numbers(draft, as_,
 
 @pytest.mark.django_db
 def test_a_statistic_has_no_four_ways(draft, as_, alice):
-    services.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "age"}]})
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "age"}]})
     assert 'href="/ways/?' not in body(as_(alice).get(reverse("compare", args=[draft.pk])))
 
 

@@ -26,9 +26,9 @@ MEDIAN = {"version": 1, "queries": [{"median": "age"}]}
 @pytest.fixture
 def ask(dataset, alice):
     def make(workload=WORKLOAD, **choice):
-        release = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=release, workload=workload)
-        services.set_choice(release=release, **{"epsilon": "1", **choice})
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload=workload)
+        services.releases.set_choice(release=release, **{"epsilon": "1", **choice})
         return Release.objects.get(pk=release.pk)
 
     return make
@@ -55,7 +55,7 @@ def test_the_comparison_says_what_each_mechanism_leaves_and_how_many_more_fit(as
 @pytest.mark.django_db
 def test_what_is_left_really_fits_and_no_more_does(ask):
     release = ask(epsilon="0.3", mechanism_name="laplace-queries")
-    (row,) = comparison.compared([services.plan_of(release=release)], Budget.objects.get())
+    (row,) = comparison.compared([services.releases.plan_of(release=release)], Budget.objects.get())
     assert (row.leaves.amount, row.leaves.more, row.leaves.more_text) == (
         "epsilon 1.7",
         5,
@@ -142,7 +142,7 @@ def test_a_mean_has_no_bound_before_until_somebody_says_about_how_many_rows(ask,
 def test_more_rows_make_the_bound_of_a_mean_smaller(ask, name):
     def alpha(rows):
         release = ask(MEAN, delta="0.0000001", mechanism_name=name, options={"expected_rows": rows})
-        return services.plan_of(release=release).expectation.alpha
+        return services.releases.plan_of(release=release).expectation.alpha
 
     assert alpha(100) > 5 * alpha(1000) > 25 * alpha(10_000)
 
@@ -201,7 +201,7 @@ def test_one_table_is_not_called_one_of_one_and_one_deviation_no_range(ask, page
 @pytest.mark.django_db
 def test_a_mechanism_keeps_its_colour_whatever_else_is_compared(ask):
     def colours(delta):
-        rows = comparison.compared(services.compare(release=ask(delta=delta)), None)
+        rows = comparison.compared(services.releases.compare(release=ask(delta=delta)), None)
         (drawn,) = curves.bound_curves(rows, chosen=Fraction(1))
         colour = drawn.chart["layer"][0]["encoding"]["color"]
         domain = colour["scale"]["domain"]
@@ -215,7 +215,7 @@ def test_a_mechanism_keeps_its_colour_whatever_else_is_compared(ask):
 
 @pytest.mark.django_db
 def test_a_median_is_drawn_down_to_half_a_unit_and_no_further(ask):
-    rows = comparison.compared(services.compare(release=ask(MEDIAN, delta="0.0000001")), None)
+    rows = comparison.compared(services.releases.compare(release=ask(MEDIAN, delta="0.0000001")), None)
     points = [each.alpha for each in curves.bound_points([row.plan for row in rows])]
     assert points
     assert min(points) >= 0.5
@@ -246,7 +246,7 @@ def test_no_chip_calls_a_useless_bound_the_smallest_and_the_page_says_that_none_
 
 @pytest.mark.django_db
 def test_what_is_expected_of_a_fitted_table_is_held_against_the_rows_too(ask):
-    plans = services.compare(release=ask(epsilon="0.1"))
+    plans = services.releases.compare(release=ask(epsilon="0.1"))
     rows = {row.mechanism.name: row for row in comparison.compared(plans, None, guess=20)}
     assert rows["marginal-fit"].is_unproved
     assert "of about 20 rows" in rows["marginal-fit"].says_little

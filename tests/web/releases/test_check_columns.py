@@ -49,16 +49,16 @@ def checked(make_dataset, alice, carry_out):
 
     def make(content=CSV, **budget):
         dataset = make_dataset(content=content, **{"epsilon": "100", **budget})
-        check = carry_out(services.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
+        check = carry_out(services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
         return dataset, check
 
     return make
 
 
 def draft_of(dataset, alice, queries):
-    draft = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=draft, workload={"version": 1, "queries": queries})
-    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": queries})
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
     return draft
 
 
@@ -78,7 +78,7 @@ def test_a_table_that_reads_as_declared_stops_nothing(checked, alice):
     dataset, _ = checked()
     draft = draft_of(dataset, alice, [AGE, SEX])
     assert column_check(draft, dataset.universe).misread == ""
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(checked, alice):
@@ -86,21 +86,24 @@ def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(check
     refused = draft_of(dataset, alice, [AGE, SEX])
     before = LedgerEntry.objects.count()
     for reason in ("", "  "):
-        with pytest.raises(services.Refusal, match="age leaves out more than half"):
-            services.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
+        with pytest.raises(services.release_inputs.Refusal, match="age leaves out more than half"):
+            services.releases.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
     assert LedgerEntry.objects.count() == before
     other = draft_of(dataset, alice, [SEX])
-    assert services.submit_release(release=other, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=other, key=uuid.uuid4(), by=alice, send=False) is not None
     reason = "Only ages that were typed as whole numbers are wanted."
-    assert services.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason) is not None
+    assert (
+        services.releases.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
+        is not None
+    )
     assert AuditEvent.objects.filter(action=AuditAction.SUBMIT, detail__contains=reason).exists()
 
 
 def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else(checked, alice, carry_out):
     dataset, check = checked(MISREAD)
     draft = draft_of(dataset, alice, [AGE, SEX])
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, reason="As a test.")
-    services.execute_release(release_id=draft.pk)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, reason="As a test.")
+    services.execution.execute_release(release_id=draft.pk)
     draft.refresh_from_db()
     own, others = (result_page(draft, wish=Wish(), is_own=is_own) for is_own in (True, False))
     assert own.found[0].startswith("age leaves out ")
@@ -116,9 +119,9 @@ def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else
 
 def test_a_session_about_a_misread_column_needs_a_reason(checked, alice):
     dataset, _ = checked(MISREAD)
-    session = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    with pytest.raises(services.Refusal, match="age leaves out more than half"):
-        services.submit_release(release=session, key=uuid.uuid4(), by=alice, send=False)
+    session = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    with pytest.raises(services.release_inputs.Refusal, match="age leaves out more than half"):
+        services.releases.submit_release(release=session, key=uuid.uuid4(), by=alice, send=False)
 
 
 def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, alice):
@@ -126,22 +129,22 @@ def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked
     columns = [each.to_json() for each in dataset.universe.attributes]
     age = next(each for each in columns if each["name"] == "age")
     age["edges"] = [*age["edges"][:-1], 200]
-    services.declare_universe(dataset=dataset, columns=columns)
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
     dataset.refresh_from_db()
     draft = draft_of(dataset, alice, [AGE])
     shown = column_check(draft, dataset.universe.project(("age",)))
     assert shown.misread == ""
     assert shown.found == ("Declared otherwise since, so not checked: age.",)
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 def test_a_budget_is_charged_for_two_checks_at_most(checked, as_, alice, carry_out):
     dataset, _ = checked()
-    carry_out(services.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
+    carry_out(services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
     before = LedgerEntry.objects.count()
-    third = services.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
-    with pytest.raises(services.Refusal, match="checked 2 times"):
-        services.submit_release(release=third, key=uuid.uuid4(), by=alice, send=False)
+    third = services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="checked 2 times"):
+        services.releases.submit_release(release=third, key=uuid.uuid4(), by=alice, send=False)
     assert LedgerEntry.objects.count() == before
     assert MOST_CHECKS == 2
     page = as_(alice).get(reverse("check_columns", args=[dataset.pk]), {"rows": "5000"}, follow=True)
@@ -167,7 +170,7 @@ def test_a_person_plans_confirms_and_reads_a_check_and_then_the_stop(
     typed = {name: field_value(shown, name) for name in ("key", "plan", "title")}
     with django_capture_on_commit_callbacks():
         client.post(sent.url, typed)
-    services.execute_release(release_id=check.pk)
+    services.execution.execute_release(release_id=check.pk)
     check.refresh_from_db()
     assert check.status is ReleaseState.PUBLISHED
     assert client.get(reverse("release_detail", args=[check.pk])).status_code == 200
@@ -199,8 +202,8 @@ def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, alice):
     dataset = make_dataset(epsilon="100", delta="0.0000000001")
     plan = planned(dataset, 5000)
     assert plan.mechanism == "gaussian-queries"
-    draft = services.draft_check(dataset=dataset, plan=plan, by=alice)
-    again = services.plan_of(release=draft)
+    draft = services.column_checks.draft_check(dataset=dataset, plan=plan, by=alice)
+    again = services.releases.plan_of(release=draft)
     assert (again.budget, again.beta) == (plan.budget, plan.beta)
 
 
@@ -209,7 +212,7 @@ def test_a_check_whose_answers_are_away_is_no_check(checked, alice):
     (files.folder_of(check) / "answers.parquet").unlink()
     draft = draft_of(dataset, alice, [AGE])
     assert column_check(draft, dataset.universe) == NO_CHECK
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 @pytest.mark.parametrize(("typed", "rule"), [("", "nothing was typed"), ("-3", "at least 1"), ("7", "is too few")])
@@ -224,13 +227,13 @@ def test_a_number_of_rows_that_does_not_do_is_refused_beside_its_field(make_data
 
 def test_states_are_asked_by_a_check_alone(make_dataset, alice):
     dataset = make_dataset()
-    draft = services.draft_release(dataset=dataset, by=alice)
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
     asked = planned(dataset).workload.to_json()
     with pytest.raises(InvalidInput, match="check of the columns"):
-        services.set_questions(release=draft, workload=asked)
-    check = services.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+        services.releases.set_questions(release=draft, workload=asked)
+    check = services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
     with pytest.raises(InvalidInput, match="check of the columns"):
-        services.set_questions(release=check, workload={"version": 1, "queries": [{"marginals": 1}]})
+        services.releases.set_questions(release=check, workload={"version": 1, "queries": [{"marginals": 1}]})
 
 
 @given(

@@ -42,11 +42,11 @@ def publish(dataset, alice):
     """A published release of the questions, so exact that its answers are the counts."""
 
     def make(*queries, mechanism="laplace-queries", epsilon="30", of=dataset):
-        release = services.draft_release(dataset=of, by=alice)
-        services.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
-        services.set_choice(release=release, epsilon=epsilon, delta="0", mechanism_name=mechanism)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
+        release = services.releases.draft_release(dataset=of, by=alice)
+        services.releases.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
+        services.releases.set_choice(release=release, epsilon=epsilon, delta="0", mechanism_name=mechanism)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         assert release.status is ReleaseState.PUBLISHED
         return release
@@ -67,10 +67,10 @@ def test_the_rows_that_have_the_columns_asked_about_are_counted(publish, mechani
 
 
 def test_every_mechanism_is_compared_over_the_columns_asked_about(dataset, alice):
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    services.set_choice(release=release, epsilon="1")
-    plans = services.compare(release=release)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.releases.set_choice(release=release, epsilon="1")
+    plans = services.releases.compare(release=release)
     assert len(plans) > 20
     assert {plan.schema.universe.names for plan in plans} == {("sex",)}
 
@@ -94,11 +94,11 @@ def test_statistics_of_a_column_are_of_the_rows_that_have_it(publish):
 
 def test_pages_and_the_receipt_say_that_other_columns_leave_no_row_out(publish, dataset, alice, as_):
     said = "also for one of a single column; no other column leaves a row out."
-    draft = services.draft_release(dataset=dataset, by=alice)
-    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
     for asked, others in (("age", True), ("age, sex", False)):
         marginal = {"version": 1, "queries": [{"marginal": asked.split(", ")}]}
-        services.set_questions(release=draft, workload=marginal)
+        services.releases.set_questions(release=draft, workload=marginal)
         shown = words(as_(alice).get(reverse("confirm", args=[draft.pk])))
         assert said in shown
         assert ("A row whose value of sex is not exactly" in shown) is not others
@@ -110,10 +110,10 @@ def test_pages_and_the_receipt_say_that_other_columns_leave_no_row_out(publish, 
 
 def test_a_reviewer_reads_which_columns_a_release_is_about(dataset, alice, as_, sofia):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
-    draft = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=draft, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    services.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is None
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.releases.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is None
     shown = words(as_(sofia).get(reverse("release_request", args=[draft.reviews.get().pk])))
     assert "2 answers; about 1 column, a universe of 2 cells" in shown
     assert "Columns of Survey that it is about, as declared" in shown
@@ -122,19 +122,19 @@ def test_a_reviewer_reads_which_columns_a_release_is_about(dataset, alice, as_, 
 
 def test_confirm_tells_of_a_release_that_answered_the_same_questions(publish, dataset, alice, bob, as_):
     first = publish({"marginal": ["sex"]})
-    again = services.draft_release(dataset=dataset, by=alice)
-    services.set_choice(release=again, epsilon="1", mechanism_name="laplace-queries")
+    again = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_choice(release=again, epsilon="1", mechanism_name="laplace-queries")
     said = f"These questions were answered before , by {first.title} on"
     for marginal, is_told in ((["sex"], True), (["age"], False)):
-        services.set_questions(release=again, workload={"version": 1, "queries": [{"marginal": marginal}]})
+        services.releases.set_questions(release=again, workload={"version": 1, "queries": [{"marginal": marginal}]})
         assert (said in words(as_(bob).get(reverse("confirm", args=[again.pk])))) is is_told
-    services.set_questions(release=again, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
-    services.withdraw_release(release=first, by=alice)
+    services.releases.set_questions(release=again, workload={"version": 1, "queries": [{"marginal": ["sex"]}]})
+    services.releases.withdraw_release(release=first, by=alice)
     assert said not in words(as_(bob).get(reverse("confirm", args=[again.pk])))
 
 
 def test_two_releases_are_held_against_each_other_where_they_count_the_same_rows(publish, dataset, alice, as_):
-    services.declare_universe(dataset=dataset, columns=[*COLUMNS, TOWN], by=alice)
+    services.datasets.declare_universe(dataset=dataset, columns=[*COLUMNS, TOWN], by=alice)
     dataset.refresh_from_db()
     by_age, with_town, with_sex = (
         publish({"marginal": ["age"]}, {"marginal": ["age", other]} if other else {"marginal": ["age"]})
@@ -153,7 +153,7 @@ def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_dataset, p
     rows = b"person,age,sex,town\n" + b"".join(b"%d,30,male,a\n" % each for each in range(9))
     unit = PrivacyUnit(kind="person", id_column="person", max_rows=2)
     people = make_dataset(epsilon="100", content=rows, unit=unit)
-    services.declare_universe(dataset=people, columns=[*COLUMNS, TOWN], by=alice)
+    services.datasets.declare_universe(dataset=people, columns=[*COLUMNS, TOWN], by=alice)
     people.refresh_from_db()
     first = publish({"marginal": ["age"]}, of=people)
     other = publish({"marginal": ["age"]}, {"marginal": ["town"]}, of=people)
@@ -165,9 +165,9 @@ def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_dataset, p
 
 def test_a_certificate_measures_against_the_rows_that_the_release_counted(publish, alice):
     release = publish({"marginal": ["age"]})
-    certificate = services.draft_certificate(of=release, by=alice, epsilon="30", what="released answers")
-    services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=certificate.pk)
+    certificate = services.certificates.draft_certificate(of=release, by=alice, epsilon="30", what="released answers")
+    services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=certificate.pk)
     certificate.refresh_from_db()
     # Counted with the rule of sex, two of the three ages would be wrong by one.
     assert estimates(certificate) == pytest.approx([0], abs=0.5)
@@ -176,12 +176,12 @@ def test_a_certificate_measures_against_the_rows_that_the_release_counted(publis
 
 def test_another_column_declared_since_leaves_a_release_as_certifiable_as_it_was(publish, dataset, alice):
     release = publish({"marginal": ["age"]})
-    services.declare_universe(dataset=dataset, columns=[COLUMNS[0], TOWN], by=alice)
+    services.datasets.declare_universe(dataset=dataset, columns=[COLUMNS[0], TOWN], by=alice)
     release.dataset.refresh_from_db()
-    assert not services.plan_certificate(of=Release.objects.get(pk=release.pk), epsilon="1").infeasible
-    services.declare_universe(dataset=dataset, columns=[TOWN], by=alice)
-    with pytest.raises(services.Refusal, match="have changed since"):
-        services.certifiable(Release.objects.get(pk=release.pk))
+    assert not services.certificates.plan_certificate(of=Release.objects.get(pk=release.pk), epsilon="1").infeasible
+    services.datasets.declare_universe(dataset=dataset, columns=[TOWN], by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="have changed since"):
+        services.release_inputs.certifiable(Release.objects.get(pk=release.pk))
 
 
 def test_the_command_counts_in_the_same_way(tmp_path, upload_file, monkeypatch):
@@ -234,16 +234,16 @@ def test_a_column_that_is_not_declared_is_refused_by_name(plan_session):
 def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(plan_session, alice, opens_tables):
     assert plan_session("sex", post=True).status_code == 302
     release = Release.objects.get()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     session = Session.objects.get()
-    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
-    schema = services.plan_of_session(session).schema
+    services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    schema = services.sessions.plan_of_session(session).schema
     assert schema.universe.names == ("sex",)
     truth = ExactCounts(TableCounts(open_table(table_path(release.dataset)), schema))
     assert truth(read_count({"sex": ["male"]}, schema.universe)) == SEXES[1]
     with pytest.raises(InvalidInput, match="age"):
-        services.ask_session(session=session, query={"age": {"to": 35}}, by=alice)
+        services.sessions.ask_session(session=session, query={"age": {"to": 35}}, by=alice)
 
 
 def test_a_kept_session_is_planned_again_with_the_columns_it_had(plan_session, as_, alice):
@@ -257,8 +257,8 @@ def test_a_kept_session_is_planned_again_with_the_columns_it_had(plan_session, a
 def test_the_page_of_a_session_says_what_it_is_about_and_which_rows_count(plan_session, as_, alice):
     plan_session("sex", post=True)
     release = Release.objects.get()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     shown = words(as_(alice).get(reverse("session", args=[release.pk])))
     assert "It can be asked about sex." in shown
     assert "A row whose value of sex is not exactly one of the declared categories is left out" in shown

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def asked_draft(dataset, alice):
     """A draft with questions and nothing chosen yet."""
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     return release
 
 
@@ -50,7 +50,7 @@ def stored(draft):
 
 
 def answering_counts(asked_draft):
-    workload = services.set_questions(release=asked_draft, workload=WORKLOAD)
+    workload = services.releases.set_questions(release=asked_draft, workload=WORKLOAD)
     return [each for each in mechanisms().values() if each.can_answer(workload)]
 
 
@@ -79,7 +79,7 @@ def test_looking_at_it_stores_and_spends_nothing(show, asked_draft):
 
 
 def test_questions_come_first(dataset, alice, as_):
-    release = services.draft_release(dataset=dataset, by=alice)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
     response = as_(alice).get(reverse("compare", args=[release.pk]), follow=True)
     assert response.redirect_chain[-1][0] == reverse("questions", args=[release.pk])
     assert "Say first what the release should answer." in words(response)
@@ -138,7 +138,7 @@ def test_options_are_kept_as_typed_for_every_mechanism_compared(send, show, aske
     send(mechanism="laplace-queries", **typed)
     assert field_value(show(), "laplace-histogram.rows") == "77"
     send(mechanism="laplace-histogram", **typed)
-    assert services.plan_of(release=stored(asked_draft)).options["rows"] == 77
+    assert services.releases.plan_of(release=stored(asked_draft)).options["rows"] == 77
 
 
 def test_what_does_not_fit_the_budget_cannot_be_chosen_and_says_why(send, show):
@@ -151,8 +151,8 @@ def test_what_does_not_fit_the_budget_cannot_be_chosen_and_says_why(send, show):
 
 def test_before_a_grant_it_can_be_compared_and_not_chosen(make_dataset, alice, as_):
     dataset = make_dataset(epsilon="")
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     page = as_(alice).get(reverse("compare", args=[release.pk]))
     row = row_of(page, "laplace-queries")
     assert "±" in row
@@ -161,27 +161,29 @@ def test_before_a_grant_it_can_be_compared_and_not_chosen(make_dataset, alice, a
 
 
 def test_a_frozen_budget_says_so(show, dataset):
-    services.freeze_budget(budget=dataset.budget)
+    services.budgets.freeze_budget(budget=dataset.budget)
     assert "A reviewer has frozen this budget." in row_of(show(), "laplace-queries")
 
 
 def test_gaussian_noise_is_offered_from_the_start_where_the_budget_has_a_delta(show, make_dataset, alice, as_):
     assert field_value(show(), "delta") == "0.000000001"
     pure = make_dataset(policy=Policy.PURE, delta="0", content=b"person,age,sex\np1,30,male\n")
-    release = services.draft_release(dataset=pure, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=pure, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     assert field_value(as_(alice).get(reverse("compare", args=[release.pk])), "delta") == "0"
 
 
 def huge(alice, upload_file):
     """Twelve columns of ten values: 10^12 cells."""
     names = [f"c{position}" for position in range(12)]
-    dataset = services.ingest_dataset(
+    dataset = services.datasets.ingest_dataset(
         owner=alice, title="Huge", source=upload_file(f"{','.join(names)}\n{','.join('3' * 12)}\n".encode())
     )
     columns = [{"name": name, "type": "integer", "edges": list(range(11))} for name in names]
-    services.declare_universe(dataset=dataset, columns=columns)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
     return dataset
 
 
@@ -189,12 +191,12 @@ def test_of_a_universe_of_10_to_the_12_cells_dense_mechanisms_say_why_not_and_la
     alice, sofia, upload_file, as_
 ):
     dataset = huge(alice, upload_file)
-    asked = services.request_budget(
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
+    services.budgets.approve_request(request=asked, by=sofia)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
     url = reverse("compare", args=[release.pk])
     page = as_(alice).get(url)
     assert "universe of 1 × 10^12 cells" in words(page)
@@ -205,20 +207,20 @@ def test_of_a_universe_of_10_to_the_12_cells_dense_mechanisms_say_why_not_and_la
     assert "disabled" not in row_of(page, "laplace-queries")
     as_(alice).post(url, {"epsilon": "1", "delta": "0", "beta": "0.05", "mechanism": "laplace-queries"})
     release.refresh_from_db()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     result = as_(alice).get(reverse("release_detail", args=[release.pk]))
     assert "every one of the 120 counts is within" in words(result)
 
 
 def test_of_a_universe_of_10_to_the_12_cells_a_mixture_makes_rows_of_every_column(alice, sofia, upload_file, as_):
     dataset = huge(alice, upload_file)
-    asked = services.request_budget(
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 3}]})
+    services.budgets.approve_request(request=asked, by=sofia)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 3}]})
     url = reverse("compare", args=[release.pk])
     row = row_of(as_(alice).get(url), "mixture-fit")
     assert "Mixture fitted to pairs and triples" in row
@@ -226,8 +228,8 @@ def test_of_a_universe_of_10_to_the_12_cells_a_mixture_makes_rows_of_every_colum
     assert "no bound is proved before" in row
     as_(alice).post(url, {"epsilon": "0.9", "delta": "0.000001", "beta": "0.05", "mechanism": "mixture-fit"})
     release.refresh_from_db()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     assert release.state == ReleaseState.PUBLISHED
     result = as_(alice).get(reverse("release_detail", args=[release.pk]))
@@ -237,18 +239,20 @@ def test_of_a_universe_of_10_to_the_12_cells_a_mixture_makes_rows_of_every_colum
 @pytest.fixture
 def of_public_rows(alice, sofia, upload_file):
     """Drafts about a table whose number of rows is public: its column leaves no row out, and rows are replaced."""
-    dataset = services.ingest_dataset(owner=alice, title="Sexes", source=upload_file(b"sex\nfemale\nmale\nmale\n"))
+    dataset = services.datasets.ingest_dataset(
+        owner=alice, title="Sexes", source=upload_file(b"sex\nfemale\nmale\nmale\n")
+    )
     column = {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "male"}
-    services.declare_universe(dataset=dataset, columns=[column])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
-    asked = services.request_budget(
+    services.datasets.declare_universe(dataset=dataset, columns=[column])
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
 
     def ask(*queries):
-        release = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
         return release
 
     return ask
@@ -270,17 +274,17 @@ def test_counts_that_are_public_cannot_be_chosen_or_charged_and_every_mechanism_
             assert PUBLIC_ALREADY in row
             assert "disabled" in row
     for name in [each.name for each in of_counts]:
-        services.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
+        services.releases.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
         assert client.get(reverse("confirm", args=[release.pk]), follow=True).status_code == 200
-        with pytest.raises(services.Refusal, match="nothing needs to be released"):
-            services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        with pytest.raises(services.release_inputs.Refusal, match="nothing needs to be released"):
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert stored(release).state == "draft"
     assert not LedgerEntry.objects.filter(release=release).exists()
 
 
 def test_counts_that_are_public_are_refused_to_a_program_too(of_public_rows, alice, client):
     release = of_public_rows(EVERYBODY)
-    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='a script')}"}
+    headers = {"authorization": f"Bearer {services.tokens.make_token(user=alice, name='a script')}"}
 
     def send(method, path, sent):
         return getattr(client, method)(path, json.dumps(sent), content_type="application/json", headers=headers)
@@ -301,9 +305,9 @@ def test_counts_that_are_public_among_others_are_compared_and_released(of_public
     release = of_public_rows({**EVERYBODY, "weight": 9}, {"marginals": 1})
     url = reverse("compare", args=[release.pk])
     assert "disabled" not in row_of(as_(alice).get(url), "laplace-queries")
-    services.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     assert stored(release).state == "published"
 
 
@@ -315,8 +319,8 @@ def test_how_much_epsilon_an_error_takes_is_answered_for_every_proven_bound(show
 
 def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(asked_draft):
     release = stored(asked_draft)
-    services.set_choice(release=release, epsilon="1")
-    for plan in services.compare(release=release):
+    services.releases.set_choice(release=release, epsilon="1")
+    for plan in services.releases.compare(release=release):
         if plan.infeasible or plan.bound is None:
             continue
         least = comparison.least_epsilon(plan, error=50.0)
@@ -377,8 +381,8 @@ def test_both_axes_of_the_curves_are_logarithmic_and_a_rule_stands_at_the_chosen
 
 def test_an_expectation_is_never_sold_as_a_bound(asked_draft, monkeypatch):
     release = stored(asked_draft)
-    services.set_choice(release=release, epsilon="1")
-    plan = next(plan for plan in services.compare(release=release) if plan.mechanism == "laplace-queries")
+    services.releases.set_choice(release=release, epsilon="1")
+    plan = next(plan for plan in services.releases.compare(release=release) if plan.mechanism == "laplace-queries")
     expected = Bound(
         beta=plan.beta,
         half_widths=(41.0,) * len(plan.workload.families),
@@ -407,16 +411,18 @@ def test_proved_bounds_come_before_expected_ones_and_what_cannot_be_run_comes_la
 
 
 def test_the_same_plan_is_made_from_the_stored_draft_and_from_its_json(asked_draft):
-    services.set_choice(release=asked_draft, epsilon="1", mechanism_name="laplace-histogram", options={"rows": 12})
-    plan = services.plan_of(release=stored(asked_draft))
+    services.releases.set_choice(
+        release=asked_draft, epsilon="1", mechanism_name="laplace-histogram", options={"rows": 12}
+    )
+    plan = services.releases.plan_of(release=stored(asked_draft))
     assert plan.options["rows"] == 12
     assert Schema.from_json(plan.to_json()["schema"]).universe.names == tuple(column["name"] for column in COLUMNS)
 
 
 def test_the_smallest_bound_is_marked_and_so_is_what_is_expected_to_be_closer(show, asked_draft):
-    services.set_choice(release=stored(asked_draft), epsilon="1")
+    services.releases.set_choice(release=stored(asked_draft), epsilon="1")
     shown = show()
-    rows = comparison.compared(services.compare(release=stored(asked_draft)), Budget.objects.get())
+    rows = comparison.compared(services.releases.compare(release=stored(asked_draft)), Budget.objects.get())
     best = comparison.best_choices(rows)
     proved = [row for row in rows if row.can_be_chosen and not row.is_unproved and row.margin]
     assert best[min(proved, key=lambda row: row.bound.alpha).mechanism.name] == "smallest bound"

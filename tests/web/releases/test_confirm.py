@@ -50,11 +50,11 @@ def test_it_says_the_charge_the_accuracy_and_that_it_cannot_be_undone(url, as_, 
 
 def test_it_says_what_runs_out_first(draft, url, as_, alice):
     assert "The budget’s epsilon runs out first." in words(as_(alice).get(url))
-    services.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "age"}]})
-    services.set_choice(release=draft, epsilon="0.1", delta="0.000001", mechanism_name="propose-test-release")
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "age"}]})
+    services.releases.set_choice(release=draft, epsilon="0.1", delta="0.000001", mechanism_name="propose-test-release")
     page = words(as_(alice).get(url))
     assert "It does not fit: it takes delta 0.000001 all by itself, and delta 0.0000001 is left" in page
-    services.set_choice(release=draft, epsilon="0.1", delta="0.0000001", mechanism_name="propose-test-release")
+    services.releases.set_choice(release=draft, epsilon="0.1", delta="0.0000001", mechanism_name="propose-test-release")
     page = words(as_(alice).get(url))
     assert "no further release like this fits." in page
     assert "The budget’s delta runs out first; releases without a delta still fit." in page
@@ -82,14 +82,14 @@ def test_pressing_charges_once_and_queues(confirm, draft):
 
 
 def test_of_two_presses_at_once_the_second_leads_to_what_the_first_submitted(confirm, draft, alice, monkeypatch):
-    name = services.name_release
+    name = services.releases.name_release
 
     def the_other_is_quicker(**given):
         submitted = Release.objects.get(pk=draft.pk)
-        services.submit_release(release=submitted, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=submitted, key=uuid.uuid4(), by=alice, send=False)
         name(**given)
 
-    monkeypatch.setattr(services, "name_release", the_other_is_quicker)
+    monkeypatch.setattr(services.releases, "name_release", the_other_is_quicker)
     response = confirm()
     assert (response.status_code, response.url) == (302, reverse("release_detail", args=[draft.pk]))
     assert charges().count() == 1
@@ -106,7 +106,7 @@ def test_pressing_twice_is_one_charge(confirm, draft, url, as_, alice):
 def test_an_old_page_cannot_confirm_a_draft_that_was_changed_since(draft, url, as_, alice):
     page = as_(alice).get(url)
     given = {name: field_value(page, name) for name in ("key", "plan", "title")}
-    services.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
+    services.releases.set_choice(release=draft, epsilon="2", mechanism_name="laplace-queries")
     response = as_(alice).post(url, given)
     assert response.status_code == 409
     assert "The draft was changed since this page was shown. Read it again." in words(response)
@@ -187,7 +187,7 @@ def test_before_a_grant_nothing_can_be_confirmed(make_dataset, make_draft, as_, 
 
 
 def test_a_frozen_budget_takes_no_release(confirm, dataset):
-    services.freeze_budget(budget=dataset.budget)
+    services.budgets.freeze_budget(budget=dataset.budget)
     response = confirm()
     assert response.status_code == 409
     assert "A reviewer has frozen this budget." in words(response)
@@ -195,7 +195,7 @@ def test_a_frozen_budget_takes_no_release(confirm, dataset):
 
 
 def test_a_plan_that_cannot_be_run_cannot_be_confirmed(draft, url, as_, alice):
-    services.set_choice(release=draft, epsilon="1", mechanism_name="gaussian-queries")
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="gaussian-queries")
     page = as_(alice).get(url)
     assert "It needs a delta above 0" in words(page)
     assert "disabled" in body(page)
@@ -218,7 +218,7 @@ def test_a_reason_is_kept_without_what_no_database_takes(confirm, draft):
 
 
 def test_a_mechanism_chosen_for_another_kind_of_question_is_chosen_anew(draft, url, as_, alice):
-    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-numbers")
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-numbers")
     page = as_(alice).get(url, follow=True)
     assert page.redirect_chain == [(reverse("compare", args=[draft.pk]), 302)]
     assert "answers another kind of question" in words(page)
@@ -249,21 +249,21 @@ def test_a_press_on_the_button_plans_once(draft, url, as_, alice, planned, monke
 
 @pytest.mark.parametrize("changed", [{"epsilon": "0.5"}, {"title": "Another title"}])
 def test_a_plan_of_a_draft_that_was_changed_meanwhile_is_not_charged(draft, alice, changed):
-    plan = services.plan_of(release=draft)
+    plan = services.releases.plan_of(release=draft)
     Release.objects.filter(pk=draft.pk).update(**changed)
     submit = {"release": draft, "key": uuid.uuid4(), "by": alice, "send": False, "plan": plan}
     if "epsilon" not in changed:
-        assert services.submit_release(**submit) is not None
+        assert services.releases.submit_release(**submit) is not None
         return
-    with pytest.raises(services.Refusal, match="was changed since"):
-        services.submit_release(**submit)
+    with pytest.raises(services.release_inputs.Refusal, match="was changed since"):
+        services.releases.submit_release(**submit)
     assert not charges().exists()
 
 
 def test_a_plan_for_columns_that_were_declared_again_meanwhile_is_not_charged(draft, alice):
-    plan = services.plan_of(release=draft)
+    plan = services.releases.plan_of(release=draft)
     dataset = Dataset.objects.get(pk=draft.dataset_id)
     Dataset.objects.filter(pk=dataset.pk).update(declared=dataset.declared[:1])
-    with pytest.raises(services.Refusal, match="was changed since"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, plan=plan)
+    with pytest.raises(services.release_inputs.Refusal, match="was changed since"):
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, plan=plan)
     assert not charges().exists()

@@ -126,7 +126,7 @@ def test_one_release_is_made_public_and_stays_private_once_somebody_made_it_so(p
     demo.Command()._make_public(published)
     published.refresh_from_db()
     assert published.is_public
-    services.make_private(release=published)
+    services.releases.make_private(release=published)
     demo.Command()._make_public(published)
     published.refresh_from_db()
     assert not published.is_public

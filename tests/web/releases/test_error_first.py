@@ -18,8 +18,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def asked(dataset, alice):
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     return release
 
 
@@ -33,12 +33,14 @@ def needed_part(page):
 
 
 def compared(release):
-    return comparison.compared(services.compare(release=Release.objects.get(pk=release.pk)), Budget.objects.get())
+    return comparison.compared(
+        services.releases.compare(release=Release.objects.get(pk=release.pk)), Budget.objects.get()
+    )
 
 
 def test_every_mechanism_is_listed_with_an_epsilon_or_a_reason(asked, url, as_, alice):
     listed = needed_part(as_(alice).get(url, {"error": "30"}))
-    services.set_choice(release=asked, epsilon="1", delta="0.0000001")
+    services.releases.set_choice(release=asked, epsilon="1", delta="0.0000001")
     rows = compared(asked)
     for row in rows:
         assert row.mechanism.title in listed
@@ -90,7 +92,7 @@ def test_an_epsilon_that_is_no_number_is_refused(url, as_, alice):
 
 
 def test_without_a_granted_budget_the_epsilons_are_there_and_nothing_is_left(make_dataset, as_, alice):
-    release = services.draft_release(dataset=make_dataset(epsilon=""), by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=make_dataset(epsilon=""), by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     page = as_(alice).get(reverse("compare", args=[release.pk]), {"error": "30"})
     assert "No budget has been granted yet." in needed_part(page)

@@ -32,19 +32,19 @@ WEIGHED = {
 
 @pytest.fixture
 def blank(dataset, alice):
-    return services.draft_release(dataset=dataset, by=alice)
+    return services.releases.draft_release(dataset=dataset, by=alice)
 
 
 @pytest.fixture
 def asked(blank):
-    services.set_questions(release=blank, workload=WORKLOAD)
+    services.releases.set_questions(release=blank, workload=WORKLOAD)
     return blank
 
 
 @pytest.fixture
 def weighed(blank):
-    services.set_questions(release=blank, workload=WEIGHED)
-    services.set_choice(release=blank, epsilon="1", mechanism_name="laplace-queries")
+    services.releases.set_questions(release=blank, workload=WEIGHED)
+    services.releases.set_choice(release=blank, epsilon="1", mechanism_name="laplace-queries")
     return blank
 
 
@@ -64,8 +64,8 @@ def fields_in(page):
 
 
 def publish(release, alice):
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     return Release.objects.get(pk=release.pk)
 
 
@@ -126,7 +126,7 @@ def test_a_wrong_importance_in_the_list_is_named_with_its_question_and_nothing_t
 
 def test_a_list_that_another_window_has_changed_weighs_no_other_question(ask, asked, as_, alice):
     fields = fields_in(as_(alice).get(reverse("questions", args=[asked.pk])))
-    services.set_questions(
+    services.releases.set_questions(
         release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"marginal": ["sex"]}]}
     )
     ask(action="importance", **{fields["age"]: "5", fields["sex"]: "6"})
@@ -147,7 +147,7 @@ def test_one_question_alone_has_no_importance_beside_others(ask, blank, as_, ali
 
 def test_the_comparison_tells_the_largest_bound_the_smallest_and_those_between(weighed, as_, alice):
     page = as_(alice).get(reverse("compare", args=[weighed.pk]))
-    plan = services.plan_of(release=weighed)
+    plan = services.releases.plan_of(release=weighed)
     largest, middle, smallest = plan.bound.half_widths
     assert smallest < middle < largest
     told = f"± {largest:.0f} rows at importance 1; ± {middle:.0f} rows at importance 2; ± "
@@ -164,7 +164,7 @@ def test_questions_of_one_importance_are_compared_as_ever(asked, as_, alice):
 
 
 def test_the_least_epsilon_for_an_error_is_the_least_for_the_least_important_question(weighed):
-    plan = services.plan_of(release=weighed)
+    plan = services.releases.plan_of(release=weighed)
     least = comparison.least_epsilon(plan, error=60)
     assert comparison.at_epsilon(plan, least).bound.alpha <= 60
     assert comparison.at_epsilon(plan, least * Fraction(99, 100)).bound.alpha > 60
@@ -193,8 +193,8 @@ def test_the_result_and_the_receipt_tell_the_bound_of_each_importance(weighed, a
 
 
 def test_a_mechanism_that_uses_no_importance_tells_none_with_its_result(blank, as_, alice):
-    services.set_questions(release=blank, workload=WEIGHED)
-    services.set_choice(release=blank, epsilon="1", mechanism_name="laplace-histogram")
+    services.releases.set_questions(release=blank, workload=WEIGHED)
+    services.releases.set_choice(release=blank, epsilon="1", mechanism_name="laplace-histogram")
     release = publish(blank, alice)
     page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
     # Above the title stands what was asked.
@@ -228,9 +228,9 @@ def test_a_program_asks_with_importance_and_is_told_every_bound(dataset, as_, al
 
 def test_two_releases_that_ask_the_same_with_another_importance_stand_side_by_side(dataset, weighed, as_, alice):
     one = publish(weighed, alice)
-    other = services.draft_release(dataset=dataset, by=alice, title="Other")
-    services.set_questions(release=other, workload=WORKLOAD)
-    services.set_choice(release=other, epsilon="0.5", mechanism_name="laplace-queries")
+    other = services.releases.draft_release(dataset=dataset, by=alice, title="Other")
+    services.releases.set_questions(release=other, workload=WORKLOAD)
+    services.releases.set_choice(release=other, epsilon="0.5", mechanism_name="laplace-queries")
     two = publish(other, alice)
     page = as_(alice).get(reverse("compare_releases", args=[one.pk]), {"other": two.pk, "question": "2"})
     assert "What both answer" in words(page)

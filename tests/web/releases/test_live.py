@@ -47,13 +47,13 @@ def check(as_, alice, stored):
 @pytest.fixture
 def pages(make_dataset, alice, upload_file, published):
     """The address of each page, and what is right on it."""
-    fresh = services.ingest_dataset(owner=alice, title="Fresh", source=upload_file(CSV + b"p,20,male\n"))
-    services.declare_universe(dataset=fresh, columns=COLUMNS, by=alice)
+    fresh = services.datasets.ingest_dataset(owner=alice, title="Fresh", source=upload_file(CSV + b"p,20,male\n"))
+    services.datasets.declare_universe(dataset=fresh, columns=COLUMNS, by=alice)
     asking = make_dataset(epsilon="", content=CSV + b"q,20,male\n")
     dataset = published.dataset
-    draft = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=draft, workload=WORKLOAD)
-    services.set_choice(release=draft, epsilon="1")
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=draft, workload=WORKLOAD)
+    services.releases.set_choice(release=draft, epsilon="1")
     chosen = {"epsilon": "1", "delta": "0", "beta": "0.05"}
     return {
         "protection": (reverse("protection", args=[fresh.pk]), {"kind": "row", "neighbours": "add_remove"}),
@@ -170,7 +170,7 @@ def test_the_comparison_says_for_which_epsilon_it_still_is(pages, check):
 
 
 def test_nothing_is_planned_while_somebody_types_on_compare(pages, as_, alice, monkeypatch):
-    monkeypatch.setattr(services, "compare", lambda **_: pytest.fail("every mechanism was planned"))
+    monkeypatch.setattr(services.releases, "compare", lambda **_: pytest.fail("every mechanism was planned"))
     url, right = pages["compare"]
     assert as_(alice).post(url, right | {"check": "1"}, headers=HTMX).status_code == 200
 

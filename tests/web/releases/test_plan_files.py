@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def blank(dataset, alice):
-    return services.draft_release(dataset=dataset, by=alice)
+    return services.releases.draft_release(dataset=dataset, by=alice)
 
 
 def load(client, release, content):
@@ -44,13 +44,13 @@ def test_a_saved_plan_loaded_into_another_draft_is_the_same_plan(make_draft, dat
     assert file["mechanism"] == "gaussian-histogram"
     assert "Loaded. Nothing is spent until you confirm." in words(load(client, blank, file))
     blank.refresh_from_db()
-    assert services.plan_of(release=blank).to_json() == services.plan_of(release=draft).to_json()
+    assert services.releases.plan_of(release=blank).to_json() == services.releases.plan_of(release=draft).to_json()
     assert saved(client, blank) == file
 
 
 def test_questions_alone_are_a_saved_workload(make_draft, dataset, blank, as_, alice):
     client = as_(alice)
-    services.set_questions(release=blank, workload=WORKLOAD)
+    services.releases.set_questions(release=blank, workload=WORKLOAD)
     file = saved(client, blank)
     assert set(file) == {"version", "workload"}
     other = make_draft(dataset, epsilon="0.7")

@@ -62,7 +62,7 @@ def all_taken(settings):
 
 
 def bearer(user):
-    return {"Authorization": f"Bearer {services.make_token(user=user, name='a script')}"}
+    return {"Authorization": f"Bearer {services.tokens.make_token(user=user, name='a script')}"}
 
 
 PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
@@ -249,7 +249,9 @@ def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice
     for _ in range(3):
         assert client.get(address).status_code == 200
     with monkeypatch.context() as broken:
-        broken.setattr(services, "compare", lambda release: services.plan_of(release=release) and 1 / 0)
+        broken.setattr(
+            services.releases, "compare", lambda release: services.releases.plan_of(release=release) and 1 / 0
+        )
         for _ in range(3):
             assert client.get(address).status_code == 500
     assert client.get(address).status_code == 200

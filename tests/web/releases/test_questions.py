@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def blank(dataset, alice):
-    return services.draft_release(dataset=dataset, by=alice)
+    return services.releases.draft_release(dataset=dataset, by=alice)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_draft_begins_on_a_dataset_s_page(dataset, as_, alice):
 
 
 def test_a_draft_needs_a_declared_dataset(alice, upload_file, as_):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
     response = as_(alice).post(reverse("new_release", args=[dataset.pk]))
     assert response.url == reverse("columns", args=[dataset.pk])
     assert not Release.objects.exists()
@@ -211,7 +211,7 @@ def test_beside_a_column_stands_how_many_bins_or_values_it_has(show):
 
 
 def test_questions_that_no_longer_fit_the_columns_are_said_to_and_nothing_breaks(draft, dataset, as_, alice):
-    services.declare_universe(dataset=dataset, columns=COLUMNS[:1])
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS[:1])
     page = as_(alice).get(reverse("questions", args=[draft.pk]))
     assert page.status_code == 200
     assert "the questions of this draft no longer fit them" in words(page)
@@ -248,16 +248,18 @@ def test_another_like_one_that_is_not_there_is_a_404(dataset, as_, alice, like):
 
 def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_file, as_):
     names = [f"c{position}" for position in range(1500)]
-    dataset = services.ingest_dataset(
+    dataset = services.datasets.ingest_dataset(
         owner=alice, title="Wide", source=upload_file(f"{','.join(names)}\n{','.join('1' * 1500)}\n".encode())
     )
-    services.declare_universe(
+    services.datasets.declare_universe(
         dataset=dataset, columns=[{"name": name, "type": "integer", "edges": [0, 1, 2]} for name in names]
     )
     from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    release = services.draft_release(dataset=dataset, by=alice)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    release = services.releases.draft_release(dataset=dataset, by=alice)
     url = reverse("questions", args=[release.pk])
     page = as_(alice).get(url)
     assert len(page.content) < 30_000
@@ -290,7 +292,7 @@ def test_a_name_of_nothing_is_refused_and_the_old_one_stays(ask, blank):
 
 
 def test_what_was_asked_under_a_name_is_asked_again_in_another_draft(ask, blank, show, draft):
-    services.name_release(release=draft, title="All pairs")
+    services.releases.name_release(release=draft, title="All pairs")
     assert "All pairs" in words(show())
     ask(action="take", like=str(draft.pk))
     assert queries(blank) == draft.workload["queries"]
@@ -299,9 +301,9 @@ def test_what_was_asked_under_a_name_is_asked_again_in_another_draft(ask, blank,
 def test_questions_that_do_not_fit_these_columns_are_not_taken(ask, blank, alice, make_dataset):
     other = make_dataset(content=CSV.replace(b"person", b"rain"))
     rain = {"name": "rain", "type": "categorical", "categories": ["wet", "dry"]}
-    services.declare_universe(dataset=other, columns=[*COLUMNS, rain])
-    wet = services.draft_release(dataset=other, by=alice, title="Wet")
-    services.set_questions(release=wet, workload={"version": 1, "queries": [{"marginal": ["rain"]}]})
+    services.datasets.declare_universe(dataset=other, columns=[*COLUMNS, rain])
+    wet = services.releases.draft_release(dataset=other, by=alice, title="Wet")
+    services.releases.set_questions(release=wet, workload={"version": 1, "queries": [{"marginal": ["rain"]}]})
     response = ask(action="take", like=str(wet.pk))
     assert response.status_code == 400
     assert "'rain'" in words(response)
@@ -310,9 +312,9 @@ def test_questions_that_do_not_fit_these_columns_are_not_taken(ask, blank, alice
 
 def test_questions_of_a_stranger_s_draft_are_neither_offered_nor_taken(draft, charlie, make_dataset, as_, upload_file):
     give(charlie, "curator")
-    own = services.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
-    services.declare_universe(dataset=own, columns=COLUMNS)
-    mine = services.draft_release(dataset=own, by=charlie)
+    own = services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
+    services.datasets.declare_universe(dataset=own, columns=COLUMNS)
+    mine = services.releases.draft_release(dataset=own, by=charlie)
     url = reverse("questions", args=[mine.pk])
     assert "Ask what an earlier draft or release asked" not in words(as_(charlie).get(url))
     assert as_(charlie).post(url, {"action": "take", "like": str(draft.pk)}).status_code == 404

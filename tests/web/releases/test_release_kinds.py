@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def kinds(draft, alice):
-    session = services.draft_session(dataset=draft.dataset, by=alice, title="Ask", epsilon="1")
+    session = services.sessions.draft_session(dataset=draft.dataset, by=alice, title="Ask", epsilon="1")
     asked = {"largest_error": {"workload": draft.workload, "released": {"released answers": {"sha256": "0" * 64}}}}
     certificate = Release.objects.create(
         dataset=draft.dataset,
@@ -24,7 +24,7 @@ def kinds(draft, alice):
         kind=CERTIFICATE,
         workload={"version": 1, "queries": [asked]},
     )
-    check = services.draft_check(
+    check = services.column_checks.draft_check(
         dataset=draft.dataset, plan=planned_check(draft.dataset.schema, draft.dataset.budget, rows=5000), by=alice
     )
     return {PLAIN: draft, SESSION: session, CERTIFICATE: certificate, CHECK: check}

@@ -27,7 +27,7 @@ MILLIONTH = Fraction(1, 10**6)
 
 def charge(dataset, by, event, delta=Fraction(0)):
     return ledger.charge(
-        release=services.draft_release(dataset=dataset, by=by),
+        release=services.releases.draft_release(dataset=dataset, by=by),
         **ROW,
         events=[event],
         delta=delta,
@@ -89,9 +89,9 @@ def test_pages_of_a_budget_say_what_still_fits_and_the_confirmation_what_a_relea
     for page in ("dataset_detail", "budget"):
         shown = words(as_(alice).get(reverse(page, args=[dataset.pk])))
         assert "How many more releases fit Epsilon of each With Laplace noise With Gaussian noise 0.1" in shown
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
-    services.set_choice(release=release, epsilon="1.5", mechanism_name="laplace-queries")
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
+    services.releases.set_choice(release=release, epsilon="1.5", mechanism_name="laplace-queries")
     compared = as_(alice).get(reverse("compare", args=[release.pk]))
     assert compared.context["fits"] == room(Totals(), Budget.objects.get().caps)
     assert "How many more releases fit Epsilon of each" in words(compared)

@@ -70,8 +70,8 @@ ASKED = [
 @pytest.fixture
 def blank(make_dataset, alice):
     dataset = make_dataset(content=CONTENT)
-    services.declare_universe(dataset=dataset, columns=COLUMNS)
-    return services.draft_release(dataset=dataset, by=alice)
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
+    return services.releases.draft_release(dataset=dataset, by=alice)
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_a_statistic_takes_the_place_of_counts_and_counts_that_of_a_statistic(vi
 
 
 def test_without_a_numeric_column_a_sum_cannot_be_asked_and_says_why(visit, blank):
-    services.declare_universe(dataset=blank.dataset, columns=COLUMNS[2:])
+    services.datasets.declare_universe(dataset=blank.dataset, columns=COLUMNS[2:])
     blank.dataset.refresh_from_db()
     for kind, reason in (("sum", "nothing to add up"), ("quantile", "nothing to rank")):
         shown = visit(kind)
@@ -258,14 +258,14 @@ def test_only_mechanisms_for_the_kind_are_candidates_with_their_formula_and_sour
 ):
     visit(kind, {"action": "ask", **typed})
     draft = Release.objects.get(pk=blank.pk)
-    services.set_choice(release=draft, epsilon="1", delta="0.0000001")
+    services.releases.set_choice(release=draft, epsilon="1", delta="0.0000001")
     compared = as_(alice).get(reverse("compare", args=[blank.pk]))
     asked = read_question({"version": 1, "queries": [question]}, blank.dataset.universe)
     for name, each in mechanisms().items():
         assert (f'name="mechanism" value="{name}"' in body(compared)) == each.can_answer(asked), name
         if each.can_answer(asked):
             assert each.source in words(compared)
-    plans = services.compare(release=draft)
+    plans = services.releases.compare(release=draft)
     feasible = [plan for plan in plans if not plan.infeasible]
     assert feasible
     assert all((plan.bound or plan.expectation or plan).formula for plan in feasible)
@@ -289,17 +289,17 @@ def test_of_very_many_columns_names_are_typed_and_read_by_the_same_rules():
 def test_the_page_that_is_confirmed_has_the_bound_s_formula_and_source(visit, blank, as_, alice):
     visit("sum", {"action": "ask", "columns": ["age"]})
     draft = Release.objects.get(pk=blank.pk)
-    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-numbers")
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-numbers")
     confirmed = as_(alice).get(reverse("confirm", args=[blank.pk]))
     assert body(confirmed).count("<math") == 1
-    assert services.plan_of(release=draft).bound.source in words(confirmed)
+    assert services.releases.plan_of(release=draft).bound.source in words(confirmed)
     assert inline_code(confirmed) == []
 
 
 def test_bounds_in_unlike_units_are_neither_drawn_together_nor_ranked_by_each_other(visit, blank, as_, alice):
     visit("quantile", {"action": "ask", "column": "age", "at": "0.5"})
     draft = Release.objects.get(pk=blank.pk)
-    services.set_choice(release=draft, epsilon="1", delta="0.0000001")
+    services.releases.set_choice(release=draft, epsilon="1", delta="0.0000001")
     compared = as_(alice).get(reverse("compare", args=[blank.pk]), {"curves": "1", "error": "5"})
     charts = dict(re.findall(r'<script id="(bounds-data\S*)" type="application/json">(.*?)</script>', body(compared)))
     drawn = {

@@ -133,9 +133,9 @@ def test_what_is_checked_while_typing_stays_in_the_fields(expire, draft):
 
 
 def test_a_button_that_a_script_sends_for_is_kept_as_any_form_is(expire, make_dataset, alice):
-    release = services.draft_session(dataset=make_dataset(), by=alice, title="", epsilon="1")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    release = services.sessions.draft_session(dataset=make_dataset(), by=alice, title="", epsilon="1")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     client, path = expire(), reverse("session", args=[release.pk])
     by_script = {"referer": f"http://testserver{path}", "hx-request": "true"}
     # What is merely checked goes unanswered; what somebody has sent is kept, and the page makes way for the sign-in.

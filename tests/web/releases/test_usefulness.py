@@ -37,8 +37,8 @@ def test_of_use_from_twice_the_bound_on(alpha, least):
 
 @pytest.fixture
 def asked(dataset, alice):
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload=WORKLOAD)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
     return release
 
 
@@ -120,8 +120,8 @@ def test_the_confirmation_says_it_too(send):
 
 @pytest.mark.django_db
 def test_a_quantile_is_held_against_the_declared_range(dataset, as_, alice):
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"median": "age"}]})
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"median": "age"}]})
     page = as_(alice).post(reverse("compare", args=[release.pk]), CHOICE | {"epsilon": "0.1"}, follow=True)
     assert "the declared range is 47 wide: the answer would say" in words(page)
 

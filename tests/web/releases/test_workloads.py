@@ -33,8 +33,8 @@ OTHER = {"version": 1, "queries": [{"prefix": "age"}]}
 @pytest.fixture
 def workload(draft, alice, group):
     """What alice's draft asks, saved and shared with her group."""
-    services.set_questions(release=draft, workload=TABLES)
-    return services.save_workload(release=draft, name="Yearly tables", by=alice, group=group)
+    services.releases.set_questions(release=draft, workload=TABLES)
+    return services.workloads.save_workload(release=draft, name="Yearly tables", by=alice, group=group)
 
 
 @pytest.fixture
@@ -45,11 +45,11 @@ def make_other(alice, group, upload_file):
         header = ",".join(each["name"] for each in columns).encode()
         rows = {"age": b"31", "sex": b"male"}
         values = b",".join(rows["sex" if "categories" in each else "age"] for each in columns)
-        dataset = services.ingest_dataset(
+        dataset = services.datasets.ingest_dataset(
             owner=alice, title="Next year", source=upload_file(header + b"\n" + values + b"\n"), group=group
         )
-        services.declare_universe(dataset=dataset, columns=list(columns), by=alice)
-        services.declare_protection(
+        services.datasets.declare_universe(dataset=dataset, columns=list(columns), by=alice)
+        services.datasets.declare_protection(
             dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
         )
         return dataset
@@ -88,8 +88,8 @@ def test_a_draft_s_questions_are_saved_under_a_name(draft, as_, alice, group):
 
 
 def test_only_the_columns_that_the_questions_read_are_saved(draft, alice):
-    services.set_questions(release=draft, workload=OTHER)
-    saved = services.save_workload(release=draft, name="Ages", by=alice)
+    services.releases.set_questions(release=draft, workload=OTHER)
+    saved = services.workloads.save_workload(release=draft, name="Ages", by=alice)
     assert [each["name"] for each in saved.latest.columns] == ["age"]
 
 
@@ -108,7 +108,7 @@ def test_one_person_has_one_workload_of_a_name_and_another_person_may_have_it_to
     refused = as_(alice).post(page("save_workload", draft), {"name": "Yearly tables"})
     assert refused.status_code == 400
     assert "is the name of another workload" in words(refused)
-    services.save_workload(release=draft, name="Yearly tables", by=bob)
+    services.workloads.save_workload(release=draft, name="Yearly tables", by=bob)
     assert Workload.objects.count() == 2
 
 
@@ -118,19 +118,19 @@ def test_a_group_of_others_is_refused(draft, as_, alice):
     assert refused.status_code == 400
     assert not Workload.objects.exists()
     with pytest.raises(InvalidInput, match="must be one that you belong to"):
-        services.save_workload(release=draft, name="Mine", by=alice, group=board)
+        services.workloads.save_workload(release=draft, name="Mine", by=alice, group=board)
 
 
 def test_a_draft_without_questions_has_none_to_save(dataset, as_, alice):
-    empty = services.draft_release(dataset=dataset, by=alice)
-    with pytest.raises(services.Refusal, match="Add at least one question"):
-        services.save_workload(release=empty, name="Mine", by=alice)
+    empty = services.releases.draft_release(dataset=dataset, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="Add at least one question"):
+        services.workloads.save_workload(release=empty, name="Mine", by=alice)
     assert as_(alice).get(page("save_workload", empty)).status_code == 302
 
 
 def test_a_finished_release_s_questions_are_saved_as_they_were_planned(published, dataset, alice):
-    services.declare_universe(dataset=dataset, columns=[{**AGE, "edges": [18, 65]}], by=alice)
-    saved = services.save_workload(release=Release.objects.get(pk=published.pk), name="As it was", by=alice)
+    services.datasets.declare_universe(dataset=dataset, columns=[{**AGE, "edges": [18, 65]}], by=alice)
+    saved = services.workloads.save_workload(release=Release.objects.get(pk=published.pk), name="As it was", by=alice)
     assert saved.latest.columns[0]["edges"] == AGE["edges"]
 
 
@@ -138,7 +138,7 @@ def test_a_finished_release_s_questions_are_saved_as_they_were_planned(published
 
 
 def test_editing_the_questions_makes_the_next_version_and_leaves_a_release_as_it_is(workload, draft, as_, alice):
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     before = Release.objects.values("plan", "workload", "workload_version").get(pk=draft.pk)
     url = page("edit_workload", workload)
     form = as_(alice).get(url)
@@ -149,7 +149,7 @@ def test_editing_the_questions_makes_the_next_version_and_leaves_a_release_as_it
     first, second = workload.versions.order_by("number")
     assert (first.questions, second.questions) == (before["workload"], OTHER)
     assert Release.objects.values("plan", "workload", "workload_version").get(pk=draft.pk) == before
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
     draft.refresh_from_db()
     assert draft.result["receipt"]["workload"] == before["workload"]
     assert as_(alice).get(page("workload", workload), {"version": "1"}).context["version"] == first
@@ -182,7 +182,7 @@ def test_questions_that_break_a_rule_are_refused_and_kept_in_the_form(workload, 
 
 
 def test_who_edits_what_somebody_else_has_changed_meanwhile_is_told(workload, as_, alice, bob):
-    services.edit_workload(workload=workload, by=bob, since=1, questions=OTHER)
+    services.workloads.edit_workload(workload=workload, by=bob, since=1, questions=OTHER)
     typed = {"name": "Mine", "workload": json.dumps(TABLES), "since": "1"}
     refused = as_(alice).post(page("edit_workload", workload), typed)
     assert refused.status_code == 400
@@ -196,40 +196,40 @@ def test_the_database_refuses_to_change_a_version(workload):
 
 
 def test_a_changed_draft_is_saved_as_the_next_version(workload, draft, as_, alice):
-    services.set_questions(release=draft, workload=OTHER)
+    services.releases.set_questions(release=draft, workload=OTHER)
     assert Release.objects.get(pk=draft.pk).workload_version is None, "it asks something else now"
     shown = as_(alice).post(page("save_workload", draft), {"workload": workload.pk}, follow=True)
     assert "version 2 asks what this draft asks" in words(shown)
     assert workload.latest.questions == OTHER
-    again = services.save_version(workload=workload, release=draft, by=alice)
+    again = services.workloads.save_version(workload=workload, release=draft, by=alice)
     assert again.number == 2
 
 
 def test_a_draft_keeps_its_workload_while_it_asks_the_same(workload, draft, alice):
-    services.set_questions(release=draft, workload=TABLES)
-    services.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries")
+    services.releases.set_questions(release=draft, workload=TABLES)
+    services.releases.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries")
     draft.refresh_from_db()
     assert draft.workload_version == workload.latest
-    services.set_questions(release=draft, workload=None)
+    services.releases.set_questions(release=draft, workload=None)
     draft.refresh_from_db()
     assert draft.workload_version is None
 
 
 def test_a_submitted_release_stays_with_its_workload(workload, draft, alice):
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
-    with pytest.raises(services.Refusal, match="submitted with a workload already"):
-        services.save_workload(release=draft, name="Another", by=alice)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    with pytest.raises(services.release_inputs.Refusal, match="submitted with a workload already"):
+        services.workloads.save_workload(release=draft, name="Another", by=alice)
 
 
 def test_another_release_like_it_is_of_the_same_workload(workload, draft, as_, alice):
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     as_(alice).post(page("new_release", draft.dataset), {"like": draft.pk})
     assert Release.objects.latest("created_at").workload_version == workload.latest
 
 
 def test_who_may_not_see_the_workload_of_a_release_plans_another_without_it(workload, draft, as_, alice, bob):
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
-    services.share_workload(workload=workload, group=None, by=alice)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.workloads.share_workload(workload=workload, group=None, by=alice)
     assert "Yearly tables" not in words(as_(bob).get(page("release_detail", draft)))
     as_(bob).post(page("new_release", draft.dataset), {"like": draft.pk})
     another = Release.objects.latest("created_at")
@@ -239,7 +239,7 @@ def test_who_may_not_see_the_workload_of_a_release_plans_another_without_it(work
 def test_a_workload_is_deleted_by_its_owner_until_a_release_was_submitted_with_it(workload, draft, as_, alice, bob):
     url = page("discard_workload", workload)
     assert "deleted by alice alone" in words(as_(bob).post(url, follow=True))
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert "so it is kept" in words(as_(alice).post(url, follow=True))
     Release.objects.filter(pk=draft.pk).update(state="draft")
     as_(alice).post(url)
@@ -269,8 +269,8 @@ def test_a_renamed_column_is_suggested_and_the_questions_name_it(workload, make_
     shown = as_(alice).get(page("use_workload", workload), {"dataset": other.pk})
     assert (chosen(shown, "column.age"), chosen(shown, "column.sex")) == ("years", "sex")
     assert "under another name" in words(shown)
-    assert services.suggested_columns(workload.latest, other.universe) == {"age": "years", "sex": "sex"}
-    draft = services.use_workload(version=workload.latest, dataset=other, by=alice, columns={"age": "years"})
+    assert services.workloads.suggested_columns(workload.latest, other.universe) == {"age": "years", "sex": "sex"}
+    draft = services.workloads.use_workload(version=workload.latest, dataset=other, by=alice, columns={"age": "years"})
     assert draft.workload["queries"] == [
         {"marginal": ["years", "sex"]},
         {"count": {"years": {"from": 25, "to": 45}}},
@@ -280,13 +280,13 @@ def test_a_renamed_column_is_suggested_and_the_questions_name_it(workload, make_
 def test_names_that_changed_places_are_mapped_at_once(draft, make_other, alice):
     wide = {**AGE, "name": "income", "edges": [0, 5, 9]}
     both = make_other(AGE, wide)
-    asked = services.draft_release(dataset=both, by=alice)
-    services.set_questions(
+    asked = services.releases.draft_release(dataset=both, by=alice)
+    services.releases.set_questions(
         release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"count": {"income": {"to": 5}}}]}
     )
-    saved = services.save_workload(release=asked, name="Swapped", by=alice)
+    saved = services.workloads.save_workload(release=asked, name="Swapped", by=alice)
     swapped = make_other({**AGE, "name": "income"}, {**wide, "name": "age"})
-    mapped = services.mapped_questions(saved.latest, swapped.universe, {"age": "income", "income": "age"})
+    mapped = services.workloads.mapped_questions(saved.latest, swapped.universe, {"age": "income", "income": "age"})
     assert mapped["queries"] == [{"prefix": "income"}, {"count": {"age": {"from": 0, "to": 5}}}]
 
 
@@ -307,11 +307,11 @@ def test_names_that_changed_places_are_mapped_at_once(draft, make_other, alice):
     ],
 )
 def test_every_kind_of_question_is_about_the_column_that_stands_for_it(draft, make_other, alice, asked, renamed):
-    services.set_questions(release=draft, workload={"version": 1, "queries": [asked]})
-    saved = services.save_workload(release=draft, name="One", by=alice)
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [asked]})
+    saved = services.workloads.save_workload(release=draft, name="One", by=alice)
     other = make_other({**AGE, "name": "years"}, SEX)
     columns = {} if renamed is None else {"age": "years"}
-    assert services.mapped_questions(saved.latest, other.universe, columns)["queries"] == [renamed or asked]
+    assert services.workloads.mapped_questions(saved.latest, other.universe, columns)["queries"] == [renamed or asked]
 
 
 @pytest.mark.parametrize(
@@ -324,11 +324,11 @@ def test_every_kind_of_question_is_about_the_column_that_stands_for_it(draft, ma
 )
 def test_what_does_not_fit_is_said_with_the_reason_and_nothing_is_drafted(workload, make_other, alice, age, reason):
     other = make_other(age, SEX)
-    fits = {each.needed.name: each for each in services.column_fits(workload.latest, other.universe, {})}
+    fits = {each.needed.name: each for each in services.workloads.column_fits(workload.latest, other.universe, {})}
     assert reason in fits["age"].reason
     assert not fits["sex"].reason
     with pytest.raises(InvalidInput) as refused:
-        services.use_workload(version=workload.latest, dataset=other, by=alice)
+        services.workloads.use_workload(version=workload.latest, dataset=other, by=alice)
     assert refused.value.field == "columns.age"
     assert not other.releases.exists()
 
@@ -349,12 +349,14 @@ def test_the_page_says_which_columns_do_not_fit_and_keeps_what_was_chosen(worklo
 
 def test_one_column_cannot_stand_for_two(draft, make_other, alice):
     both = make_other(AGE, {**AGE, "name": "years"})
-    asked = services.draft_release(dataset=both, by=alice)
-    services.set_questions(release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"prefix": "years"}]})
-    saved = services.save_workload(release=asked, name="Two", by=alice)
+    asked = services.releases.draft_release(dataset=both, by=alice)
+    services.releases.set_questions(
+        release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"prefix": "years"}]}
+    )
+    saved = services.workloads.save_workload(release=asked, name="Two", by=alice)
     with pytest.raises(InvalidInput, match="one column of the workload only"):
-        services.mapped_questions(saved.latest, both.universe, {"years": "age"})
-    assert services.suggested_columns(saved.latest, make_other({**AGE, "name": "only"}).universe) == {
+        services.workloads.mapped_questions(saved.latest, both.universe, {"years": "age"})
+    assert services.workloads.suggested_columns(saved.latest, make_other({**AGE, "name": "only"}).universe) == {
         "age": "",
         "years": "",
     }, "it could stand for either"
@@ -368,21 +370,21 @@ def test_of_many_columns_a_name_is_typed(workload, make_other, as_, alice, monke
 
 
 def test_other_bins_fit_where_no_question_names_one_and_that_is_said(draft, make_other, as_, alice):
-    services.set_questions(release=draft, workload=OTHER)
-    saved = services.save_workload(release=draft, name="Ages", by=alice)
+    services.releases.set_questions(release=draft, workload=OTHER)
+    saved = services.workloads.save_workload(release=draft, name="Ages", by=alice)
     other = make_other({**AGE, "edges": [0, 50, 100]})
     shown = as_(alice).get(page("use_workload", saved), {"dataset": other.pk})
     assert "Declared differently here" in words(shown)
-    assert services.mapped_questions(saved.latest, other.universe, {}) == OTHER
+    assert services.workloads.mapped_questions(saved.latest, other.universe, {}) == OTHER
 
 
 def test_a_dataset_of_others_or_without_columns_is_not_asked(workload, as_, alice, charlie, upload_file):
     give(charlie, "curator")
-    theirs = services.ingest_dataset(owner=charlie, title="Theirs", source=upload_file(CSV))
+    theirs = services.datasets.ingest_dataset(owner=charlie, title="Theirs", source=upload_file(CSV))
     url = page("use_workload", workload)
     assert as_(alice).get(url, {"dataset": theirs.pk}).status_code == 404
     assert as_(alice).get(url, {"dataset": "no"}).status_code == 404
-    bare = services.ingest_dataset(owner=alice, title="Bare", source=upload_file(CSV))
+    bare = services.datasets.ingest_dataset(owner=alice, title="Bare", source=upload_file(CSV))
     assert as_(alice).get(url, {"dataset": bare.pk}).url == page("columns", bare)
     assert as_(alice).get(url).url == page("workload", workload)
 
@@ -404,15 +406,17 @@ def test_an_owner_shares_it_and_who_shares_it_uses_and_edits_it(workload, as_, a
 
 def test_its_releases_stand_side_by_side_with_their_errors(workload, draft, carry_out, as_, alice):
     first = carry_out(draft)
-    second = services.use_workload(version=workload.latest, dataset=draft.dataset, by=alice, title="The second")
-    services.set_choice(release=second, epsilon="0.5", mechanism_name="laplace-queries")
+    second = services.workloads.use_workload(
+        version=workload.latest, dataset=draft.dataset, by=alice, title="The second"
+    )
+    services.releases.set_choice(release=second, epsilon="0.5", mechanism_name="laplace-queries")
     waiting = carry_out(second, execute=False)
     shown = as_(alice).get(page("workload", workload))
     errors = {each["release"].pk: each["bound"] for each in shown.context["releases"]}
     assert errors[waiting.pk] is None
     assert errors[first.pk].margin.removeprefix("± ") in words(shown)
     assert first.result["receipt"]["bound"]["alpha"] > 0
-    services.withdraw_release(release=first, by=alice)
+    services.releases.withdraw_release(release=first, by=alice)
     shown = as_(alice).get(page("workload", workload))
     assert {each["release"].pk: each["bound"] for each in shown.context["releases"]}[first.pk] is None
 
@@ -423,7 +427,7 @@ def test_of_its_releases_everybody_sees_those_they_may_read(workload, draft, car
     draft.dataset.save()
     assert draft.title not in words(as_(bob).get(page("workload", workload)))
     assert as_(bob).get(page("workload_list")).context["rows"][0]["releases"] == 0
-    services.make_public(release=private, by=alice)
+    services.releases.make_public(release=private, by=alice)
     assert draft.title in words(as_(bob).get(page("workload", workload)))
     public = words(as_(charlie).get(page("release_detail", private)))
     assert "Yearly tables" not in public, "the workload is not charlie's to know of"
@@ -450,7 +454,7 @@ def test_its_page_reads_no_plan_and_asks_as_much_for_many_releases(workload, dra
 
 @pytest.fixture
 def program(client, alice):
-    headers = {"authorization": f"Bearer {services.make_token(user=alice, name='all')}"}
+    headers = {"authorization": f"Bearer {services.tokens.make_token(user=alice, name='all')}"}
 
     def send(method, path, sent=None):
         body = {} if sent is None else {"data": json.dumps(sent), "content_type": "application/json"}
@@ -543,10 +547,10 @@ def test_the_command_line_says_what_is_wrong_with_a_name_and_releases_nothing(wo
 
 
 def test_a_name_that_two_people_use_is_told_apart_by_the_owner(workload, draft, bob):
-    services.save_workload(release=draft, name="Yearly tables", by=bob)
+    services.workloads.save_workload(release=draft, name="Yearly tables", by=bob)
     with pytest.raises(InvalidInput, match="write alice/Yearly tables or bob/Yearly tables"):
-        services.workload_named("Yearly tables")
-    assert services.workload_named("alice/Yearly tables") == workload
+        services.workloads.workload_named("Yearly tables")
+    assert services.workloads.workload_named("alice/Yearly tables") == workload
 
 
 # Releases of before
@@ -595,7 +599,7 @@ def test_the_migration_keeps_owners_and_groups_apart_and_numbers_names(make_data
 
 
 def _asks(draft, workload):
-    services.set_questions(release=draft, workload=workload)
+    services.releases.set_questions(release=draft, workload=workload)
     return draft
 
 

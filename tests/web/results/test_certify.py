@@ -46,7 +46,7 @@ def certify(alice, carry_out):
     """A certificate of a published release, drafted, submitted and run."""
 
     def make(of, *, run=True, by=alice, **asked):
-        draft = services.draft_certificate(of=of, by=by, **{**ASKED, **asked})
+        draft = services.certificates.draft_certificate(of=of, by=by, **{**ASKED, **asked})
         return carry_out(draft, execute=run, by=by)
 
     return make
@@ -97,9 +97,9 @@ def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(p
 def test_the_noise_of_what_is_proposed_adds_at_most_half_of_what_the_release_says(published, as_, alice):
     proposed = usual_epsilon(published)
     half = published.result["receipt"]["bound"]["alpha"] / 2
-    assert services.plan_certificate(of=published, epsilon=proposed).expectation.alpha <= half
+    assert services.certificates.plan_certificate(of=published, epsilon=proposed).expectation.alpha <= half
     less = decimal_text(Fraction(proposed) - Fraction(1, 50))
-    assert services.plan_certificate(of=published, epsilon=less).expectation.alpha > half
+    assert services.certificates.plan_certificate(of=published, epsilon=less).expectation.alpha > half
     assert "of little use" not in words(as_(alice).get(page_of(published)))
 
 
@@ -124,7 +124,9 @@ def test_where_the_release_has_proved_as_much_the_page_says_that_it_is_of_little
 
 
 def test_reading_a_draft_again_leads_to_its_confirmation_and_its_other_steps_to_its_plan(published, as_, alice):
-    draft = services.draft_certificate(of=published, by=alice, **{**ASKED, "what": "both", "epsilon": "0.25"})
+    draft = services.certificates.draft_certificate(
+        of=published, by=alice, **{**ASKED, "what": "both", "epsilon": "0.25"}
+    )
     browser = as_(alice)
     assert browser.get(page_of(draft, "release_detail")).url == page_of(draft, "confirm")
     for step in ("questions", "compare"):
@@ -181,34 +183,34 @@ def test_what_the_budget_does_not_allow_is_refused_and_nothing_is_charged(publis
     plan = as_(alice).get(page_of(published), {"epsilon": "1.5"})
     assert "It does not fit: it costs epsilon 1.5, and epsilon 1 is left" in words(plan)
     assert '<button disabled aria-describedby="why-not">Go on to confirm' in body(plan)
-    draft = services.draft_certificate(of=published, by=alice, **{**ASKED, "epsilon": "1.5"})
+    draft = services.certificates.draft_certificate(of=published, by=alice, **{**ASKED, "epsilon": "1.5"})
     with pytest.raises(ledger.InsufficientBudget):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     assert draft.entries.count() == 0
 
 
 def test_above_the_organisation_s_threshold_a_reviewer_sees_it_first(published, alice, as_, sofia):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.01")
-    draft = services.draft_certificate(of=published, by=alice, **ASKED)
+    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
     assert "that no reviewer saw" in words(as_(alice).get(page_of(draft, "confirm")))
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice) is None
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice) is None
     asked = draft.reviews.get()
     seen = words(as_(sofia).get(reverse("release_request", args=[asked.pk])))
     assert "largest error of the synthetic rows over all 17 counts" in seen
-    services.approve_release(request=asked, by=sofia, send=False)
+    services.reviews.approve_release(request=asked, by=sofia, send=False)
     draft.refresh_from_db()
     assert draft.status is ReleaseState.QUEUED
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
 
 
 def test_a_reviewer_s_smaller_epsilon_sends_it_back_as_a_draft_of_a_certificate(published, alice, sofia):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.01")
-    draft = services.draft_certificate(of=published, by=alice, **ASKED)
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
-    services.approve_release(request=draft.reviews.get(), by=sofia, epsilon="0.02", send=False)
+    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    services.reviews.approve_release(request=draft.reviews.get(), by=sofia, epsilon="0.02", send=False)
     draft.refresh_from_db()
     assert (draft.status, draft.certifies, draft.epsilon) == (ReleaseState.DRAFT, published, "0.02")
-    entry = services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    entry = services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert entry.epsilon == 2 * 10 ** (accountant.EPSILON_PLACES - 2)
 
 
@@ -253,7 +255,7 @@ def test_rows_made_in_a_number_of_one_s_own_are_scaled_to_the_released_total(
     dataset, make_queued, certify, monkeypatch
 ):
     of = make_queued(dataset, options={"rows": 20}, epsilon="0.8")
-    assert services.execute_release(release_id=of.pk)
+    assert services.execution.execute_release(release_id=of.pk)
     of.refresh_from_db()
     given = {}
     real = certificates._numbers
@@ -269,34 +271,34 @@ def test_rows_made_in_a_number_of_one_s_own_are_scaled_to_the_released_total(
 
 
 def test_of_a_release_without_synthetic_rows_its_answers_are_certified(dataset, alice, certify, as_):
-    of = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=of, workload={"version": 1, "queries": [{"count": {"sex": ["male"]}}]})
-    services.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
-    services.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=of.pk)
+    of = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=of, workload={"version": 1, "queries": [{"count": {"sex": ["male"]}}]})
+    services.releases.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=of.pk)
     of.refresh_from_db()
     assert of.result["receipt"]["synthetic_rows"] == 0
     page = as_(alice).get(page_of(of))
     assert "the largest error of the released answers over its one count is at most" in words(page)
     assert "What is measured" not in words(page)
     with pytest.raises(InvalidInput, match="what: 'both' must be one of released answers"):
-        services.draft_certificate(of=of, by=alice, **{**ASKED, "what": "both"})
+        services.certificates.draft_certificate(of=of, by=alice, **{**ASKED, "what": "both"})
     certificate = certify(of, what="")
     assert "the released answers over its one count" in certificate.result["receipt"]["bound"]["sentence"]
 
 
 def test_synthetic_rows_without_a_column_that_was_asked_about_are_not_certified(dataset, alice, certify, as_):
-    of = services.draft_release(dataset=dataset, by=alice)
+    of = services.releases.draft_release(dataset=dataset, by=alice)
     asked = [{"marginal": ["age"]}, {"count": {"sex": ["male"]}}]
-    services.set_questions(release=of, workload={"version": 1, "queries": asked})
-    services.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
-    services.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=of.pk)
+    services.releases.set_questions(release=of, workload={"version": 1, "queries": asked})
+    services.releases.set_choice(release=of, epsilon="0.5", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=of, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=of.pk)
     of.refresh_from_db()
     assert of.result["receipt"]["synthetic_columns"] == ["age"]
     assert "they have not all the columns" in words(as_(alice).get(page_of(of)))
     with pytest.raises(InvalidInput, match="what: 'synthetic rows' must be one of released answers"):
-        services.draft_certificate(of=of, by=alice, **ASKED)
+        services.certificates.draft_certificate(of=of, by=alice, **ASKED)
     assert certify(of, what="").result["receipt"]["bound"]["says"].startswith("the largest error of the released")
 
 
@@ -329,7 +331,7 @@ def test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_t
     path = files.folder_of(published) / "synthetic.parquet"
     path.write_bytes(path.read_bytes() + b"\0")
     for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execute_release(release_id=certificate.pk)
+        assert not services.execution.execute_release(release_id=certificate.pk)
     failures = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
     assert len(failures) == settings.MAX_ATTEMPTS
     assert all("FileChanged" in each for each in failures)  # and not the error of whoever opens the table
@@ -345,39 +347,39 @@ def test_the_files_are_looked_at_before_the_table_is_opened(published, certify, 
     monkeypatch.setattr(files, "sha256_of", lambda path: order.append("file") or real(path))
     run = runner.run
     monkeypatch.setattr(runner, "run", lambda *args, **given: order.append("table") or run(*args, **given))
-    assert services.execute_release(release_id=certificate.pk)
+    assert services.execution.execute_release(release_id=certificate.pk)
     # The published file, the stored table's, and then what is in it; afterwards the files that are published.
     assert order[:3] == ["file", "file", "table"]
     assert "table" not in order[3:]
 
 
 def test_a_file_that_was_changed_before_the_charge_is_refused_without_one(published, alice):
-    draft = services.draft_certificate(of=published, by=alice, **ASKED)
+    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
     path = files.folder_of(published) / "synthetic.parquet"
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(services.Refusal, match="was changed since"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="was changed since"):
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     path.unlink()
-    with pytest.raises(services.Refusal, match=r"synthetic\.parquet of the release is no longer there"):
-        services.plan_of(release=draft)
+    with pytest.raises(services.release_inputs.Refusal, match=r"synthetic\.parquet of the release is no longer there"):
+        services.releases.plan_of(release=draft)
     assert draft.entries.count() == 0
 
 
 def test_columns_that_were_declared_again_make_it_another_question(published, alice, as_):
-    draft = services.draft_certificate(of=published, by=alice, **ASKED)
+    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
     columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
-    services.declare_universe(dataset=published.dataset, columns=columns)
+    services.datasets.declare_universe(dataset=published.dataset, columns=columns)
     draft = Release.objects.get(pk=draft.pk)
-    with pytest.raises(services.Refusal, match="have changed since"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="have changed since"):
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
     page = as_(alice).get(page_of(published, "release_detail"))
     assert "The columns have changed since this release" in words(page)
     assert "Certify the quality" not in words(page)
 
 
 def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(published, alice, as_):
-    draft = services.draft_certificate(of=published, by=alice, **ASKED)
-    services.withdraw_release(release=published, by=alice)
+    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
+    services.releases.withdraw_release(release=published, by=alice)
     answer = as_(alice).get(page_of(draft, "confirm"), follow=True)
     assert answer.redirect_chain[-1][0] == page_of(published, "release_detail")
     assert "Only a finished release can be certified; this one is withdrawn." in words(answer)
@@ -386,16 +388,16 @@ def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(publis
 def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason(
     dataset, published, draft, make_dataset, certify, close, alice, as_
 ):
-    median = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=median, workload={"version": 1, "queries": [{"median": "age"}]})
-    services.set_choice(release=median, epsilon="0.1", mechanism_name="exponential-quantile")
-    services.submit_release(release=median, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=median.pk)
+    median = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=median, workload={"version": 1, "queries": [{"median": "age"}]})
+    services.releases.set_choice(release=median, epsilon="0.1", mechanism_name="exponential-quantile")
+    services.releases.submit_release(release=median, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=median.pk)
     other = make_dataset(content=CSV + b"one more,30,male\n")
-    live = services.draft_session(dataset=other, by=alice, title="", epsilon="0.4")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
-    services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
+    live = services.sessions.draft_session(dataset=other, by=alice, title="", epsilon="0.4")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
+    services.sessions.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
     close(live.session, by=alice)
     for of, reason in (
         (median, "the error of a statistic is no number of rows"),
@@ -404,8 +406,8 @@ def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason
         (draft, "Only a finished release can be certified; this one is draft."),
     ):
         of = Release.objects.get(pk=of.pk)
-        with pytest.raises(services.Refusal, match=reason):
-            services.draft_certificate(of=of, by=alice, **ASKED)
+        with pytest.raises(services.release_inputs.Refusal, match=reason):
+            services.certificates.draft_certificate(of=of, by=alice, **ASKED)
         answer = as_(alice).get(page_of(of))
         assert answer.status_code == 302
         if of.status is not ReleaseState.DRAFT:
@@ -417,11 +419,11 @@ def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason
 
 
 def test_the_question_cannot_be_typed_nor_a_certificate_s_be_changed(draft, published, alice, as_):
-    certificate = services.draft_certificate(of=published, by=alice, **ASKED)
+    certificate = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
     with pytest.raises(InvalidInput, match="own page"):
-        services.set_questions(release=draft, workload=certificate.workload)
-    with pytest.raises(services.Refusal, match="A certificate asks for the error of one release"):
-        services.set_questions(release=certificate, workload=WORKLOAD)
+        services.releases.set_questions(release=draft, workload=certificate.workload)
+    with pytest.raises(services.release_inputs.Refusal, match="A certificate asks for the error of one release"):
+        services.releases.set_questions(release=certificate, workload=WORKLOAD)
     browser = as_(alice)
     held = Release.objects.get(pk=certificate.pk).workload
     browser.post(page_of(certificate, "questions"), {"action": "clear"})
@@ -432,9 +434,11 @@ def test_the_question_cannot_be_typed_nor_a_certificate_s_be_changed(draft, publ
 
 
 def test_it_stands_in_no_comparison_of_mechanisms(draft, as_, alice):
-    assert "measured-error" not in {plan.mechanism for plan in services.compare(release=draft)}
+    assert "measured-error" not in {plan.mechanism for plan in services.releases.compare(release=draft)}
     assert "Noise on the largest error" not in words(as_(alice).get(page_of(draft, "compare")))
-    assert all(each.name != "measured-error" for each in comparison.other_mechanisms(services.compare(release=draft)))
+    assert all(
+        each.name != "measured-error" for each in comparison.other_mechanisms(services.releases.compare(release=draft))
+    )
 
 
 # Who sees it
@@ -486,11 +490,11 @@ def test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_a
 
     assert shows() == {"nobody": False, "alice": True, "bob": True, "charlie": False, "sofia": False}
     assert "Certified afterwards" not in words(as_(None).get(page_of(public, "receipt")))
-    services.make_public(release=certificate)
+    services.releases.make_public(release=certificate)
     assert all(shows().values())
     assert "Certified afterwards" in words(as_(None).get(page_of(public, "receipt")))
     assert "Certify the quality" not in words(as_(charlie).get(page_of(public, "release_detail")))
-    services.make_private(release=public)
+    services.releases.make_private(release=public)
     own = as_(None).get(page_of(certificate, "release_detail"))
     assert "The release it certifies is not public." in words(own)
     assert str(public.pk) not in body(own)
@@ -498,8 +502,8 @@ def test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_a
 
 def test_a_certificate_of_a_withdrawn_release_says_so_to_everybody(public, certify, as_, alice):
     certificate = certify(public)
-    services.make_public(release=certificate)
-    services.withdraw_release(release=public, by=alice)
+    services.releases.make_public(release=certificate)
+    services.releases.withdraw_release(release=public, by=alice)
     assert "It certifies Release 1 , which was withdrawn ." in words(
         as_(alice).get(page_of(certificate, "release_detail"))
     )
@@ -532,7 +536,7 @@ def test_a_program_plans_submits_and_reads_a_certificate(published, client, alic
     assert "at most 46 rows above the largest error of the synthetic rows" in said["plan"]["says"]
     submitted = program.send("post", f"/releases/{said['id']}/submit", {"key": str(uuid.uuid4())})
     assert submitted.status_code == 202
-    assert services.execute_release(release_id=said["id"])
+    assert services.execution.execute_release(release_id=said["id"])
     receipt = program.get(f"/releases/{published.pk}/receipt").json()
     (listed,) = receipt["certificates"]
     assert listed["release"] == said["id"]
@@ -548,7 +552,7 @@ def test_a_program_is_told_what_is_wrong(published, queued, client, alice, charl
     assert wrong.json()["field"] == "what"
     other = program.send("post", f"/releases/{published.pk}/certificates", {"epsilon": "-1"})
     assert other.status_code == 400
-    services.withdraw_release(release=published)
+    services.releases.withdraw_release(release=published)
     gone = program.send("post", f"/releases/{published.pk}/certificates", {"epsilon": "0.1"})
     assert gone.status_code == 409
     assert "withdrawn" in gone.json()["message"]

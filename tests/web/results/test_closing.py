@@ -52,17 +52,17 @@ def make_session(make_dataset, alice):
     """An open session in which how many women there are was asked."""
 
     def make(**options):
-        release = services.draft_session(
+        release = services.sessions.draft_session(
             dataset=make_dataset(epsilon="20"),
             by=alice,
             title="Ask away",
             epsilon="5",
             options={"population": 200, "questions": 50, **options},
         )
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         session = Session.objects.get()
-        services.ask_session(session=session, query=WOMEN, by=alice)
+        services.sessions.ask_session(session=session, query=WOMEN, by=alice)
         return session
 
     return make
@@ -75,7 +75,7 @@ def session(make_session):
 
 @pytest.fixture
 def being_closed(session, bob):
-    services.close_session(session=session, by=bob)
+    services.session_closing.close_session(session=session, by=bob)
     return session
 
 
@@ -109,7 +109,7 @@ def test_closing_touches_no_data_and_spends_nothing(session, alice, close, monke
 def test_a_worker_is_told_and_publishes_once_whoever_comes_twice(being_closed, sent):
     assert sent == [being_closed.pk]
     assert state() is ReleaseState.CLOSING
-    assert [services.execute_release(release_id=being_closed.pk) for _ in range(3)] == [True, False, False]
+    assert [services.execution.execute_release(release_id=being_closed.pk) for _ in range(3)] == [True, False, False]
     release = Release.objects.get()
     assert release.status is ReleaseState.PUBLISHED
     assert "female" in Searchable.objects.get(release=release).text.splitlines()
@@ -123,21 +123,23 @@ def test_no_question_slips_in_between_the_closing_and_what_is_published(session,
 
     def ask_meanwhile(folder, **given):
         for query in (MEN, WOMEN):
-            with pytest.raises(services.Refusal, match="The session is closing; no more questions can be asked"):
-                services.ask_session(session=session, query=query, by=alice)
+            with pytest.raises(
+                services.release_inputs.Refusal, match="The session is closing; no more questions can be asked"
+            ):
+                services.sessions.ask_session(session=session, query=query, by=alice)
             refused.append(query)
         return write(folder, **given)
 
     monkeypatch.setattr(files, "write", ask_meanwhile)
-    services.close_session(session=session, by=bob)
-    assert services.execute_release(release_id=session.pk)
+    services.session_closing.close_session(session=session, by=bob)
+    assert services.execution.execute_release(release_id=session.pk)
     assert refused == [MEN, WOMEN]
     assert SessionAnswer.objects.count() == 1
 
 
 def test_the_lock_of_an_answer_is_taken_before_the_state_is_read(session, alice, django_assert_max_num_queries):
     with django_assert_max_num_queries(40) as asked:
-        services.close_session(session=session, by=alice)
+        services.session_closing.close_session(session=session, by=alice)
     statements = [each["sql"] for each in asked]
     reads = next(number for number, sql in enumerate(statements) if 'FROM "releases_session"' in sql)
     moves = next(number for number, sql in enumerate(statements) if sql.startswith('UPDATE "releases_release"'))
@@ -147,29 +149,29 @@ def test_the_lock_of_an_answer_is_taken_before_the_state_is_read(session, alice,
 
 
 def test_two_closings_at_once_are_one(being_closed, alice):
-    with pytest.raises(services.Refusal, match="being closed already"):
-        services.close_session(session=being_closed, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="being closed already"):
+        services.session_closing.close_session(session=being_closed, by=alice)
     assert acts().count(AuditAction.CLOSE) == 1
-    assert services.execute_release(release_id=being_closed.pk)
-    with pytest.raises(services.Refusal, match="not open"):
-        services.close_session(session=being_closed, by=alice)
+    assert services.execution.execute_release(release_id=being_closed.pk)
+    with pytest.raises(services.release_inputs.Refusal, match="not open"):
+        services.session_closing.close_session(session=being_closed, by=alice)
 
 
 def test_nothing_gives_the_charge_of_a_session_back_while_it_closes(being_closed, as_, alice):
     Release.objects.update(attempts=0)
     spent = Budget.objects.get().totals
-    with pytest.raises(services.Refusal):
-        services.cancel_release(release=Release.objects.get(), by=alice)
-    with pytest.raises(services.Refusal):
-        services.withdraw_release(release=Release.objects.get(), by=alice)
-    with pytest.raises(services.Refusal):
-        services.make_public(release=Release.objects.get(), by=alice)
-    with pytest.raises(services.Refusal):
-        services.discard_draft(release=Release.objects.get(), by=alice)
-    with pytest.raises(services.Kept, match="is being closed"):
-        services.delete_rows(dataset=being_closed.release.dataset, by=alice)
-    with pytest.raises(services.Kept):
-        services.discard_dataset(dataset=being_closed.release.dataset, by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.cancel_release(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.withdraw_release(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.make_public(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.discard_draft(release=Release.objects.get(), by=alice)
+    with pytest.raises(services.datasets.Kept, match="is being closed"):
+        services.datasets.delete_rows(dataset=being_closed.release.dataset, by=alice)
+    with pytest.raises(services.datasets.Kept):
+        services.datasets.discard_dataset(dataset=being_closed.release.dataset, by=alice)
     as_(alice).post(reverse("cancel_release", args=[being_closed.pk]))
     assert state() is ReleaseState.CLOSING
     assert Budget.objects.get().totals == spent
@@ -177,31 +179,31 @@ def test_nothing_gives_the_charge_of_a_session_back_while_it_closes(being_closed
 
 
 def test_a_frozen_budget_does_not_hold_a_closing_up(being_closed):
-    services.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
-    assert services.execute_release(release_id=being_closed.pk)
+    services.budgets.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
+    assert services.execution.execute_release(release_id=being_closed.pk)
     assert state() is ReleaseState.PUBLISHED
 
 
 def test_a_lost_message_is_sent_again(being_closed, sent):
-    assert services.reconcile() == 0
+    assert services.execution.reconcile() == 0
     lapse()
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert sent == [being_closed.pk] * 2
-    assert services.reconcile() == 0
-    assert services.execute_release(release_id=being_closed.pk)
+    assert services.execution.reconcile() == 0
+    assert services.execution.execute_release(release_id=being_closed.pk)
 
 
 def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_seen(being_closed, sent):
     first = session_closing.claim(being_closed.pk)
     assert first is not None
     assert session_closing.claim(being_closed.pk) is None
-    assert not services.execute_release(release_id=being_closed.pk)
-    assert services.reconcile() == 0
+    assert not services.execution.execute_release(release_id=being_closed.pk)
+    assert services.execution.reconcile() == 0
     lapse()
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     release = Release.objects.get()
     folder = files.folder_of(release) / "late"
-    assert services.execute_release(release_id=being_closed.pk)
+    assert services.execution.execute_release(release_id=being_closed.pk)
     # The first wakes up when all is done: it publishes nothing over what is there.
     with pytest.raises(EngineError, match="another worker"):
         session_closing.publish(
@@ -225,21 +227,21 @@ def test_what_cannot_be_closed_is_open_again_after_the_last_attempt_and_nothing_
     Notice.objects.all().delete()
     monkeypatch.setattr(files, "write", broken)
     for _ in range(settings.MAX_ATTEMPTS - 1):
-        assert not services.execute_release(release_id=being_closed.pk)
+        assert not services.execution.execute_release(release_id=being_closed.pk)
         assert state() is ReleaseState.CLOSING
         assert not Notice.objects.exists()
     assert sent == [being_closed.pk], "the round in which it is due sends it again"
-    assert not services.execute_release(release_id=being_closed.pk)
+    assert not services.execution.execute_release(release_id=being_closed.pk)
     assert state() is ReleaseState.OPEN
-    assert not services.execute_release(release_id=being_closed.pk)
+    assert not services.execution.execute_release(release_id=being_closed.pk)
     assert "Mrs Smith" not in caplog.text
     assert {each.person for each in Notice.objects.filter(title="Not closed: Ask away")} == {alice, bob}
     assert AuditAction.FAIL in acts()
     assert (Budget.objects.get().totals, list(SessionAnswer.objects.values())) == (spent, kept)
     monkeypatch.undo()
-    services.ask_session(session=being_closed, query=MEN, by=alice)
-    services.close_session(session=being_closed, by=alice)
-    assert services.execute_release(release_id=being_closed.pk)
+    services.sessions.ask_session(session=being_closed, query=MEN, by=alice)
+    services.session_closing.close_session(session=being_closed, by=alice)
+    assert services.execution.execute_release(release_id=being_closed.pk)
     assert files.read_answers(files.folder_of(Release.objects.get())).num_rows == 2
 
 
@@ -247,9 +249,9 @@ def test_killed_workers_one_after_the_other_leave_it_open_again(being_closed, se
     for _ in range(settings.MAX_ATTEMPTS):
         assert session_closing.claim(being_closed.pk)
         lapse()
-        assert services.reconcile() == 1
+        assert services.execution.reconcile() == 1
     assert state() is ReleaseState.OPEN
-    assert services.reconcile() == 0
+    assert services.execution.reconcile() == 0
 
 
 def test_who_opened_and_who_closed_it_are_told_and_the_log_says_who(session, alice, bob, close):
@@ -266,12 +268,12 @@ def test_who_opened_and_who_closed_it_are_told_and_the_log_says_who(session, ali
 def test_the_last_answer_uses_a_session_up_and_its_curator_is_told_once(make_session, alice, bob, as_):
     session = make_session(questions=2)
     assert Session.objects.get().used_up_at is None
-    services.ask_session(session=session, query=MEN, by=bob)
+    services.sessions.ask_session(session=session, query=MEN, by=bob)
     since = Session.objects.get().used_up_at
     assert since is not None
-    services.ask_session(session=session, query=MEN, by=bob)
+    services.sessions.ask_session(session=session, query=MEN, by=bob)
     with pytest.raises(EngineError):
-        services.ask_session(session=session, query={"age": {"to": 25}}, by=bob)
+        services.sessions.ask_session(session=session, query={"age": {"to": 25}}, by=bob)
     assert Session.objects.get().used_up_at == since
     (told,) = Notice.objects.filter(title="Used up: Ask away")
     assert told.person == alice
@@ -284,7 +286,7 @@ def test_used_up_is_stored_with_the_answer_or_not_at_all(make_session, alice, mo
     session = make_session(questions=2)
     monkeypatch.setattr("releases.notifications.messages.session_used_up", broken)
     with pytest.raises(RuntimeError):
-        services.ask_session(session=session, query=MEN, by=alice)
+        services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 1
     assert Session.objects.get().used_up_at is None
 
@@ -294,11 +296,11 @@ def test_without_paid_updates_left_it_is_used_up_where_further_answers_have_no_b
     Session.objects.update(total=10**9)
     SessionAnswer.objects.update(kind="by a paid update", sign=1)
     session.refresh_from_db()
-    assert services.standing(session, services.plan_of_session(session)).over
+    assert services.sessions.standing(session, services.sessions.plan_of_session(session)).over
     Session.objects.update(total=1)
     session.refresh_from_db()
-    assert not services.standing(session, services.plan_of_session(session)).over
-    services.ask_session(session=session, query=MEN, by=alice)
+    assert not services.sessions.standing(session, services.sessions.plan_of_session(session)).over
+    services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert Session.objects.get().used_up_at is None
 
 
@@ -308,7 +310,7 @@ def test_the_release_says_of_each_answer_what_the_session_said(being_closed, as_
 
     live = Session.objects.get()
     told = ends(as_(alice).get(reverse("transcript_csv", args=[live.pk])))
-    assert services.execute_release(release_id=being_closed.pk)
+    assert services.execution.execute_release(release_id=being_closed.pk)
     made = ends(as_(alice).get(reverse("download", args=[being_closed.pk, "answers.csv"])))
     most = math.ceil(live.total + live.total_half_width)
     assert max(float(upper) for _, _, upper in told) == most, "no answer was wide enough to be cut"

@@ -25,7 +25,7 @@ def pair(make_dataset, make_queued):
     dataset = make_dataset(epsilon="10")
     made = [make_queued(dataset, epsilon=epsilon) for epsilon in ("1", "2")]
     for title, release in zip(("One", "Two"), made, strict=True):
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
         Release.objects.filter(pk=release.pk).update(title=title)
     return made
 
@@ -106,11 +106,11 @@ def test_intervals_without_a_common_count_are_called_apart(pair, as_, alice, mon
 def test_only_releases_with_a_question_in_common_are_offered(pair, as_, alice):
     one, _ = pair
     dataset = one.dataset
-    other = services.draft_release(dataset=dataset, by=alice, title="Another question")
-    services.set_questions(release=other, workload={"version": 1, "queries": [{"prefix": "age"}]})
-    services.set_choice(release=other, epsilon="1", mechanism_name="laplace-queries")
-    services.submit_release(release=other, key=one.pk, by=alice, send=False)
-    assert services.execute_release(release_id=other.pk)
+    other = services.releases.draft_release(dataset=dataset, by=alice, title="Another question")
+    services.releases.set_questions(release=other, workload={"version": 1, "queries": [{"prefix": "age"}]})
+    services.releases.set_choice(release=other, epsilon="1", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=other, key=one.pk, by=alice, send=False)
+    assert services.execution.execute_release(release_id=other.pk)
     page = words(beside(as_(alice), one))
     assert "Two, " in page
     assert "Another question" not in page
@@ -120,21 +120,21 @@ def test_only_releases_with_a_question_in_common_are_offered(pair, as_, alice):
 
 def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_offered(pair, make_queued, as_, alice):
     one, _ = pair
-    services.declare_universe(dataset=one.dataset, columns=[COLUMNS[0] | {"outside": "drop"}, COLUMNS[1]])
+    services.datasets.declare_universe(dataset=one.dataset, columns=[COLUMNS[0] | {"outside": "drop"}, COLUMNS[1]])
     one.dataset.refresh_from_db()
     later = make_queued(one.dataset)
-    assert services.execute_release(release_id=later.pk)
+    assert services.execution.execute_release(release_id=later.pk)
     assert "There is no other finished release" in words(beside(as_(alice), later))
 
 
 def test_strangers_see_public_releases_side_by_side_and_no_others(pair, as_, alice, client, charlie):
     one, two = pair
-    services.make_public(release=one)
+    services.releases.make_public(release=one)
     client.logout()
     assert "There is no other finished release" in words(beside(client, one))
     assert beside(client, one, other=two.pk).url.startswith("/accounts/login/")
     assert beside(client, two).url.startswith("/accounts/login/")
-    services.make_public(release=two)
+    services.releases.make_public(release=two)
     assert "What both answer" in words(beside(client, one, other=two.pk))
     assert beside(as_(charlie), one, other=two.pk).status_code == 200
 
@@ -159,9 +159,9 @@ def publish(make_dataset, alice, carry_out):
     dataset = make_dataset(epsilon="50")
 
     def make(title, question, mechanism, *, epsilon="2"):
-        release = services.draft_release(dataset=dataset, by=alice, title=title)
-        services.set_questions(release=release, workload={"version": 1, "queries": [question]})
-        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+        release = services.releases.draft_release(dataset=dataset, by=alice, title=title)
+        services.releases.set_questions(release=release, workload={"version": 1, "queries": [question]})
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
         return carry_out(release)
 
     return make

@@ -42,7 +42,7 @@ def stopped_before_publishing(release, monkeypatch):
     """The folder of an attempt that wrote everything, and came to no more."""
     with monkeypatch.context() as patched:
         patched.setattr(session_closing, "as_published", crash)
-        assert not services.execute_release(release_id=release.pk)
+        assert not services.execution.execute_release(release_id=release.pk)
     (folder,) = folders(release)
     return folder
 
@@ -51,7 +51,7 @@ def test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte(queued, m
     folder = stopped_before_publishing(queued, monkeypatch)
     before = contents(folder)
     monkeypatch.setattr(jobs, "run_release", lambda *args, **kwargs: pytest.fail("data were touched again"))
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     release = Release.objects.get()
     assert (release.state, release.attempts, files.folder_of(release)) == (ReleaseState.PUBLISHED, 2, folder)
     assert contents(folder) == before
@@ -63,18 +63,18 @@ def test_a_complete_run_is_published_by_the_next_attempt_byte_for_byte(queued, m
 def test_what_is_cut_off_before_it_is_complete_never_has_a_folder_s_name(queued, monkeypatch, step):
     with monkeypatch.context() as patched:
         patched.setattr(files, step, crash)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
     assert files.made_before(queued) is None
     assert folders(queued) == []
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
 
 
 def test_a_worker_that_was_killed_while_it_wrote_holds_up_nothing(queued, monkeypatch):
     token = execution._claim(queued.pk)
     (Path(files.settings.RELEASES_DIR) / str(queued.pk) / f"{token}.partial").mkdir(parents=True)
     Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert services.reconcile() == 1
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.reconcile() == 1
+    assert services.execution.execute_release(release_id=queued.pk)
     assert folders(queued) == [files.folder_of(Release.objects.get())]
 
 
@@ -87,7 +87,7 @@ def test_a_folder_gets_its_name_when_every_file_is_on_disc(queued, monkeypatch):
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", watched)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     ((name, written),) = seen
     assert name.endswith(".partial")
     assert set(written) == {*Release.objects.get().result["files"], files.COMPLETE}
@@ -96,7 +96,7 @@ def test_a_folder_gets_its_name_when_every_file_is_on_disc(queued, monkeypatch):
 def test_a_complete_folder_that_was_changed_afterwards_is_not_published(queued, monkeypatch):
     folder = stopped_before_publishing(queued, monkeypatch)
     (folder / "answers.csv").write_text("other")
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     release = Release.objects.get()
     assert files.folder_of(release) != folder
     assert folders(queued) == [files.folder_of(release)]
@@ -121,9 +121,9 @@ def test_of_two_complete_runs_the_first_is_published_and_the_other_goes(queued, 
     with monkeypatch.context() as patched:
         patched.setattr(files, "made_before", lambda release: None)
         patched.setattr(session_closing, "as_published", crash)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
     assert len(folders(queued)) == 2
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert folders(queued) == [first]
 
 
@@ -134,7 +134,7 @@ def shown_of(release, as_, alice):
     """Every page and answer that says how far a release is."""
     names = [("release_detail", release.pk), ("release_status", release.pk), ("dataset_detail", release.dataset_id)]
     pages = [words(as_(alice).get(reverse(name, args=[number]))) for name, number in names]
-    token = services.make_token(user=alice, name="a script")
+    token = services.tokens.make_token(user=alice, name="a script")
     told = as_(None).get(f"/api/releases/{release.pk}", headers={"authorization": f"Bearer {token}"})
     assert told.status_code == 200
     return pages, told.json()
@@ -147,7 +147,7 @@ def test_an_attempt_that_failed_after_reading_looks_like_one_that_runs(queued, m
     Release.objects.update(step="In progress")
     running = shown_of(queued, as_, alice)
     Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert Release.objects.get().state == ReleaseState.QUEUED
     assert shown_of(queued, as_, alice) == running
 
@@ -165,7 +165,7 @@ def test_no_step_and_no_share_of_a_run_is_written_anywhere(queued, monkeypatch):
         return run(plan, counts, rng=rng, progress=noted)
 
     monkeypatch.setattr(jobs, "run_release", watched)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert seen == {("In progress", 0.0)}
 
 

@@ -46,7 +46,7 @@ def file_url(release, name):
 def full(dataset, make_queued):
     """A published release with synthetic rows."""
     release = make_queued(dataset, mechanism="laplace-histogram")
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     return release
 
@@ -82,7 +82,7 @@ def test_every_file_can_be_downloaded_with_its_size_on_the_page(full, as_, alice
 
 def test_files_of_different_releases_have_different_names(full, dataset, make_queued, as_, alice):
     other = make_queued(dataset, epsilon="0.2")
-    assert services.execute_release(release_id=other.pk)
+    assert services.execution.execute_release(release_id=other.pk)
     other.refresh_from_db()
     names = set()
     for release in (full, other):
@@ -346,13 +346,13 @@ def test_an_old_receipt_without_a_source_is_still_a_page(full, as_, alice):
 
 def test_two_receipts_of_the_same_rows_differ_in_the_digest_and_the_site_can_tell_them(full, make_queued, alice):
     again = make_queued(full.dataset, epsilon="0.1")
-    copied = services.ingest_dataset(owner=alice, title="Copy", source=Path(table_path(full.dataset)))
-    services.declare_universe(dataset=copied, columns=COLUMNS)
-    services.join_population(dataset=copied, other=full.dataset, by=alice)
+    copied = services.datasets.ingest_dataset(owner=alice, title="Copy", source=Path(table_path(full.dataset)))
+    services.datasets.declare_universe(dataset=copied, columns=COLUMNS)
+    services.datasets.join_population(dataset=copied, other=full.dataset, by=alice)
     copied.refresh_from_db()
     copy = make_queued(copied, epsilon="0.1")
     for each in (again, copy):
-        assert services.execute_release(release_id=each.pk)
+        assert services.execution.execute_release(release_id=each.pk)
         each.refresh_from_db()
     digests = [each.result["receipt"]["content_digest"] for each in (full, again, copy)]
     assert len({*digests, full.dataset.digest}) == 4
@@ -432,18 +432,20 @@ def test_before_it_is_published_there_is_nothing_to_download(queued, as_, alice)
 
 
 def release_of(content, columns, alice, sofia, upload_file, mechanism="laplace-histogram"):
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=upload_file(content))
-    services.declare_universe(dataset=dataset, columns=columns)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(content))
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
-    services.set_choice(release=release, epsilon="2", mechanism_name=mechanism)
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.budgets.approve_request(request=asked, by=sofia)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 1}]})
+    services.releases.set_choice(release=release, epsilon="2", mechanism_name=mechanism)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     return Release.objects.get(pk=release.pk)
 
 
@@ -510,7 +512,7 @@ def test_a_release_says_how_far_its_synthetic_rows_are_from_its_own_answers(
     make_dataset, make_queued, as_, alice, epsilon
 ):
     release = make_queued(make_dataset(epsilon="5"), mechanism="laplace-histogram", epsilon=epsilon)
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     client = as_(alice)
     answers, rows = (read_csv(client.get(file_url(release, f"{name}.csv"))) for name in ("answers", "synthetic"))

@@ -81,8 +81,8 @@ def test_a_number_of_rows_is_named_only_where_one_was_released(
     make_dataset, make_draft, carry_out, mechanism, query, is_known
 ):
     draft = make_draft(make_dataset())
-    services.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    services.set_choice(release=draft, epsilon="1", mechanism_name=mechanism)
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name=mechanism)
     said = counted_in_words(carry_out(draft).result["receipt"])
     assert bool(re.search(r"\d", said)) is is_known
     assert said.endswith("How many were left out is not known." if is_known else "is not known.")
@@ -92,11 +92,11 @@ def test_a_number_of_rows_is_named_only_where_one_was_released(
 def test_a_declaration_that_drops_no_row_says_so(make_dataset, carry_out, alice, query):
     dataset = make_dataset()
     caught = {"name": "sex", "type": "categorical", "categories": ["female", "male", "other"], "outside": "other"}
-    services.declare_universe(dataset=dataset, columns=[caught])
+    services.datasets.declare_universe(dataset=dataset, columns=[caught])
     dataset.refresh_from_db()
-    draft = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    services.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
     receipt = carry_out(draft).result["receipt"]
     assert rules_that_drop(receipt) == []
     assert "no rule leaves" in counted_in_words(receipt).lower()

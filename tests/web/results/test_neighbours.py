@@ -73,10 +73,10 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         received = Upload.objects.get()
         assert upload == reverse("upload_detail", args=[received.pk])
         look("sent", upload, f"{upload}status/", f"/api/uploads/{received.pk}", *everywhere)
-        assert services.execute_upload(upload_id=received.pk)
+        assert services.uploads.execute_upload(upload_id=received.pk)
         look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
-        services.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
+        services.datasets.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
         pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
@@ -159,7 +159,7 @@ def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_
     for content in (TABLE, NEIGHBOURS["one more outside every declared range"]):
         with undone():
             release = make_queued(make_dataset(content=content), options={"rows": 50})
-            assert services.execute_release(release_id=release.pk)
+            assert services.execution.execute_release(release_id=release.pk)
             release.refresh_from_db()
             page = masked(body(as_(alice).get(reverse("release_detail", args=[release.pk]))))
             before, after = page.split("<tbody>")[0], page.split("Downloads</h2>")[1]
@@ -193,7 +193,7 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
     """Everything charlie sees on his way to a request, with a table of alice's there that was charged for."""
     give(charlie, "curator")
     make_queued(make_dataset(content=TABLE))
-    waiting = services.ingest_dataset(owner=alice, title="Undeclared yet", source=upload_file(TABLE))
+    waiting = services.datasets.ingest_dataset(owner=alice, title="Undeclared yet", source=upload_file(TABLE))
     Dataset.objects.filter(pk=waiting.pk).update(budget=None)
 
     def walk(content):
@@ -218,7 +218,7 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
             keep(as_(charlie).post("/api/datasets", upload()))
             sent = keep(as_(charlie).post("/datasets/new/", upload()))
             for received in Upload.objects.filter(owner=charlie):
-                assert services.execute_upload(upload_id=received.pk)
+                assert services.uploads.execute_upload(upload_id=received.pk)
             keep(as_(charlie).get(sent.url, follow=True))
             first, second = Dataset.objects.filter(owner=charlie).order_by("created_at")
             for mine in (first, second):
@@ -230,7 +230,7 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
             look(second)
             asked = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."}
             keep(as_(charlie).post(reverse("budget", args=[first.pk]), asked, follow=True))
-            services.declare_protection(
+            services.datasets.declare_protection(
                 dataset=waiting, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
             )
             for mine in (first, second):

@@ -35,7 +35,7 @@ APART = [{**each, "missing_as": NO_NUMBER} if "edges" in each else each for each
 @pytest.fixture
 def dataset(make_dataset):
     made = make_dataset(content=HALF, epsilon="100")
-    services.declare_universe(dataset=made, columns=APART)
+    services.datasets.declare_universe(dataset=made, columns=APART)
     made.refresh_from_db()
     return made
 
@@ -43,9 +43,9 @@ def dataset(make_dataset):
 @pytest.fixture
 def release_of(dataset, alice, carry_out):
     def make(query, mechanism="laplace-queries", epsilon="20"):
-        draft = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-        services.set_choice(release=draft, epsilon=epsilon, mechanism_name=mechanism)
+        draft = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+        services.releases.set_choice(release=draft, epsilon=epsilon, mechanism_name=mechanism)
         return carry_out(draft)
 
     return make
@@ -77,7 +77,7 @@ def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(release_
     assert release.result["receipt"]["synthetic_beside"]["outside"] == 0
     written = (folder / "synthetic.csv").read_text().splitlines()[1:]
     assert sum("" in line.split(",") for line in written) == ages.null_count
-    assert set(services.certifiable(release)) == {"synthetic rows", "released answers", "both"}
+    assert set(services.release_inputs.certifiable(release)) == {"synthetic rows", "released answers", "both"}
 
 
 @pytest.mark.parametrize(
@@ -94,16 +94,16 @@ def test_where_numbers_are_ordered_or_added_up_rows_without_one_are_left_out_and
     if "prefix" in query:
         assert max(counts_of(release).values()) == pytest.approx(ROWS / 2, abs=3)
         assert NO_NUMBER not in counts_of(release)
-        assert set(services.certifiable(release))
+        assert set(services.release_inputs.certifiable(release))
 
 
 def test_rows_without_a_number_can_be_asked_for_but_not_beside_running_totals(dataset, alice, release_of):
     release = release_of({"count": {"age": [NO_NUMBER], "sex": ["female", "male"]}})
     assert release.result["receipt"]["answers"] == 1
-    draft = services.draft_release(dataset=dataset, by=alice)
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
     both = [{"prefix": "age"}, {"count": {"age": [NO_NUMBER]}}]
     with pytest.raises(InvalidInput, match="must be one of"):
-        services.set_questions(release=draft, workload={"version": 1, "queries": both})
+        services.releases.set_questions(release=draft, workload={"version": 1, "queries": both})
 
 
 def test_a_condition_offers_the_ends_of_ranges_as_without_the_bin(dataset):

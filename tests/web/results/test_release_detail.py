@@ -32,7 +32,7 @@ def detail(release):
 def with_synthetic(dataset, make_queued):
     """A published release of a mechanism that makes synthetic rows."""
     release = make_queued(dataset, mechanism="laplace-histogram", epsilon="2")
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
     release.refresh_from_db()
     return release
 
@@ -132,7 +132,7 @@ def test_the_status_fragment_ends_itself(queued, as_, alice):
     assert "hx-get" in body(running)
     assert "<html" not in body(running)
     assert "HX-Refresh" not in running
-    services.execute_release(release_id=queued.pk)
+    services.execution.execute_release(release_id=queued.pk)
     done = as_(alice).get(url)
     assert "hx-get" not in body(done)
     assert done["HX-Refresh"] == "true"
@@ -209,18 +209,24 @@ def test_a_question_of_many_answers_is_shown_a_page_at_a_time(alice, sofia, grou
     from releases.engine.accounting.filters import Policy
     from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 
-    dataset = services.ingest_dataset(owner=alice, title="Ages", source=upload_file(b"n\n" + b"5\n7\n" * 50))
-    services.declare_universe(dataset=dataset, columns=[{"name": "n", "type": "integer", "edges": list(range(151))}])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Ages", source=upload_file(b"n\n" + b"5\n7\n" * 50))
+    services.datasets.declare_universe(
+        dataset=dataset, columns=[{"name": "n", "type": "integer", "edges": list(range(151))}]
+    )
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={"version": 1, "queries": [{"prefix": "n"}, {"marginals": 1}]})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    services.budgets.approve_request(request=asked, by=sofia)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(
+        release=release, workload={"version": 1, "queries": [{"prefix": "n"}, {"marginals": 1}]}
+    )
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     table = files.read_answers(files.folder_of(Release.objects.get())).to_pylist()
     seen = []
     for page in ("1", "2", "3"):
@@ -242,15 +248,15 @@ def test_a_single_statistic_is_shown_in_its_own_words(dataset, alice, as_):
         for name, each in mechanisms().items():
             if not each.can_answer(question):
                 continue
-            release = services.draft_release(dataset=dataset, by=alice)
-            services.set_questions(release=release, workload=workload)
-            services.set_choice(release=release, epsilon="0.02", mechanism_name=name)
-            if services.plan_of(release=release).infeasible:
+            release = services.releases.draft_release(dataset=dataset, by=alice)
+            services.releases.set_questions(release=release, workload=workload)
+            services.releases.set_choice(release=release, epsilon="0.02", mechanism_name=name)
+            if services.releases.plan_of(release=release).infeasible:
                 continue
             for page in ("questions", "compare", "confirm"):
                 assert as_(alice).get(reverse(page, args=[release.pk])).status_code == 200
-            services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-            assert services.execute_release(release_id=release.pk)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+            assert services.execution.execute_release(release_id=release.pk)
             page = as_(alice).get(detail(release))
             release.refresh_from_db()
             assert release.result["receipt"]["bound"]["sentence"] in words(page)
@@ -258,7 +264,7 @@ def test_a_single_statistic_is_shown_in_its_own_words(dataset, alice, as_):
 
 
 def test_a_release_that_was_submitted_cannot_be_changed_through_the_services(queued):
-    with pytest.raises(services.Refusal):
+    with pytest.raises(services.release_inputs.Refusal):
         _change_draft(queued, epsilon="9")
 
 

@@ -26,13 +26,13 @@ MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 def publish(make_dataset, alice, carry_out):
     """A published release of one statistic at an epsilon that leaves next to no noise."""
     dataset = make_dataset(content=CONTENT, epsilon="100")
-    services.declare_universe(dataset=dataset, columns=MANY)
+    services.datasets.declare_universe(dataset=dataset, columns=MANY)
     dataset.refresh_from_db()
 
     def make(mechanism, question, *, epsilon="30", delta="0", **options):
-        release = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=release, workload={"version": 1, "queries": [question]})
-        services.set_choice(
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload={"version": 1, "queries": [question]})
+        services.releases.set_choice(
             release=release, epsilon=epsilon, delta=delta, mechanism_name=mechanism, options=options or None
         )
         return carry_out(release)

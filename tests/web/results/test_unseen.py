@@ -28,7 +28,7 @@ def submit(make_draft):
 
     def by(dataset, epsilon, person):
         release = make_draft(dataset, epsilon=epsilon)
-        entry = services.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
+        entry = services.releases.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
         release.refresh_from_db()
         assert release.state == ("queued" if entry else "awaiting review")
         return release
@@ -58,7 +58,7 @@ def test_the_reviewer_reads_what_was_released_before_it(dataset, submit, as_, al
 
 def test_what_a_reviewer_approved_does_not_count(dataset, submit, alice, sofia):
     large = submit(dataset, "0.6", alice)
-    services.approve_release(request=large.reviews.get(), by=sofia, send=False)
+    services.reviews.approve_release(request=large.reviews.get(), by=sofia, send=False)
     assert submit(dataset, "0.5", alice).state == "queued"
     assert submit(dataset, "0.1", alice).state == "awaiting review"
 
@@ -66,27 +66,27 @@ def test_what_a_reviewer_approved_does_not_count(dataset, submit, alice, sofia):
 def test_a_release_approved_for_less_passes_as_it_was_approved(dataset, submit, alice, sofia):
     submit(dataset, "0.5", alice)
     small = submit(dataset, "0.3", alice)
-    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.2", send=False)
+    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.2", send=False)
     small.refresh_from_db()
-    assert not services.needs_review(release=small, plan=services.plan_of(release=small), by=alice)
-    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert not services.releases.needs_review(release=small, plan=services.releases.plan_of(release=small), by=alice)
+    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 def test_what_was_approved_for_less_and_then_changed_is_unseen_and_counts(dataset, submit, alice, sofia):
     small = submit(dataset, "0.9", alice)
-    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.1", send=False)
+    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.1", send=False)
     small.refresh_from_db()
-    services.set_choice(release=small, epsilon="0.5", mechanism_name=small.mechanism)
+    services.releases.set_choice(release=small, epsilon="0.5", mechanism_name=small.mechanism)
     small.refresh_from_db()
-    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
     assert submit(dataset, "0.5", alice).state == "awaiting review"
 
 
 def test_what_was_approved_for_less_and_left_so_does_not_count(dataset, submit, alice, sofia):
     small = submit(dataset, "0.9", alice)
-    services.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.4", send=False)
+    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.4", send=False)
     small.refresh_from_db()
-    assert services.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
     assert submit(dataset, "0.5", alice).state == "queued"
 
 
@@ -98,7 +98,7 @@ def test_others_and_other_budgets_have_sums_of_their_own(dataset, make_dataset, 
 
 
 def test_what_was_given_back_counts_no_longer(dataset, submit, alice):
-    services.cancel_release(release=submit(dataset, "0.5", alice), by=alice)
+    services.releases.cancel_release(release=submit(dataset, "0.5", alice), by=alice)
     assert submit(dataset, "0.5", alice).state == "queued"
 
 

@@ -96,7 +96,7 @@ def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, a
 
 
 def test_whoever_cites_a_withdrawn_release_learns_when_it_was_withdrawn_and_no_number(public, as_, charlie):
-    services.withdraw_release(release=public)
+    services.releases.withdraw_release(release=public)
     for client in (as_(None), as_(charlie)):
         response = client.get(reverse("release_detail", args=[public.pk]))
         assert response.status_code == 410
@@ -105,7 +105,7 @@ def test_whoever_cites_a_withdrawn_release_learns_when_it_was_withdrawn_and_no_n
 
 
 def test_a_withdrawn_release_that_was_never_public_is_not_there_for_others(published, as_, charlie):
-    services.withdraw_release(release=published)
+    services.releases.withdraw_release(release=published)
     for person, status in ((None, 302), (charlie, 404)):
         assert as_(person).get(reverse("release_detail", args=[published.pk])).status_code == status
 
@@ -122,12 +122,12 @@ def test_a_queued_release_can_be_cancelled_and_its_charge_comes_back(queued, as_
 def test_whoever_presses_cancel_twice_is_not_told_that_it_runs(waits_for, draft, as_, alice):
     if waits_for == "a reviewer":
         Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     for _ in range(2):
         assert "already started" not in words(post(as_(alice), "cancel_release", draft))
     assert Budget.objects.get().spent_epsilon == 0
-    with pytest.raises(services.Refusal, match="there is no charge of it to give back"):
-        services.cancel_release(release=draft, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="there is no charge of it to give back"):
+        services.releases.cancel_release(release=draft, by=alice)
 
 
 def test_to_make_public_what_is_public_already_is_recorded_once(public, as_, alice):
@@ -150,5 +150,5 @@ def test_a_member_of_the_group_may_do_all_of_that_too(published, as_, bob):
 
 def test_a_withdrawn_release_is_gone_from_the_catalogue(public, as_):
     assert public.title in words(as_(None).get("/catalogue/"))
-    services.withdraw_release(release=public)
+    services.releases.withdraw_release(release=public)
     assert public.title not in words(as_(None).get("/catalogue/"))

@@ -31,7 +31,7 @@ MEANING = {"unit": {"kind": "person"}, "neighbours": "replace", "policy": "pure"
 @pytest.fixture
 def charged(dataset, alice):
     """A budget with a grant and a charge."""
-    release = services.draft_release(dataset=dataset, by=alice)
+    release = services.releases.draft_release(dataset=dataset, by=alice)
     ledger.charge(
         release=release,
         **ROW,
@@ -131,7 +131,7 @@ def test_the_last_entry_moves_the_budget_no_second_time(charged, changes):
 
 def entry_after(budget, by, kind, **changes):
     standing = {"epsilon": 1, "previous": budget.head, "hash": "1" * 64, "sequence": budget.sequence + 1}
-    release = services.draft_release(dataset=budget.datasets.get(), by=by)
+    release = services.releases.draft_release(dataset=budget.datasets.get(), by=by)
     made = LedgerEntry(
         budget=budget,
         kind=kind,
@@ -188,7 +188,7 @@ def test_a_budget_with_entries_is_not_deleted_and_none_begins_with_anything_gran
 
 def test_the_ledger_itself_grants_charges_gives_back_and_raises(charged, alice, sofia, make_queued):
     release = make_queued(charged.datasets.get(), epsilon="0.5")
-    services.cancel_release(release=release, by=alice)
+    services.releases.cancel_release(release=release, by=alice)
     ledger.grant(budget=charged, epsilon="4", delta="0.000001", actor=sofia)
     after = Budget.objects.get()
     assert (after.sequence, after.spent_epsilon, after.cap_epsilon) == (5, 10**12, 4 * 10**12)
@@ -196,7 +196,7 @@ def test_the_ledger_itself_grants_charges_gives_back_and_raises(charged, alice, 
 
 
 def test_a_refused_charge_leaves_no_entry(charged, alice):
-    release = services.draft_release(dataset=charged.datasets.get(), by=alice)
+    release = services.releases.draft_release(dataset=charged.datasets.get(), by=alice)
     before = rows("releases_ledgerentry")
     with pytest.raises(ledger.InsufficientBudget):
         ledger.charge(
@@ -272,7 +272,7 @@ def test_every_model_is_marked_or_listed_with_the_reason_why_its_rows_change():
 @pytest.fixture
 def a_row_of_each(charged, make_draft, alice):
     """At least one row of every marked model."""
-    services.save_workload(release=make_draft(charged.datasets.get()), name="Yearly", by=alice)
+    services.workloads.save_workload(release=make_draft(charged.datasets.get()), name="Yearly", by=alice)
 
 
 @pytest.mark.parametrize("model", append_only.marked(), ids=lambda model: model.__name__)

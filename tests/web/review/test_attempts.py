@@ -72,7 +72,7 @@ def until_it_ends(release, clock):
     """Attempts, each when it is due, until the release waits no more; the seconds between them."""
     waited = []
     while True:
-        assert not services.execute_release(release_id=release.pk)
+        assert not services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         if release.next_attempt_at is None:
             return waited
@@ -100,36 +100,36 @@ def test_what_failed_together_does_not_come_back_together():
 def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clock, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", broken)
-        services.execute_release(release_id=queued.pk)
+        services.execution.execute_release(release_id=queued.pk)
     for seconds in (0, 1, 13):
         clock.forward(seconds)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
         assert Release.objects.get().attempts == 1
     clock.forward(5)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
 
 
 def test_the_message_is_sent_by_the_round_in_which_it_is_due_and_by_none_before(queued, clock, sent, monkeypatch):
     monkeypatch.setattr(runner, "run", broken)
-    services.execute_release(release_id=queued.pk)
-    assert services.reconcile() == 0
+    services.execution.execute_release(release_id=queued.pk)
+    assert services.execution.reconcile() == 0
     clock.forward(14)
-    assert services.reconcile() == 0
+    assert services.execution.reconcile() == 0
     assert sent == []
     clock.forward(6)
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert sent == [queued.pk]
 
 
 def test_a_killed_worker_s_release_waits_too_and_goes_to_the_next(queued, clock, sent, settings):
     assert execution._claim(queued.pk)
     clock.forward(settings.LEASE_SECONDS + 1)
-    assert services.reconcile() == 1
-    assert not services.execute_release(release_id=queued.pk)
+    assert services.execution.reconcile() == 1
+    assert not services.execution.execute_release(release_id=queued.pk)
     clock.forward(1.25 * FIRST_WAIT + 1)
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert sent == [queued.pk]
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert [each.failure for each in Attempt.objects.order_by("pk")] == ["lost", ""]
 
 
@@ -150,7 +150,7 @@ def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(m
 
             with pytest.MonkeyPatch.context() as broken_now:
                 broken_now.setattr(runner, "run", fail)
-                services.execute_release(release_id=release.pk)
+                services.execution.execute_release(release_id=release.pk)
             release.refresh_from_db()
             waits.append(release.next_attempt_at - clock.now)
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
@@ -161,7 +161,7 @@ def test_its_page_says_neither_that_and_when_an_attempt_failed_nor_anything_of_t
 ):
     monkeypatch.setattr(runner, "run", broken)
     clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
-    services.execute_release(release_id=queued.pk)
+    services.execution.execute_release(release_id=queued.pk)
     # A browser signs in by the real time, so this is looked at without one.
     queued.refresh_from_db()
     assert "14:0" not in queued.meaning
@@ -176,39 +176,39 @@ def test_its_page_says_neither_that_and_when_an_attempt_failed_nor_anything_of_t
 
 
 def test_a_closing_waits_between_its_attempts(dataset, alice, clock, sent, monkeypatch):
-    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
     session = Session.objects.get()
-    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
-    services.close_session(session=session, by=alice)
+    services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    services.session_closing.close_session(session=session, by=alice)
     sent.clear()
     with monkeypatch.context() as patched:
         patched.setattr(files, "write", broken)
-        assert not services.execute_release(release_id=live.pk)
+        assert not services.execution.execute_release(release_id=live.pk)
     assert session_closing.claim(live.pk) is None
-    assert services.reconcile() == 0
+    assert services.execution.reconcile() == 0
     live.refresh_from_db()
     assert "It is waiting to try again at" in live.meaning
     clock.forward(1.25 * FIRST_WAIT + 1)
-    assert services.reconcile() == 1
+    assert services.execution.reconcile() == 1
     assert sent == [live.pk]
-    assert services.execute_release(release_id=live.pk)
+    assert services.execution.execute_release(release_id=live.pk)
 
 
 def test_an_upload_waits_between_its_attempts(alice, upload_file, clock, monkeypatch):
-    received = services.receive_upload(owner=alice, title="Survey", source=upload_file())
+    received = services.uploads.receive_upload(owner=alice, title="Survey", source=upload_file())
     with monkeypatch.context() as patched:
         patched.setattr(uploads, "read_table", broken)
-        assert not services.execute_upload(upload_id=received.pk)
-    assert not services.execute_upload(upload_id=received.pk)
+        assert not services.uploads.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     upload = Upload.objects.get()
     assert (upload.state, upload.attempts) == ("waiting", 1)
     assert "It is waiting to try again at" in upload.meaning
-    assert services.reconcile_uploads() == 0
+    assert services.uploads.reconcile_uploads() == 0
     clock.forward(1.25 * FIRST_WAIT + 1)
-    assert services.reconcile_uploads() == 1
-    assert services.execute_upload(upload_id=received.pk)
+    assert services.uploads.reconcile_uploads() == 1
+    assert services.uploads.execute_upload(upload_id=received.pk)
 
 
 # The table is away
@@ -224,14 +224,14 @@ def test_a_table_that_is_away_for_a_while_burns_nothing_and_is_published_later(
     path.rename(away)
     for _ in range(20):
         for release in releases:
-            assert not services.execute_release(release_id=release.pk)
+            assert not services.execution.execute_release(release_id=release.pk)
     assert set(Release.objects.values_list("state", "attempts")) == {("queued", 1)}
     assert "FileNotFoundError" in caplog.text
     away.rename(path)
     clock.forward(1.25 * FIRST_WAIT + 1)
-    assert services.reconcile() == 8
+    assert services.execution.reconcile() == 8
     for release in releases:
-        assert services.execute_release(release_id=release.pk)
+        assert services.execution.execute_release(release_id=release.pk)
         assert kinds(release) == [EntryKind.CHARGE]
 
 
@@ -249,13 +249,13 @@ def test_a_table_that_stays_away_gives_the_charge_back(queued, as_, alice, clock
     notice = Notice.objects.get(title="Failed: Release 1")
     assert "the charge was given back" in notice.text
     assert "the charge was given back" in queued.meaning
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
 
 
 def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", broken)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     clock.now = queued.next_attempt_at
     table_of(queued).unlink()
@@ -286,14 +286,14 @@ def test_that_it_is_opened_is_committed_before_it_is(queued, monkeypatch):
         return run(*args, **kwargs)
 
     monkeypatch.setattr(runner, "run", looked_at)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert seen == [True]
 
 
 def test_a_record_that_cannot_be_written_leaves_the_table_unopened(queued, monkeypatch):
     monkeypatch.setattr(attempts, "about_to_open", broken)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert Attempt.objects.get().opened_at is None
 
 
@@ -305,12 +305,12 @@ def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queu
     def asleep(budget):
         monkeypatch.setattr(ledger, "remember", remember)
         clock.forward(settings.LEASE_SECONDS + 1)
-        assert services.reconcile() == 1
+        assert services.execution.reconcile() == 1
         remember(budget)
 
     monkeypatch.setattr(ledger, "remember", asleep)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
     with pytest.raises(Cancelled):
@@ -329,8 +329,8 @@ def test_the_marks_disc_being_full_reads_nothing_and_gives_the_charge_back(queue
 
 
 def test_a_session_that_cannot_be_opened_gives_its_charge_back(dataset, alice, clock):
-    live = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
     table_of(live).unlink()
     until_it_ends(live, clock)
     assert (live.state, kinds(live)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
@@ -338,20 +338,20 @@ def test_a_session_that_cannot_be_opened_gives_its_charge_back(dataset, alice, c
 
 def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, as_, alice, clock, monkeypatch):
     table_of(queued).unlink()
-    services.execute_release(release_id=queued.pk)
+    services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert "It can still be cancelled." in queued.meaning
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
     assert list(ledger.verify(queued.dataset.budget)) == []
 
 
 def test_one_that_waits_and_may_have_read_something_cannot(queued, alice, clock, monkeypatch):
     monkeypatch.setattr(runner, "run", broken)
-    services.execute_release(release_id=queued.pk)
+    services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
-    with pytest.raises(services.Refusal, match="the charge stays"):
-        services.cancel_release(release=queued, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="the charge stays"):
+        services.releases.cancel_release(release=queued, by=alice)
     assert kinds(queued) == [EntryKind.CHARGE]
 
 
@@ -395,7 +395,7 @@ def test_a_return_that_should_not_be_is_found(queued, clock):
 
 def test_a_return_of_more_than_was_charged_is_found(queued, alice, monkeypatch):
     monkeypatch.setattr(ledger, "_opposite", lambda charged: (-2 * charged.epsilon, 0, 0, 0))
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     monkeypatch.undo()
     assert [fault for fault in ledger.verify(queued.dataset.budget) if "does not give back what" in fault.what]
 
@@ -412,14 +412,14 @@ def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_th
     with monkeypatch.context() as patched:
         patched.setattr(files, "write", full)
         for _ in range(3):
-            assert not services.execute_release(release_id=queued.pk)
+            assert not services.execution.execute_release(release_id=queued.pk)
             queued.refresh_from_db()
             clock.now = queued.next_attempt_at
     assert (queued.state, queued.attempts, kinds(queued)) == (ReleaseState.QUEUED, 3, [EntryKind.CHARGE])
     assert list((Path(files.settings.RELEASES_DIR) / str(queued.pk)).glob("*/*")) == []
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     first = Release.objects.get()
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert (first.state, kinds(queued)) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
     assert Release.objects.get().result == first.result
     assert len(list(files.folder_of(first).parent.iterdir())) == 1
@@ -451,7 +451,7 @@ def upgraded(monkeypatch):
 
 def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(queued, as_, alice, upgraded):
     upgraded()
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.attempts) == (ReleaseState.CANCELLED, 1)
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
@@ -477,7 +477,7 @@ def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
     plan = Release.objects.get().plan
     change(plan)
     Release.objects.update(plan=plan)
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert Release.objects.get().state == ReleaseState.CANCELLED
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
     (budget,) = {entry.budget for entry in LedgerEntry.objects.all()}
@@ -487,7 +487,7 @@ def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
 def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, monkeypatch, upgraded):
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", broken)
-        services.execute_release(release_id=queued.pk)
+        services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     clock.now = queued.next_attempt_at
     upgraded()
@@ -497,7 +497,7 @@ def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock,
 
 def test_an_unchanged_plan_is_run(queued):
     assert base.plan_from_json(queued.plan).to_json() == queued.plan
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
 
 
 def test_a_failure_names_no_row_anywhere(queued, clock, monkeypatch, caplog):

@@ -95,7 +95,7 @@ def test_a_download_by_a_visitor_has_no_name(client, public):
 
 def test_the_page_tells_a_visitor_from_a_worker_and_from_the_command_line(client, public, as_, sofia):
     client.get(reverse("download", args=[public.pk, "receipt.json"]))
-    services.verify_ledgers(by=None)
+    services.organisation.verify_ledgers(by=None)
     text = words(as_(sofia).get("/review/log/"))
     assert "the command line verified the ledger" in text
     assert "not signed in downloaded Release 1 release receipt.json" in text
@@ -108,8 +108,8 @@ def test_a_download_that_is_refused_is_none(as_, charlie, published):
 
 
 def test_cancelling_freezing_and_exporting(as_, alice, sofia, queued):
-    services.cancel_release(release=queued, by=alice)
-    services.freeze_budget(budget=Budget.objects.get(), by=sofia, reason="Look.")
+    services.releases.cancel_release(release=queued, by=alice)
+    services.budgets.freeze_budget(budget=Budget.objects.get(), by=sofia, reason="Look.")
     as_(sofia).get("/review/ledger.csv")
     what = [each[:2] for each in said()]
     assert ("alice", "cancel") in what
@@ -121,7 +121,7 @@ def test_what_is_rolled_back_leaves_no_event(draft, alice):
     Budget.objects.update(is_frozen=True)
     before = AuditEvent.objects.count()
     with pytest.raises(Exception, match="frozen"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert AuditEvent.objects.count() == before
 
 
@@ -236,7 +236,7 @@ def test_other_text_and_numbers_are_written_as_they_are(text):
 
 @pytest.mark.parametrize("start", ["=1+1", "+1+1", "-1-1", "@a", "＝1+1"])
 def test_no_text_is_written_so_that_a_spreadsheet_runs_it(as_, sofia, dataset, start):
-    services.freeze_budget(budget=dataset.budget, by=sofia, reason=start)
+    services.budgets.freeze_budget(budget=dataset.budget, by=sofia, reason=start)
     rows = list(csv.DictReader(io.StringIO(body(as_(sofia).get("/review/log.csv", {"action": "freeze"})))))
     assert rows[0]["detail"] == f"'{start}"
 
@@ -255,7 +255,7 @@ def test_verifying_says_when_by_whom_and_what_came_since(as_, sofia, queued, mak
     as_(sofia).post("/review/ledger/")
     assert "2 entries of 1 budgets: no fault." in words(as_(sofia).get("/review/ledger/"))
     draft = make_draft(queued.dataset, epsilon="0.1")
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     assert "1 entry since." in words(as_(sofia).get("/review/ledger/"))
 
 

@@ -37,9 +37,9 @@ def spend(make_draft, alice):
 
     def charge(dataset, epsilon, *, run=False, by=None):
         release = make_draft(dataset, epsilon=epsilon)
-        services.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
         if run:
-            assert services.execute_release(release_id=release.pk)
+            assert services.execution.execute_release(release_id=release.pk)
         return release
 
     return charge
@@ -71,7 +71,7 @@ def test_the_bar_tells_spent_from_reserved(dataset, spend, as_, sofia):
 
 
 def test_a_charge_given_back_is_used_no_longer(dataset, spend, alice):
-    services.cancel_release(release=spend(dataset, "1"), by=alice)
+    services.releases.cancel_release(release=spend(dataset, "1"), by=alice)
     row = reports.standings([Budget.objects.get()])[0]
     assert (row.used, row.strict) == (0.0, "nothing")
     assert reports.uses(LedgerEntry.objects.charges_that_stand()) == ([], [])
@@ -98,7 +98,7 @@ def test_all_is_used_exactly_when_no_branch_admits_a_release_without_a_delta(pol
 def test_a_delta_that_is_used_up_leaves_room_for_releases_without_one(make_dataset, make_draft, alice):
     dataset = make_dataset(epsilon="3", delta="0.000001")
     release = make_draft(dataset, epsilon="0.6", delta="0.0000001", mechanism="gaussian-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     row = reports.standings([Budget.objects.get()])[0]
     assert 0 < row.used <= 20.0
     assert float(row.left_text.removeprefix("epsilon ").removesuffix(" in one release")) >= 2.4
@@ -301,10 +301,10 @@ def test_under_a_date_a_line_begins_with_what_was_used_by_then(dataset, spend):
 
 def test_a_further_grant_is_a_step_down_and_changes_nothing_that_was(dataset, spend, alice, sofia):
     spend(dataset, "1")
-    more = services.request_budget(
+    more = services.budgets.request_budget(
         dataset=dataset, epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="A second year.", by=alice
     )
-    services.approve_request(request=more, by=sofia)
+    services.budgets.approve_request(request=more, by=sofia)
     spend(dataset, "1")
     points = reports.steps([Budget.objects.get()], since=None, until=None)
     assert [(point.used, point.of) for point in points] == [(0.0, "2"), (50.0, "2"), (25.0, "4"), (50.0, "4")]
@@ -315,13 +315,13 @@ def test_beside_a_budget_stand_its_releases_with_what_they_asked_why_and_who_can
 ):
     public, private, gone, waiting = (make_queued(dataset, epsilon="0.25") for _ in range(4))
     for each in (public, private, gone):
-        assert services.execute_release(release_id=each.pk)
-    services.make_public(release=public, by=alice)
-    services.withdraw_release(release=gone, by=alice)
+        assert services.execution.execute_release(release_id=each.pk)
+    services.releases.make_public(release=public, by=alice)
+    services.releases.withdraw_release(release=gone, by=alice)
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
     reviewed = make_draft(dataset, epsilon="0.25")
-    services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice, reason="The yearbook.", send=False)
-    services.approve_release(request=reviewed.reviews.get(), by=sofia)
+    services.releases.submit_release(release=reviewed, key=uuid.uuid4(), by=alice, reason="The yearbook.", send=False)
+    services.reviews.approve_release(request=reviewed.reviews.get(), by=sofia)
     page = as_(sofia).get(f"/review/budgets/{dataset.budget.pk}/")
     told = {each.id: (each.asked, each.reason, each.readers, each.share) for each in page.context["page"].released}
     asked = "2 tables of counts over 1 column, 1 table of counts over 2 columns; 17 answers"
@@ -371,7 +371,7 @@ def test_use_is_told_by_person_and_by_mechanism(dataset, spend, make_draft, alic
     spend(dataset, "0.5")
     spend(dataset, "0.25", by=bob)
     histogram = make_draft(dataset, epsilon="0.125", mechanism="laplace-histogram")
-    services.submit_release(release=histogram, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=histogram, key=uuid.uuid4(), by=alice, send=False)
     people, mechanisms = reports.uses(LedgerEntry.objects.charges_that_stand())
     assert [(use.name, use.releases, use.epsilon) for use in people] == [
         ("alice", 2, "0.625"),
@@ -474,7 +474,7 @@ def test_every_amount_of_the_export_is_a_number_that_a_spreadsheet_adds_up(two, 
     fine = make_dataset(epsilon="9", delta="0.000001", content=b"person,age,sex\np1,30,male\np2,31,male\n")
     for _ in range(8):
         spend(fine, "0.25", run=True)
-    services.freeze_budget(budget=fine.budget, by=sofia, reason="=A complaint.")
+    services.budgets.freeze_budget(budget=fine.budget, by=sofia, reason="=A complaint.")
     rows = list(csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv")))))
     for row in rows:
         for head, value in row.items():
@@ -506,7 +506,7 @@ def test_the_export_tells_the_same_figure_after_the_fact_whatever_was_worked_out
 def test_a_release_is_said_to_have_cost_what_was_charged(dataset, make_draft, alice, as_, sofia):
     """Its delta is what it was allowed; a pure release spends none of it."""
     release = make_draft(dataset, epsilon="0.4", delta="0.0000001")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert release.delta == "0.0000001"
     page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
     told = page.split("What was released, for what, and who can read it")[1].split("By person")[0]
@@ -517,7 +517,9 @@ def test_a_release_is_said_to_have_cost_what_was_charged(dataset, make_draft, al
 def test_a_reason_given_where_none_was_needed_is_kept_and_shown(dataset, spend, make_draft, alice, as_, sofia):
     spend(dataset, "0.25")
     release = make_draft(dataset, epsilon="0.5")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False, reason=" The yearbook; part 2. ")
+    services.releases.submit_release(
+        release=release, key=uuid.uuid4(), by=alice, send=False, reason=" The yearbook; part 2. "
+    )
     said = AuditEvent.objects.filter(action="submit").order_by("pk").values_list("detail", flat=True)
     assert list(said) == ["epsilon 0.25", "epsilon 0.5; The yearbook; part 2."]
     page = words(as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk])))
@@ -537,16 +539,16 @@ def test_freezing_needs_a_reason_and_keeps_it(dataset, draft, as_, sofia, alice)
     as_(sofia).post(url, {"action": "freeze", "reason": "A complaint."})
     assert "Frozen: no release can be charged. “A complaint.” Queued releases wait" in words(as_(sofia).get(url))
     with pytest.raises(ledger.Frozen):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     as_(sofia).post(url, {"action": "unfreeze", "reason": "Settled."})
-    assert services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     said = AuditEvent.objects.filter(action__in=["freeze", "unfreeze"]).order_by("pk").values_list("actor", "detail")
     assert list(said) == [(sofia.pk, "A complaint."), (sofia.pk, "Settled.")]
 
 
 def test_freezing_what_is_frozen_changes_nothing(dataset, sofia):
-    services.freeze_budget(budget=dataset.budget, by=sofia, reason="First.")
-    services.freeze_budget(budget=dataset.budget, by=sofia, reason="Second.")
+    services.budgets.freeze_budget(budget=dataset.budget, by=sofia, reason="First.")
+    services.budgets.freeze_budget(budget=dataset.budget, by=sofia, reason="Second.")
     assert Budget.objects.get().frozen_reason == "First."
     assert AuditEvent.objects.filter(action="freeze").count() == 1
 
@@ -597,10 +599,10 @@ def test_a_charge_that_is_refused_raises_no_alert(dataset, spend):
 def test_alerts_stand_on_the_board_for_the_budget_s_present_size(dataset, spend, alice, sofia, as_):
     spend(dataset, "1.7")
     assert "Largely spent Survey : 80% or more" in words(as_(sofia).get("/review/budgets/"))
-    more = services.request_budget(
+    more = services.budgets.request_budget(
         dataset=dataset, epsilon="9", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=more, by=sofia)
+    services.budgets.approve_request(request=more, by=sofia)
     assert "Largely spent" not in words(as_(sofia).get("/review/budgets/"))
 
 

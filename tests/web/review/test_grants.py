@@ -72,7 +72,7 @@ def test_whatever_is_granted_and_charged_every_place_says_the_largest_grant(
             if first == "charge":
                 release = make_draft(dataset, epsilon=second)
                 try:
-                    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+                    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
                 except ledger.InsufficientBudget:
                     continue
                 is_charged = True
@@ -80,7 +80,7 @@ def test_whatever_is_granted_and_charged_every_place_says_the_largest_grant(
                 continue
             if first == "cancel":
                 if queue:
-                    services.cancel_release(release=queue.pop(), by=alice)
+                    services.releases.cancel_release(release=queue.pop(), by=alice)
                 continue
             wanted = [Decimal(first), Decimal(second)]
             falls = is_charged and (wanted[0] < highest[0] or wanted[1] < highest[1])
@@ -106,7 +106,9 @@ def test_what_a_receipt_says_it_cost_is_what_the_ledger_charged(published):
 
 
 def ask(dataset, by, epsilon, delta):
-    return services.request_budget(dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=by)
+    return services.budgets.request_budget(
+        dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=by
+    )
 
 
 def test_a_request_that_would_let_one_amount_fall_is_refused_by_its_name(dataset, make_queued, alice):

@@ -38,7 +38,7 @@ def spend(release, epsilon, actor, key=None):
 
 
 def new_release(dataset, by):
-    return services.draft_release(dataset=dataset, by=by)
+    return services.releases.draft_release(dataset=dataset, by=by)
 
 
 def test_a_charge_adds_its_price_to_what_is_spent(dataset, alice):
@@ -92,10 +92,10 @@ def test_nothing_is_charged_before_a_grant_or_while_frozen(make_dataset, alice):
         spend(new_release(dataset, alice), "1", alice)
     dataset = make_dataset()
     dataset.refresh_from_db()
-    services.freeze_budget(budget=dataset.budget)
+    services.budgets.freeze_budget(budget=dataset.budget)
     with pytest.raises(ledger.Frozen):
         spend(new_release(dataset, alice), "1", alice)
-    services.unfreeze_budget(budget=dataset.budget)
+    services.budgets.unfreeze_budget(budget=dataset.budget)
     spend(new_release(dataset, alice), "1", alice)
 
 
@@ -134,7 +134,7 @@ def test_gaussian_noise_adds_up_by_rho_under_the_policy_for_it(make_dataset, ali
 
 
 def test_a_charge_is_given_back_by_an_opposite_entry(queued, alice):
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     budget = Budget.objects.get()
     returned = LedgerEntry.objects.get(kind=EntryKind.RETURN)
     charged = LedgerEntry.objects.get(kind=EntryKind.CHARGE)
@@ -149,14 +149,14 @@ def test_giving_back_a_release_that_closed_a_branch_opens_it_again(make_dataset,
     # As a mechanism without a concentrated form would have left it.
     lift()
     Budget.objects.update(spent_rho=CLOSED)
-    services.cancel_release(release=release, by=alice)
+    services.releases.cancel_release(release=release, by=alice)
     assert Budget.objects.get().spent_rho == 0
 
 
 def test_a_charge_can_be_given_back_once_only(queued, alice):
-    services.cancel_release(release=queued, by=alice)
-    with pytest.raises(services.Refusal):
-        services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.releases.cancel_release(release=queued, by=alice)
     with pytest.raises(IntegrityError), transaction.atomic():
         ledger.give_back(release=queued, actor=alice)
 
@@ -181,7 +181,7 @@ def test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged(data
 
 
 def test_a_charge_that_was_given_back_keeps_the_grant_from_falling(queued, alice, sofia):
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     budget = Budget.objects.get()
     assert budget.totals == Totals()
     with pytest.raises(InvalidInput, match="must be at least the 2"):
@@ -266,7 +266,7 @@ def test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts
     with pytest.raises(ledger.LedgerWentBack):
         spend(new_release(dataset, alice), "0.1", alice)
     with django_capture_on_commit_callbacks(execute=True):
-        services.restore_ledger(budget=budget, by=sofia)
+        services.restoring.restore_ledger(budget=budget, by=sofia)
     budget.refresh_from_db()
     assert budget.spent_epsilon == 15 * E12 // 10
     assert not ledger.went_back(budget)
@@ -292,6 +292,6 @@ def test_a_grant_must_be_a_budget_under_the_policy(make_dataset, alice):
     dataset = make_dataset(epsilon="")
     for epsilon, delta in (("0", "0.1"), ("-1", "0.1"), ("nan", "0.1"), ("1,5", "0.1"), ("1", "0"), ("1", "1")):
         with pytest.raises(InvalidInput):
-            services.request_budget(
+            services.budgets.request_budget(
                 dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=alice
             )

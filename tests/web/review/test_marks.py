@@ -35,16 +35,18 @@ def _no_messages(monkeypatch):
 @pytest.fixture
 def live(dataset, alice):
     """An open session in which one question was asked."""
-    made = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1", options={"questions": 50})
-    services.submit_release(release=made, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=made.pk)
+    made = services.sessions.draft_session(
+        dataset=dataset, by=alice, title="Ask", epsilon="1", options={"questions": 50}
+    )
+    services.releases.submit_release(release=made, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=made.pk)
     made.refresh_from_db()
-    services.ask_session(session=made.session, query={"sex": ["female"]}, by=alice)
+    services.sessions.ask_session(session=made.session, query={"sex": ["female"]}, by=alice)
     return made.session
 
 
 def audited():
-    return " ".join(fault.what for fault in services.verify_ledgers(by=None).faults)
+    return " ".join(fault.what for fault in services.organisation.verify_ledgers(by=None).faults)
 
 
 def known():
@@ -142,12 +144,12 @@ def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch
         "run",
         lambda *args, **given: seen.append(high_water_marks.story(queued.pk).claims) or run(*args, **given),
     )
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert seen == [1]
 
 
 def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_commit(queued):
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     told, release = high_water_marks.story(queued.pk).published, known()
     assert told.folder == release.folder
     assert {*told.files, files.COMPLETE} == {path.name for path in files.folder_of(release).iterdir()}
@@ -164,10 +166,10 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 
     with monkeypatch.context() as patched:
         patched.setattr(high_water_marks, "note_published", killed)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
     assert known().state == ReleaseState.QUEUED
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert high_water_marks.story(queued.pk).published.folder == known().folder
     assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
     assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
@@ -176,12 +178,12 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 
 def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
     settings.MAX_ATTEMPTS = 3
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published
     (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert [services.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
+    assert [services.execution.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
     assert known().state == ReleaseState.FAILED
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
@@ -189,14 +191,14 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
 def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
     high_water_marks.note_claim(queued.pk, 1)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert not services.execute_release(release_id=queued.pk)
-    with pytest.raises(services.Refusal, match="Its charge stays"):
-        services.cancel_release(release=queued, by=alice)
+    assert not services.execution.execute_release(release_id=queued.pk)
+    with pytest.raises(services.release_inputs.Refusal, match="Its charge stays"):
+        services.releases.cancel_release(release=queued, by=alice)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
     assert "a worker had begun it (attempt 1; the database knows of none)" in audited()
     for page in ("release_detail", "release_status"):
         assert "Waiting until a reviewer" in words(as_(alice).get(reverse(page, args=[queued.pk])))
-    services.restore_ledger(budget=queued.dataset.budget, by=sofia)
+    services.restoring.restore_ledger(budget=queued.dataset.budget, by=sofia)
     assert (known().state, audited()) == (ReleaseState.FAILED, "")
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
@@ -212,14 +214,14 @@ def test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun(queued,
 
 def test_a_release_that_was_cancelled_once_is_not_run(queued):
     high_water_marks.note_cancelled(queued.pk)
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
 
 
 def test_a_cancellation_that_was_not_committed_can_be_made_again(queued, alice):
     """Where it was committed, the budget's mark is ahead of the ledger."""
     high_water_marks.note_cancelled(queued.pk)
-    services.cancel_release(release=queued, by=alice)
+    services.releases.cancel_release(release=queued, by=alice)
     assert known().state == ReleaseState.CANCELLED
     assert audited() == ""
 
@@ -227,47 +229,53 @@ def test_a_cancellation_that_was_not_committed_can_be_made_again(queued, alice):
 def test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_reviewer(live, alice, sofia):
     high_water_marks.note_answer(live.pk, 4)
     for act in (
-        lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice),
-        lambda: services.close_session(session=live, by=alice, send=False),
+        lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        lambda: services.session_closing.close_session(session=live, by=alice, send=False),
     ):
-        with pytest.raises(services.Refusal, match="it had answered 4 questions; the database knows 1"):
+        with pytest.raises(services.release_inputs.Refusal, match="it had answered 4 questions; the database knows 1"):
             act()
     assert "it had answered 4 questions" in audited()
-    services.restore_ledger(budget=live.release.dataset.budget, by=sofia)
+    services.restoring.restore_ledger(budget=live.release.dataset.budget, by=sofia)
     assert known().state == ReleaseState.CLOSING
-    assert services.execute_release(release_id=live.pk)
+    assert services.execution.execute_release(release_id=live.pk)
     assert (known().state, audited()) == (ReleaseState.PUBLISHED, "")
 
 
 def test_every_answer_is_remembered_and_a_repeated_one_is_none(live, alice):
     told = high_water_marks.story(live.pk)
     assert (told.claims, told.is_opened, told.answers) == (1, True, 1)
-    services.ask_session(session=live, query={"sex": ["female"]}, by=alice)
+    services.sessions.ask_session(session=live, query={"sex": ["female"]}, by=alice)
     assert high_water_marks.story(live.pk).answers == 1
-    services.ask_session(session=live, query={"sex": ["male"]}, by=alice)
+    services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice)
     assert high_water_marks.story(live.pk).answers == 2
     assert audited() == ""
 
 
 def test_a_session_that_was_open_is_not_opened_again(live, alice):
     Release.objects.update(state=ReleaseState.QUEUED)
-    assert not services.execute_release(release_id=live.pk)
+    assert not services.execution.execute_release(release_id=live.pk)
     assert "it was open" in audited()
 
 
 def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, live, make_draft, alice, sofia):
     budget = Budget.objects.get()
     high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 1))
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     draft = make_draft(queued.dataset, epsilon="0.1")
     for refused, act in (
-        (services.Refusal, lambda: services.cancel_release(release=queued, by=alice)),
-        (services.Refusal, lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
-        (services.Refusal, lambda: services.close_session(session=live, by=alice, send=False)),
+        (services.release_inputs.Refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
+        (
+            services.release_inputs.Refusal,
+            lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        ),
+        (
+            services.release_inputs.Refusal,
+            lambda: services.session_closing.close_session(session=live, by=alice, send=False),
+        ),
         (ledger.LedgerWentBack, lambda: ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)),
         (
             ledger.LedgerWentBack,
-            lambda: services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
+            lambda: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
         ),
     ):
         with pytest.raises(refused, match=r"Nothing goes on until a reviewer has looked at it"):
@@ -282,7 +290,7 @@ def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_
     spent = Totals(spent_epsilon=7 * 10**12, spent_rho=10**12)
     high_water_marks.put(budget.pk, high_water_marks.Mark(sequence=9, hash="x", totals=spent, granted=granted))
     with django_capture_on_commit_callbacks(execute=True):
-        services.restore_ledger(budget=budget, by=sofia)
+        services.restoring.restore_ledger(budget=budget, by=sofia)
     budget.refresh_from_db()
     assert (budget.epsilon, budget.spent_epsilon, budget.sequence) == ("8", 7 * 10**12, 10)
     assert high_water_marks.read(budget.pk).sequence == 10
@@ -291,12 +299,12 @@ def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_
 
 def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
     chain.belong_to(uuid.uuid4())
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
-    with pytest.raises(services.Refusal, match=r"belongs to another database.*MARKS_DIR"):
-        services.cancel_release(release=queued, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
+        services.releases.cancel_release(release=queued, by=alice)
     with pytest.raises(ledger.LedgerRefusal, match="An operator has to do that"):
-        services.acknowledge_marks(by=sofia)
+        services.restoring.acknowledge_marks(by=sofia)
     page = words(as_(sofia).get(reverse("backups")))
     assert "set MARKS_DIR to a folder of this database’s own" in page
     assert "The whole installation waits" in words(as_(sofia).get(reverse("review_queue")))
@@ -307,8 +315,8 @@ def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_
 def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
     high_water_marks.note_claim(draft.pk, 1)
     with pytest.raises(ledger.LedgerWentBack, match="a worker had begun it"):
-        services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
-    services.restore_ledger(budget=draft.dataset.budget, by=sofia)
+        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.restoring.restore_ledger(budget=draft.dataset.budget, by=sofia)
     assert known().state == ReleaseState.FAILED
     assert as_(alice).get(reverse("release_detail", args=[draft.pk])).status_code == 200
     assert audited() == ""
@@ -340,18 +348,20 @@ def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(
     other = replace(ledger._mark_of(Budget.objects.get()), sequence=3, name="Diagnoses of 1987")
     high_water_marks.put(uuid.uuid4(), other)
     draft = make_draft(queued.dataset, epsilon="0.1")
-    asked = services.request_budget(
+    asked = services.budgets.request_budget(
         dataset=queued.dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="More years.", by=alice
     )
     said = []
     for act in (
-        lambda: services.cancel_release(release=queued, by=alice),
-        lambda: services.ask_session(session=live, query={"sex": ["male"]}, by=alice),
-        lambda: services.close_session(session=live, by=alice, send=False),
-        lambda: services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
-        lambda: services.approve_request(request=asked, by=sofia),
+        lambda: services.releases.cancel_release(release=queued, by=alice),
+        lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        lambda: services.session_closing.close_session(session=live, by=alice, send=False),
+        lambda: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
+        lambda: services.budgets.approve_request(request=asked, by=sofia),
     ):
-        with pytest.raises((services.Refusal, ledger.LedgerWentBack), match=r"reviewer has looked at it") as refused:
+        with pytest.raises(
+            (services.release_inputs.Refusal, ledger.LedgerWentBack), match=r"reviewer has looked at it"
+        ) as refused:
             act()
         said.append(str(refused.value))
     assert not [each for each in said if "Diagnoses" in each or "spent" in each or re.search(r"[0-9a-f]{8}-", each)]
@@ -362,8 +372,8 @@ def test_who_is_refused_for_a_shared_budget_learns_neither_its_name_nor_its_entr
     budget = Budget.objects.get()
     Budget.objects.filter(pk=budget.pk).update(name="Diagnoses of 1987")
     high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 7))
-    with pytest.raises(services.Refusal, match=r"reviewer has looked at it") as refused:
-        services.cancel_release(release=queued, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match=r"reviewer has looked at it") as refused:
+        services.releases.cancel_release(release=queued, by=alice)
     assert "Diagnoses" not in str(refused.value)
     assert not re.search(r"\d", str(refused.value))
     page = words(as_(sofia).get(reverse("backups")))

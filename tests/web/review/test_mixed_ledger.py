@@ -36,7 +36,7 @@ def gaussian(dataset, by, epsilon, delta=MILLIONTH / 1000):
 
 
 def charge(dataset, by, event, *, delta):
-    release = services.draft_release(dataset=dataset, by=by)
+    release = services.releases.draft_release(dataset=dataset, by=by)
     return ledger.charge(
         release=release,
         unit=PrivacyUnit(),
@@ -70,7 +70,7 @@ def test_a_charge_that_is_given_back_leaves_the_sums_at_every_order_as_they_were
     before = Budget.objects.get().totals
     release = make_queued(dataset)
     assert Budget.objects.get().spent_orders != list(before.spent_orders)
-    services.cancel_release(release=release, by=alice)
+    services.releases.cancel_release(release=release, by=alice)
     assert Budget.objects.get().totals == before
     assert list(ledger.verify(Budget.objects.get())) == []
 
@@ -131,7 +131,7 @@ def test_no_budget_of_before_gains_anything_by_the_migration(make_dataset, make_
     laplace(dataset, alice, "1/10")
     given_back = make_queued(dataset)
     gaussian(dataset, alice, "1/2")
-    services.cancel_release(release=given_back, by=alice)
+    services.releases.cancel_release(release=given_back, by=alice)
     sums = Budget.objects.get().spent_orders
     caps = old_caps(4)
     before = filters.remaining(Budget.objects.get().totals, caps)

@@ -44,7 +44,7 @@ def dataset(make_dataset):
 def submit(dataset, make_draft):
     def by(person, epsilon):
         release = make_draft(dataset, epsilon=epsilon)
-        services.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=person, send=False)
         return release
 
     return by
@@ -79,7 +79,7 @@ def test_another_of_the_group_has_a_limit_of_their_own(organisation, submit, ali
 def test_one_may_spend_exactly_the_limit_and_not_a_unit_more(organisation, dataset, alice):
     def spend(epsilon):
         ledger.charge(
-            release=services.draft_release(dataset=dataset, by=alice),
+            release=services.releases.draft_release(dataset=dataset, by=alice),
             unit=PrivacyUnit(),
             neighbours=NeighbouringRelation.ADD_REMOVE,
             events=[PureEvent(epsilon=Fraction(epsilon))],
@@ -96,13 +96,13 @@ def test_one_may_spend_exactly_the_limit_and_not_a_unit_more(organisation, datas
 
 def test_what_one_spent_of_another_budget_does_not_count(organisation, submit, make_dataset, make_draft, alice):
     other = make_dataset(epsilon="1", content=b"person,age,sex\np1,30,male\np2,40,female\n")
-    services.submit_release(release=make_draft(other, epsilon="0.4"), key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=make_draft(other, epsilon="0.4"), key=uuid.uuid4(), by=alice, send=False)
     submit(alice, "0.4")
 
 
 def test_a_charge_that_is_given_back_gives_room_again(organisation, submit, alice):
     first = submit(alice, "0.4")
-    services.cancel_release(release=first, by=alice)
+    services.releases.cancel_release(release=first, by=alice)
     submit(alice, "0.5")
 
 
@@ -113,8 +113,8 @@ def test_without_the_setting_one_person_may_spend_all(submit, alice):
 
 def test_the_same_submission_twice_is_one_charge_also_at_the_limit(organisation, dataset, make_draft, alice):
     release, key = make_draft(dataset, epsilon="0.5"), uuid.uuid4()
-    first = services.submit_release(release=release, key=key, by=alice, send=False)
-    assert services.submit_release(release=release, key=key, by=alice, send=False) == first
+    first = services.releases.submit_release(release=release, key=key, by=alice, send=False)
+    assert services.releases.submit_release(release=release, key=key, by=alice, send=False) == first
 
 
 def test_a_reviewed_release_counts_for_who_submitted_it_and_not_for_the_reviewer(
@@ -122,13 +122,13 @@ def test_a_reviewed_release_counts_for_who_submitted_it_and_not_for_the_reviewer
 ):
     Organisation.objects.update(review_above="0.3")
     first = submit(alice, "0.4")
-    services.approve_release(request=first.reviews.get(), by=sofia, send=False)
+    services.reviews.approve_release(request=first.reviews.get(), by=sofia, send=False)
     assert LedgerEntry.objects.get(kind=EntryKind.CHARGE).actor == alice
     submit(alice, "0.1")
     with pytest.raises(ledger.PersonLimit, match="You have spent 50%"):
         submit(alice, "0.2")
     others = submit(bob, "0.4")
-    services.approve_release(request=others.reviews.get(), by=sofia, send=False)
+    services.reviews.approve_release(request=others.reviews.get(), by=sofia, send=False)
     assert charged() == 3
 
 

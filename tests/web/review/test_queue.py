@@ -42,7 +42,9 @@ def waiting(decide_by, dataset, make_draft, alice):
     """A release of epsilon 1 that waits for a reviewer."""
     decide_by()
     release = make_draft(dataset)
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.", send=False)
+    services.releases.submit_release(
+        release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.", send=False
+    )
     return release.reviews.get()
 
 
@@ -66,7 +68,7 @@ def decide(as_, sofia):
 def test_only_a_release_above_the_threshold_waits(decide_by, dataset, make_draft, alice, threshold, waits):
     decide_by(review_above=threshold)
     release = make_draft(dataset)
-    entry = services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    entry = services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert (entry is None) == waits
     assert release.state == ("awaiting review" if waits else "queued")
     assert charges().count() == (0 if waits else 1)
@@ -75,20 +77,20 @@ def test_only_a_release_above_the_threshold_waits(decide_by, dataset, make_draft
 def test_the_environment_can_set_the_threshold(settings, dataset, make_draft, alice):
     settings.REVIEW_ABOVE_EPSILON = "0.5"
     release = make_draft(dataset)
-    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
 
 
 def test_submitting_twice_asks_once(waiting, alice):
     release = waiting.release
-    assert services.submit_release(release=release, key=waiting.key, by=alice, send=False) is None
-    with pytest.raises(services.Refusal, match="only a draft can be submitted"):
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.releases.submit_release(release=release, key=waiting.key, by=alice, send=False) is None
+    with pytest.raises(services.release_inputs.Refusal, match="only a draft can be submitted"):
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert ReleaseRequest.objects.count() == 1
 
 
 def test_a_worker_does_not_run_what_waits(waiting):
-    assert not services.execute_release(release_id=waiting.release_id)
-    assert services.reconcile() == 0
+    assert not services.execution.execute_release(release_id=waiting.release_id)
+    assert services.execution.reconcile() == 0
     assert Release.objects.get().state == "awaiting review"
 
 
@@ -132,11 +134,11 @@ def test_approving_charges_the_curator_s_release_and_queues_it(waiting, decide, 
     release = Release.objects.get()
     assert release.state == "queued"
     assert release.submitted_at is not None
-    assert services.execute_release(release_id=release.pk)
+    assert services.execution.execute_release(release_id=release.pk)
 
 
 def test_an_approval_that_the_budget_refuses_decides_nothing(waiting, decide, sofia):
-    services.freeze_budget(budget=waiting.release.dataset.budget, by=sofia, reason="Stop.")
+    services.budgets.freeze_budget(budget=waiting.release.dataset.budget, by=sofia, reason="Stop.")
     response = decide(waiting)
     assert response.status_code == 400
     assert "frozen this budget" in words(response)
@@ -156,22 +158,22 @@ def test_approving_less_hands_a_smaller_draft_back_that_needs_no_second_review(w
     assert "sofia approved it with epsilon 0.75" in page
     assert "Half is enough." in page
     assert "Spend and release" in page
-    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
 @pytest.mark.parametrize("way", ["asked back", "taken back", "approved for less", "asked again"])
 def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as_, alice, sofia, way):
     url = reverse("release_request", args=[waiting.pk])
     if way == "taken back":
-        services.cancel_release(release=waiting.release, by=alice)
+        services.releases.cancel_release(release=waiting.release, by=alice)
     elif way == "approved for less":
         decide(waiting, epsilon="0.75")
     else:
         decide(waiting, "ask_back", note="Who reads it?")
     release = Release.objects.get()
-    services.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
+    services.releases.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
     if way == "asked again":
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
         again = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get(state="waiting").pk])))
         assert "Costs epsilon 0.6" in again
     said = words(as_(sofia).get(url))
@@ -211,8 +213,8 @@ def test_the_reviewer_reads_why_it_waits(waiting, decide_by, as_, sofia):
 def test_an_approval_is_of_one_plan_only(waiting, decide, alice):
     decide(waiting, epsilon="0.75")
     release = Release.objects.get()
-    services.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
-    assert services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
+    services.releases.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
 
 
 @pytest.mark.parametrize("epsilon", ["1.1", "0", "-1", "nan", "1,5"])
@@ -292,7 +294,9 @@ def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(
     assert "This request was taken back by the person who asked." in words(decide(asked))
     assert not Notice.objects.filter(person=sofia, read_at=None).exists()
     # A mistake in what reviewers would have decided on can be mended.
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+    )
     as_(alice).post(
         reverse("budget", args=[dataset.pk]), {"epsilon": "3", "delta": "0", "policy": "pure", "reason": "Once more."}
     )
@@ -304,14 +308,20 @@ def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, d
     """What a page has read before is not what is asked or declared against."""
     dataset = asked.budget.datasets.select_related("budget").get()
     old = [asked.budget.datasets.select_related("budget").get() for _ in range(2)]
-    services.take_back_request(request=asked, by=alice)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice)
-    again = services.request_budget(dataset=dataset, epsilon="3", delta="0", policy=Policy.PURE, reason="", by=alice)
+    services.budgets.take_back_request(request=asked, by=alice)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+    )
+    again = services.budgets.request_budget(
+        dataset=dataset, epsilon="3", delta="0", policy=Policy.PURE, reason="", by=alice
+    )
     decide(again)
     with pytest.raises(InvalidInput, match="cannot be changed"):
-        services.request_budget(dataset=old[0], epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
+        services.budgets.request_budget(
+            dataset=old[0], epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
+        )
     with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
-        services.declare_protection(
+        services.datasets.declare_protection(
             dataset=old[1], unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
         )
     again.budget.refresh_from_db()
@@ -321,23 +331,23 @@ def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, d
 def test_a_decided_budget_request_stays_decided_and_what_was_decided_on_stands(asked, decide, as_, alice):
     dataset = asked.budget.datasets.get()
     decide(asked, "deny", note="No.")
-    with pytest.raises(services.Refusal, match="was denied in the meantime"):
-        services.take_back_request(request=asked, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="was denied in the meantime"):
+        services.budgets.take_back_request(request=asked, by=alice)
     said = as_(alice).post(reverse("take_back_budget", args=[dataset.pk]), follow=True)
     assert "No request waits for a reviewer any more." in words(said)
     assert BudgetRequest.objects.get().state == "denied"
     with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
-        services.declare_protection(
+        services.datasets.declare_protection(
             dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
         )
 
 
 def test_what_was_taken_back_is_not_among_the_decisions(asked, decide, as_, sofia, alice):
     decide(asked, "deny", note="No.")
-    again = services.request_budget(
+    again = services.budgets.request_budget(
         dataset=asked.budget.datasets.get(), epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.take_back_request(request=again, by=alice)
+    services.budgets.take_back_request(request=again, by=alice)
     page = words(as_(sofia).get(reverse("review_queue")))
     assert "denied" in page
     assert "taken back" not in page
@@ -345,9 +355,9 @@ def test_what_was_taken_back_is_not_among_the_decisions(asked, decide, as_, sofi
 
 def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked, make_dataset, alice):
     dataset = asked.budget.datasets.get()
-    services.take_back_request(request=asked, by=alice)
+    services.budgets.take_back_request(request=asked, by=alice)
     other = make_dataset(epsilon="2", content=CSV + b"one more,30,male\n")
-    assert services.join_population(dataset=dataset, other=other, by=alice) == other.budget
+    assert services.datasets.join_population(dataset=dataset, other=other, by=alice) == other.budget
     asked.refresh_from_db()
     assert asked.budget == other.budget
 
@@ -395,9 +405,9 @@ def test_nobody_is_both_reviewers_nor_reviews_their_own(decide_by, asked, decide
 def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, asked, sofia):
     decide_by(is_two_person=True)
     stale = BudgetRequest.objects.get()
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
     with pytest.raises(InvalidInput, match="sofia has approved this request as the first of two"):
-        services.approve_request(request=stale, by=person("tess", "reviewer"))
+        services.budgets.approve_request(request=stale, by=person("tess", "reviewer"))
     assert not LedgerEntry.objects.exists()
 
 
@@ -471,7 +481,7 @@ def test_a_draft_with_another_epsilon_than_the_approved_one_is_not_called_approv
     decide(waiting, epsilon="0.5")
     release = waiting.release
     release.refresh_from_db()
-    services.set_choice(release=release, epsilon="0.75", mechanism_name="laplace-queries")
+    services.releases.set_choice(release=release, epsilon="0.75", mechanism_name="laplace-queries")
     assert as_(alice).get(reverse("release_detail", args=[release.pk])).url == reverse("questions", args=[release.pk])
     assert "approved for" not in words(as_(alice).get("/releases/"))
     said = words(as_(alice).get(reverse("compare", args=[release.pk])))
@@ -498,7 +508,7 @@ def test_a_release_that_needs_no_delta_says_so_beside_the_one_that_was_asked_for
 ):
     decide_by()
     release = make_draft(dataset, delta="0.0000001")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     said = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
     assert "for epsilon 1 with delta 0.0000001 at most." in said
     assert "Costs epsilon 1 no delta: it spends nothing of the 0.0000001 asked for" in said

@@ -109,7 +109,7 @@ def test_a_request_is_decided_once(decide, asked, as_, sofia):
 
 
 def test_a_reviewer_cannot_lower_a_budget_that_was_charged(dataset, queued, as_, alice, sofia):
-    again = services.request_budget(
+    again = services.budgets.request_budget(
         dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
     response = as_(sofia).post(
@@ -177,13 +177,15 @@ def test_the_ledger_says_up_to_how_much_a_grant_lets_spend(queued, as_, sofia):
 
 @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@a"])
 def test_no_name_in_the_ledger_is_written_so_that_a_spreadsheet_runs_it(alice, sofia, upload_file, as_, start):
-    dataset = services.ingest_dataset(owner=alice, title=f"{start} table", source=upload_file())
-    services.declare_universe(dataset=dataset, columns=COLUMNS)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    dataset = services.datasets.ingest_dataset(owner=alice, title=f"{start} table", source=upload_file())
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
+    )
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
     )
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
     (row,) = csv.DictReader(io.StringIO(body(as_(sofia).get("/review/ledger.csv"))))
     assert row["budget"] == f"'{start} table"
 

@@ -92,9 +92,9 @@ def test_staff_and_superusers_of_the_admin_have_no_role_by_that(as_, db):
 
 
 def test_only_analysts_ask_in_a_session_that_is_open_to_everybody(make_dataset, carry_out, alice, charlie, as_):
-    live = services.draft_session(dataset=make_dataset(epsilon="5"), by=alice, title="", epsilon="1")
+    live = services.sessions.draft_session(dataset=make_dataset(epsilon="5"), by=alice, title="", epsilon="1")
     carry_out(live)
-    services.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
+    services.sessions.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
     url = reverse("session", args=[live.pk])
     assert as_(charlie).get(url).status_code == 200
     HeldRole.objects.filter(person=charlie).delete()
@@ -140,7 +140,7 @@ def test_a_file_that_is_sent_all_the_same_is_never_on_the_disc(as_, charlie, tmp
 def test_a_program_of_an_analyst_s_is_told_the_rule(client, charlie, tmp_path):
     table = tmp_path / "t.csv"
     table.write_bytes(CSV)
-    bearer = {"Authorization": f"Bearer {services.make_token(user=charlie, name='a script')}"}
+    bearer = {"Authorization": f"Bearer {services.tokens.make_token(user=charlie, name='a script')}"}
     with table.open("rb") as file:
         refused = client.post("/api/datasets", {"title": "Mine", "table": file}, headers=bearer)
     assert refused.status_code == 403
@@ -152,7 +152,7 @@ def test_a_program_of_an_analyst_s_is_told_the_rule(client, charlie, tmp_path):
 
 
 def test_no_service_takes_a_table_from_somebody_else(charlie, upload_file):
-    for service in (services.receive_upload, services.ingest_dataset):
+    for service in (services.uploads.receive_upload, services.datasets.ingest_dataset):
         with pytest.raises(role_rules.NotAllowed, match="curator"):
             service(owner=charlie, title="Mine", source=upload_file())
     assert not Upload.objects.exists()
@@ -163,7 +163,7 @@ def test_a_role_taken_after_the_person_was_read_is_missed_by_nobody(alice, uploa
     assert role_rules.may_upload(alice)
     HeldRole.objects.filter(person=alice, role="curator").delete()
     with pytest.raises(role_rules.NotAllowed):
-        services.receive_upload(owner=alice, title="Mine", source=upload_file())
+        services.uploads.receive_upload(owner=alice, title="Mine", source=upload_file())
 
 
 def test_whoever_is_no_curator_any_more_keeps_working_on_their_datasets(dataset, as_, alice):
@@ -215,7 +215,7 @@ def test_the_last_administrator_stays_one(press, sofia):
 
 def test_a_reviewer_gives_no_role_through_the_service_either(alice):
     rita = person("rita", "reviewer")
-    for change in (services.give_role, services.take_role):
+    for change in (services.roles.give_role, services.roles.take_role):
         with pytest.raises(role_rules.NotAllowed, match="administrator"):
             change(person=alice, role=Role.CURATOR, by=rita)
     assert held(alice) == ["analyst", "curator"]

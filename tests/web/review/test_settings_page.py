@@ -131,7 +131,7 @@ def test_a_service_call_breaks_no_rule_either(sofia):
     values = {"default_epsilon": "", "review_above": "", "is_two_person": False, "reviewers": None}
     values |= {"most_per_person": ""}
     with pytest.raises(InvalidInput, match="upload_cap"):
-        services.change_settings(by=sofia, upload_cap_bytes=2**20 - 1, alert_addresses="", **values)
+        services.organisation.change_settings(by=sofia, upload_cap_bytes=2**20 - 1, alert_addresses="", **values)
 
 
 def test_the_upload_cap_holds_for_the_next_upload(save, as_, alice, tmp_path):

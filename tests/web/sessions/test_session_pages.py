@@ -46,11 +46,13 @@ def make_session(make_dataset, alice):
         # A population of its own for each, so that no two share a budget.
         dataset = make_dataset(epsilon="20", content=CSV + f"{uuid.uuid4()},40,female\n".encode())
         given = {"population": 200, "questions": 50, **options}
-        release = services.draft_session(dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
+        release = services.sessions.draft_session(
+            dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given
+        )
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         session = Session.objects.get(pk=release.pk)
-        services.let_ask(session=session, audience=audience)
+        services.sessions.let_ask(session=session, audience=audience)
         return session
 
     return make
@@ -120,7 +122,7 @@ def test_the_reviewer_reads_as_well_that_one_release_would_be_closer(dataset_wit
     confirmation = as_(alice).post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
     found = confirmation.context["planned"].prepared
     release = Release.objects.of_kind(SESSION).get()
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     page = as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk]))
     assert "alice asks to open a live session on Survey for epsilon" in words(page)
     assert f"One release of the same questions would be {found.times_text} times as close." in words(page)
@@ -132,7 +134,7 @@ def test_where_a_session_is_the_closer_one_the_page_says_so_without_a_warning(ma
     dataset = make_dataset(epsilon="20")
     wide = [{"name": "age", "type": "integer", "edges": list(range(1001))}]
     wide += [{"name": "sex", "type": "categorical", "categories": [f"c{i}" for i in range(1000)]}]
-    services.declare_universe(dataset=dataset, columns=wide)
+    services.datasets.declare_universe(dataset=dataset, columns=wide)
     asked = PLAN | {"epsilon": "1", "questions": "1000"}
     page = as_(alice).get(reverse("new_session", args=[dataset.pk]), asked)
     assert page.context["planned"].prepared.times < 1
@@ -180,7 +182,7 @@ def test_what_cannot_be_run_says_why_and_cannot_be_confirmed(make_dataset, as_, 
     dataset = make_dataset(epsilon="20")
     wide = [{"name": "age", "type": "integer", "edges": list(range(20_000))}]
     wide += [{"name": "sex", "type": "categorical", "categories": [f"c{i}" for i in range(20_000)]}]
-    services.declare_universe(dataset=dataset, columns=wide)
+    services.datasets.declare_universe(dataset=dataset, columns=wide)
     client = as_(alice)
     assert "It needs every cell of the universe in memory" in words(
         client.get(reverse("new_session", args=[dataset.pk]), PLAN)
@@ -209,7 +211,7 @@ def test_a_plan_is_confirmed_with_its_exact_charge_and_opened_once(dataset_with_
     for _ in range(2):
         assert client.post(response.url, given).url == reverse("release_detail", args=[draft.pk])
     assert LedgerEntry.objects.filter(kind="charge").count() == 1
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
     assert client.get(reverse("release_detail", args=[draft.pk])).url == page_of(draft)
 
 
@@ -229,10 +231,10 @@ def test_a_draft_goes_back_to_its_plan_and_is_changed_not_doubled(dataset_with_r
 
 
 def test_a_draft_of_a_session_cannot_be_made_to_run_what_opens_none(dataset_with_room, alice):
-    release = services.draft_session(dataset=dataset_with_room, by=alice, title="", epsilon="1")
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-    with pytest.raises(services.Refusal, match="answers no questions one at a time"):
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    release = services.sessions.draft_session(dataset=dataset_with_room, by=alice, title="", epsilon="1")
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    with pytest.raises(services.release_inputs.Refusal, match="answers no questions one at a time"):
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
@@ -253,7 +255,7 @@ def test_a_session_that_costs_much_is_seen_by_a_reviewer_in_its_own_words(datase
     as_(sofia).post(address, {"decision": "approve", "epsilon": "5", "note": ""})
     draft.refresh_from_db()
     assert draft.status is ReleaseState.QUEUED
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
     assert as_(alice).get(page_of(draft)).status_code == 200
 
 
@@ -283,7 +285,7 @@ def test_an_answer_says_whether_it_was_free_or_paid(session, as_, alice, kind):
     page = words(client.get(page_of(session), {"answer": "1"}))
     assert ("No update was used" in page) is (kind is AnswerKind.PUBLIC)
     assert ("one paid update was used" in page) is (kind is AnswerKind.PAID)
-    rules = services.plan_of_session(session).rules
+    rules = services.sessions.plan_of_session(session).rules
     assert f"{rules.updates - (kind is AnswerKind.PAID)} of {rules.updates}" in page
 
 
@@ -376,9 +378,9 @@ def test_the_standing_is_that_of_the_replayed_session(make_session, as_, alice):
         Session.objects.filter(pk=session.pk).update(total=total)
         for number, asked in enumerate(({"in.sex": "male"}, {"from.age": "25"}, YOUNG_WOMEN)):
             session.refresh_from_db()
-            plan = services.plan_of_session(session)
+            plan = services.sessions.plan_of_session(session)
             live = replay(session, plan)
-            standing = services.standing(session, plan)
+            standing = services.sessions.standing(session, plan)
             assert (standing.updates_left, standing.questions_left) == (live.updates_left, live.questions_left)
             assert bool(standing.over) is not live.is_settled
             if standing.over:
@@ -415,7 +417,7 @@ def test_an_answer_that_is_not_there_shows_the_page_without_one(session, as_, al
 
 
 def test_the_columns_declared_again_leave_an_open_session_as_it_was(session, as_, alice):
-    services.declare_universe(
+    services.datasets.declare_universe(
         dataset=session.release.dataset, columns=[{"name": "age", "type": "integer", "edges": [0, 100]}]
     )
     client = as_(alice)
@@ -467,7 +469,7 @@ def test_the_list_and_the_catalogue_show_the_sessions_one_may_ask_in(session, as
     for address in ("session_list", "catalogue"):
         assert "Ask away" in words(as_(alice).get(reverse(address)))
         assert "Ask away" not in words(as_(charlie).get(reverse(address)))
-    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    services.sessions.let_ask(session=session, audience=Audience.EVERYBODY)
     for address in ("session_list", "catalogue"):
         assert "Ask away" in words(as_(charlie).get(reverse(address)))
     client.logout()
@@ -508,7 +510,7 @@ def test_closing_is_a_worker_s_work_that_the_page_follows(session, as_, alice, b
     part = client.get(reverse("release_status", args=[session.pk]))
     assert "hx-trigger" in body(part)
     assert "Cancel" not in words(part)
-    assert services.execute_release(release_id=session.pk)
+    assert services.execution.execute_release(release_id=session.pk)
     assert client.get(reverse("release_status", args=[session.pk]))["HX-Refresh"] == "true"
     assert Budget.objects.get().totals == spent
     # Neither page has steps: a session never had a wizard.
@@ -525,7 +527,7 @@ def test_closing_is_a_worker_s_work_that_the_page_follows(session, as_, alice, b
 
 def test_while_it_is_closed_its_page_says_so_and_keeps_what_was_answered(session, as_, alice, bob):
     ask(as_(bob), session)
-    services.close_session(session=session, by=alice, send=False)
+    services.session_closing.close_session(session=session, by=alice, send=False)
     page = as_(bob).get(page_of(session))
     assert "It is being closed: a worker is publishing what it has answered." in words(page)
     assert "age: 18 to 34 and sex: female" in words(page)
@@ -591,12 +593,12 @@ def test_an_analyst_reads_after_the_closing_what_the_session_told_while_the_rele
 def test_who_may_ask_is_settled_when_a_session_is_closed(make_session, as_, alice, charlie, close):
     session = make_session(audience=Audience.EVERYBODY)
     ask(as_(charlie), session)
-    services.close_session(session=session, by=alice, send=False)
+    services.session_closing.close_session(session=session, by=alice, send=False)
     for _ in range(2):
         answer = as_(alice).post(reverse("session_audience", args=[session.pk]), {"audience": "group"}, follow=True)
         assert "The session is closed. Everybody who could ask in it can still read what it answered." in words(answer)
         assert told(as_(charlie), session) == [1]
-        services.execute_release(release_id=session.pk)
+        services.execution.execute_release(release_id=session.pk)
 
 
 def test_who_may_ask_no_more_keeps_what_was_answered_up_to_their_last_question(
@@ -605,7 +607,7 @@ def test_who_may_ask_no_more_keeps_what_was_answered_up_to_their_last_question(
     session = make_session(audience=Audience.EVERYBODY)
     ask(as_(alice), session)
     ask(as_(charlie), session, {"in.sex": "male"})
-    services.let_ask(session=session, audience=Audience.GROUP, by=alice)
+    services.sessions.let_ask(session=session, audience=Audience.GROUP, by=alice)
     ask(as_(alice), session, {"in.sex": "female"})
     client = as_(charlie)
     assert told(client, session) == [2, 1]
@@ -629,7 +631,7 @@ def test_what_was_withdrawn_is_said_to_whoever_could_read_it_and_to_nobody_else(
 ):
     session = make_session(audience=Audience.GROUP)
     ask(as_(bob), session)
-    services.withdraw_release(release=close(session, by=alice), by=alice)
+    services.releases.withdraw_release(release=close(session, by=alice), by=alice)
     page = as_(bob).get(page_of(session))
     assert page.status_code == 410
     assert "what it had answered was withdrawn on" in words(page)
@@ -670,7 +672,7 @@ def test_nothing_secret_is_on_any_page_or_in_any_download(session, as_, alice):
     pages += [client.get(reverse(name, args=[session.pk])) for name in names]
     pages += [client.get(reverse(name)) for name in ("session_list", "release_list", "catalogue", "home")]
     pages.append(client.post(reverse("session_close", args=[session.pk]), follow=True))
-    assert services.execute_release(release_id=session.pk)
+    assert services.execution.execute_release(release_id=session.pk)
     pages += [client.get(reverse(name, args=[session.pk])) for name in ("release_detail", "session", "receipt")]
     assert all(page.status_code == 200 for page in pages)
     for page in pages:

@@ -37,9 +37,9 @@ def _nothing_kept():
 def session(make_dataset, alice):
     dataset = make_dataset(epsilon="100")
     given = {"population": 200, "questions": 50, "updates": 6}
-    release = services.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="90", options=given)
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
+    release = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="90", options=given)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
     return Session.objects.get()
 
 
@@ -47,7 +47,7 @@ def session(make_dataset, alice):
 def ask(session, alice, django_capture_on_commit_callbacks):
     def committed(query):
         with django_capture_on_commit_callbacks(execute=True):
-            return services.ask_session(session=session, query=query, by=alice)
+            return services.sessions.ask_session(session=session, query=query, by=alice)
 
     return committed
 

@@ -23,9 +23,11 @@ def open_session(make_dataset, alice):
     def make(epsilon="5", **options):
         dataset = make_dataset(epsilon="20")
         given = {"population": 200, "questions": 50, **options}
-        release = services.draft_session(dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
+        release = services.sessions.draft_session(
+            dataset=dataset, by=alice, title="Ask away", epsilon=epsilon, options=given
+        )
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         return Session.objects.get()
 
     return make
@@ -45,7 +47,7 @@ def test_opening_charges_all_that_the_session_can_ever_cost(open_session):
 def test_an_answer_is_stored_with_its_bound_and_charges_nothing_more(open_session, alice):
     session = open_session()
     before = Budget.objects.get().totals
-    answered = services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+    answered = services.sessions.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
     stored = SessionAnswer.objects.get()
     assert (stored.estimate, stored.half_width) == (answered.exchange.estimate, answered.exchange.half_width)
     assert stored.kind in ("from what is already public", "by a paid update")
@@ -55,8 +57,10 @@ def test_an_answer_is_stored_with_its_bound_and_charges_nothing_more(open_sessio
 
 def test_the_same_question_in_other_words_is_the_same_answer(open_session, alice, bob):
     session = open_session()
-    first = services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
-    again = services.ask_session(session=session, query={"age": {"from": 18, "to": 65}, "sex": ["female"]}, by=bob)
+    first = services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    again = services.sessions.ask_session(
+        session=session, query={"age": {"from": 18, "to": 65}, "sex": ["female"]}, by=bob
+    )
     assert again.exchange.kind.value == "asked before"
     assert again.exchange.estimate == first.exchange.estimate
     assert SessionAnswer.objects.count() == 1
@@ -67,13 +71,13 @@ def test_a_question_that_breaks_a_rule_is_refused_before_data_are_touched(open_s
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     for query in ({}, {"wage": ["x"]}, {"age": {"from": 19}}, {"sex": ["other"]}):
         with pytest.raises(InvalidInput):
-            services.ask_session(session=session, query=query, by=alice)
+            services.sessions.ask_session(session=session, query=query, by=alice)
     assert SessionAnswer.objects.count() == 0
 
 
 def test_a_crash_between_answer_and_storage_loses_the_answer_and_nothing_else(open_session, alice, monkeypatch):
     session = open_session()
-    services.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
     threshold = Session.objects.get().noisy_threshold
 
     def crash(**fields):
@@ -81,17 +85,17 @@ def test_a_crash_between_answer_and_storage_loses_the_answer_and_nothing_else(op
 
     monkeypatch.setattr(SessionAnswer.objects, "create", crash)
     with pytest.raises(RuntimeError):
-        services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+        services.sessions.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
     monkeypatch.undo()
     assert SessionAnswer.objects.count() == 1
     assert Session.objects.get().noisy_threshold == threshold
-    assert services.ask_session(session=session, query=YOUNG_WOMEN, by=alice).questions_left == 48
+    assert services.sessions.ask_session(session=session, query=YOUNG_WOMEN, by=alice).questions_left == 48
 
 
 def test_a_closed_session_is_a_published_release_of_what_was_asked(open_session, alice, close):
     session = open_session()
     for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"from": 45}}):
-        services.ask_session(session=session, query=query, by=alice)
+        services.sessions.ask_session(session=session, query=query, by=alice)
     release = close(session)
     assert release.status is ReleaseState.PUBLISHED
     table = files.read_answers(files.folder_of(release))
@@ -99,22 +103,22 @@ def test_a_closed_session_is_a_published_release_of_what_was_asked(open_session,
     assert (files.folder_of(release) / "synthetic.csv").exists()
     assert release.result["receipt"]["mechanism"]["name"] == "pmw-online"
     assert list(ledger.verify(Budget.objects.get())) == []
-    with pytest.raises(services.Refusal):
-        services.ask_session(session=session, query={"sex": ["female"]}, by=alice)
-    with pytest.raises(services.Refusal):
-        services.close_session(session=session)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    with pytest.raises(services.release_inputs.Refusal):
+        services.session_closing.close_session(session=session)
 
 
 def test_a_session_in_which_nothing_was_asked_is_not_published(open_session):
-    with pytest.raises(services.Refusal, match="Nothing was asked"):
-        services.close_session(session=open_session())
+    with pytest.raises(services.release_inputs.Refusal, match="Nothing was asked"):
+        services.session_closing.close_session(session=open_session())
 
 
 def test_the_secret_threshold_is_in_no_published_file_and_in_no_receipt(open_session, alice, close):
     session = open_session()
     Session.objects.update(noisy_threshold=123_456_789_987)
     session.refresh_from_db()
-    services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+    services.sessions.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
     release = close(session)
     for path in files.folder_of(release).iterdir():
         assert b"123456789987" not in path.read_bytes()
@@ -127,16 +131,16 @@ def test_all_questions_that_the_bound_speaks_of_asked_the_session_answers_no_mor
     asked = [{"age": {"from": low, "to": high}} for low, high in pairwise(edges)]
     asked += [{"sex": ["female"]}, {"sex": ["male"]}]
     for query in asked:
-        services.ask_session(session=session, query=query, by=alice)
+        services.sessions.ask_session(session=session, query=query, by=alice)
     with pytest.raises(SessionOver, match="All questions"):
-        services.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
+        services.sessions.ask_session(session=session, query=YOUNG_WOMEN, by=alice)
 
 
 def test_who_may_ask_is_the_datasets_people_until_the_curator_says_everybody(open_session, alice, bob, charlie):
     session = open_session()
     for person, may in ((alice, True), (bob, True), (charlie, False)):
         assert Session.objects.for_asking(person).exists() is may
-    services.let_ask(session=session, audience=Audience.EVERYBODY)
+    services.sessions.let_ask(session=session, audience=Audience.EVERYBODY)
     assert Session.objects.for_asking(charlie).exists()
 
 
@@ -152,8 +156,8 @@ def test_a_table_that_cannot_be_read_answers_nothing_and_no_log_holds_what_it_sa
     refused = 0
     for query in (YOUNG_WOMEN, {"sex": ["male"]}, {"age": {"to": 25}}):
         try:
-            services.ask_session(session=session, query=query, by=alice)
-        except services.Refusal as error:
+            services.sessions.ask_session(session=session, query=query, by=alice)
+        except services.release_inputs.Refusal as error:
             refused += "Nothing was answered and nothing is used up" in str(error)
     assert refused
     assert "SECRET-ROW-VALUE" not in caplog.text

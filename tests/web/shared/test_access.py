@@ -241,37 +241,37 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
         dataset = make_dataset(epsilon="10")
         published, public = make_queued(dataset), make_queued(dataset)
         for release in (published, public):
-            assert services.execute_release(release_id=release.pk)
-        services.make_public(release=public)
-        request = services.request_budget(
+            assert services.execution.execute_release(release_id=release.pk)
+        services.releases.make_public(release=public)
+        request = services.budgets.request_budget(
             dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
         )
-        live = services.draft_session(
+        live = services.sessions.draft_session(
             dataset=make_dataset(epsilon="5", content=CSV + b"one more,30,male\n"), by=alice, title="", epsilon="1"
         )
-        services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=live.pk)
-        services.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
+        services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=live.pk)
+        services.sessions.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
         for release in (published, public):
             release.refresh_from_db()
-        certificate = services.draft_certificate(of=public, by=alice, epsilon="0.05")
-        services.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=certificate.pk)
+        certificate = services.certificates.draft_certificate(of=public, by=alice, epsilon="0.05")
+        services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=certificate.pk)
         Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
         reviewed = make_draft(dataset, epsilon="2")
-        services.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
+        services.releases.submit_release(release=reviewed, key=uuid.uuid4(), by=alice)
         review = reviewed.reviews.get()
-        refused = services.receive_upload(owner=alice, title="Ragged", source=upload_file(b"a,b\n1\n"))
-        assert not services.execute_upload(upload_id=refused.pk)
+        refused = services.uploads.receive_upload(owner=alice, title="Ragged", source=upload_file(b"a,b\n1\n"))
+        assert not services.uploads.execute_upload(upload_id=refused.pk)
         found = {
-            "upload": services.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
+            "upload": services.uploads.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
             "upload_refused": refused.pk,
             "dataset": dataset.pk,
             "draft": make_draft(dataset).pk,
             "queued": make_queued(dataset).pk,
             "published": published.pk,
             "public": public.pk,
-            "certificate": services.draft_certificate(of=published, by=alice, epsilon="0.05").pk,
+            "certificate": services.certificates.draft_certificate(of=published, by=alice, epsilon="0.05").pk,
             "certified": certificate.pk,
             "session": live.pk,
             "request": request.pk,
@@ -279,7 +279,9 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
             "review": review.pk,
             "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
         }
-        saved = services.save_workload(release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group)
+        saved = services.workloads.save_workload(
+            release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group
+        )
         found["workload"] = saved.pk
         found |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
         return found

@@ -25,14 +25,14 @@ def grow(make_dataset, published, alice, upload_file):
             # As many rows as no other table has: other people.
             content = b"person,age,sex\n" + b"p,30,male\n" * (2 + next(number))
             dataset = make_dataset(content=content)
-            again = services.request_budget(
+            again = services.budgets.request_budget(
                 dataset=dataset, epsilon="5", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
             )
             if next(number) % 2:
-                services.deny_request(
+                services.budgets.deny_request(
                     request=again, by=dataset.budget.requests.exclude(decided_by=None).get().decided_by, note="No."
                 )
-            services.draft_release(dataset=published.dataset, by=alice)
+            services.releases.draft_release(dataset=published.dataset, by=alice)
             Release.objects.create(
                 dataset=dataset,
                 title="More",

@@ -92,11 +92,11 @@ def grow(alice, sofia, group):
             make_release(dataset, "queued", workload_version=asked)
             live = make_release(dataset, "open", kind=SESSION)
             Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
-            survey = services.draft_survey(
+            survey = services.surveys.draft_survey(
                 owner=alice, title="Canteen", question="Smoker?", answers=["Yes", "No"], epsilon="1", group=group
             )
-            services.open_survey(survey=survey, by=alice)
-            services.accept_report(survey=survey, report="0")
+            services.surveys.open_survey(survey=survey, by=alice)
+            services.surveys.accept_report(survey=survey, report="0")
 
     def make_release(dataset, state, **values):
         return Release.objects.create(
@@ -229,5 +229,5 @@ def test_the_board_reads_no_plan_no_result_and_no_priced_events(grow, as_, sofia
 def test_verifying_a_ledger_leaves_its_budget_as_it_was(grow, sofia):
     grow(2)
     before = list(Budget.objects.order_by("pk").values())
-    assert services.verify_ledgers(by=sofia).faults == ()
+    assert services.organisation.verify_ledgers(by=sofia).faults == ()
     assert list(Budget.objects.order_by("pk").values()) == before

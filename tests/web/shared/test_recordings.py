@@ -33,7 +33,7 @@ def test_what_is_played_is_in_every_row_and_file_what_was_made(from_nothing, mak
         with rolled_back():
             dataset = make_dataset()
             queued = once("queued", lambda dataset=dataset: make_queued(dataset))
-            once("published", lambda queued=queued: services.execute_release(release_id=queued.pk) and queued)
+            once("published", lambda queued=queued: services.execution.execute_release(release_id=queued.pk) and queued)
             seen.append(everything(tmp_path))
             objects.append((dataset, queued))
         for path in recordings._files(tmp_path):
@@ -84,7 +84,7 @@ def test_it_is_made_again_where_a_row_a_file_or_a_setting_is_another(from_nothin
 def test_it_is_made_for_whoever_has_patched_something(from_nothing, made, make_dataset, monkeypatch):
     make_dataset()
     made()
-    monkeypatch.setattr(services, "ingest_dataset", lambda **_: pytest.fail("it was made"))
+    monkeypatch.setattr(services.datasets, "ingest_dataset", lambda **_: pytest.fail("it was made"))
     assert [made(), made()] == [2, 3]
     with pytest.raises(pytest.fail.Exception, match="it was made"):
         make_dataset()

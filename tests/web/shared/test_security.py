@@ -41,7 +41,7 @@ def every_page(dataset, draft, make_draft, make_queued, asked, as_, alice, sofia
     from releases import services
 
     full = make_queued(dataset, mechanism="laplace-histogram", epsilon="0.5")
-    assert services.execute_release(release_id=full.pk)
+    assert services.execution.execute_release(release_id=full.pk)
     queued = make_queued(dataset, epsilon="0.1")
     own = [
         *(reverse(name) for name in ("home", "catalogue", "dataset_list", "upload", "release_list")),

@@ -170,7 +170,7 @@ def bring(client, title, content):
     answers = [client.post("/api/datasets", {"title": title, "table": SimpleUploadedFile("table.csv", content)})]
     number = answers[0].json()["id"]
     with CaptureQueriesContext(connection) as queries:
-        assert services.execute_upload(upload_id=number)
+        assert services.uploads.execute_upload(upload_id=number)
     for method, path, given in (
         ("get", f"uploads/{number}", {}),
         ("put", f"datasets/{number}/schema", SCHEMA),
@@ -196,21 +196,21 @@ def world(people, group, as_, make_draft, monkeypatch):
             answered.append(answers)
             request = made[f"request of {whose}"] = made[whose].budget.requests.get()
             if whose == "hers":
-                services.share_dataset(dataset=made["hers"], group=group, by=alice)
+                services.datasets.share_dataset(dataset=made["hers"], group=group, by=alice)
                 # A reviewer who has edited it has a stake in it.
-                services.rename_dataset(dataset=made["hers"], title="Hers, renamed", by=rita)
+                services.datasets.rename_dataset(dataset=made["hers"], title="Hers, renamed", by=rita)
             if whose == "hers" and hers_first:
-                services.approve_request(request=request, by=sofia)
+                services.budgets.approve_request(request=request, by=sofia)
         with CaptureQueriesContext(connection) as queries:
-            services.take_fingerprints()
+            services.fingerprints.take_fingerprints()
         answered.append(len(queries))
         made["hers"].refresh_from_db()
         release = draft = None
         if hers_first:
             release = make_draft(made["hers"], epsilon="0.5")
-            services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-            draft = services.draft_release(dataset=made["hers"], by=alice)
-            services.set_questions(release=draft, workload=WORKLOAD)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+            draft = services.releases.draft_release(dataset=made["hers"], by=alice)
+            services.releases.set_questions(release=draft, workload=WORKLOAD)
         token = ApiToken.objects.filter(user=alice).first()
         return {
             "answered": answered,
@@ -327,7 +327,7 @@ def test_the_walk_sees_what_tells(world, visit, people, monkeypatch, broken, who
     monkeypatch.setattr(
         services.budgets.messages,
         "request_made",
-        lambda request: [services.take_fingerprints(), request_budget(request)],
+        lambda request: [services.fingerprints.take_fingerprints(), request_budget(request)],
     )
     seen = []
     for his in (TABLE, ONE_OFF):

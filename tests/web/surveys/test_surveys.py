@@ -112,7 +112,7 @@ def test_a_draft_can_be_changed_and_an_opened_survey_cannot(as_, alice, make_sur
     as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "2"})
     survey.refresh_from_db()
     assert (survey.epsilon, survey.answers) == ("2", ["Yes", "No"])
-    services.open_survey(survey=survey, by=alice)
+    services.surveys.open_survey(survey=survey, by=alice)
     page_ = as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "9"}, follow=True)
     assert "An opened survey cannot be changed: respondents were promised what it says." in words(page_)
     survey.refresh_from_db()
@@ -290,9 +290,9 @@ def test_a_closed_survey_takes_no_report(make_survey):
 def test_a_survey_that_closes_while_somebody_chooses_takes_nothing(make_survey, alice):
     survey = make_survey()
     stale = Survey.objects.get(pk=survey.pk)
-    services.close_survey(survey=survey, by=alice)
-    with pytest.raises(services.Refusal, match="not open"):
-        services.accept_report(survey=stale, report="0")
+    services.surveys.close_survey(survey=survey, by=alice)
+    with pytest.raises(services.release_inputs.Refusal, match="not open"):
+        services.surveys.accept_report(survey=stale, report="0")
     assert tallies(survey) == [0, 0, 0]
 
 
@@ -479,7 +479,7 @@ def test_the_script_evaluates_nothing_keeps_nothing_and_draws_from_the_system():
 
 def test_the_service_names_what_is_wrong_before_anything_is_kept(alice):
     with pytest.raises(InvalidInput, match="title: '' must say what the survey is"):
-        services.draft_survey(owner=alice, title=" ", question="What?", answers=["a", "b"], epsilon="1")
+        services.surveys.draft_survey(owner=alice, title=" ", question="What?", answers=["a", "b"], epsilon="1")
     with pytest.raises(InvalidInput, match="question: '' must ask something"):
-        services.draft_survey(owner=alice, title="Tea", question="", answers=["a", "b"], epsilon="1")
+        services.surveys.draft_survey(owner=alice, title="Tea", question="", answers=["a", "b"], epsilon="1")
     assert not Survey.objects.exists()

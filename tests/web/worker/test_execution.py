@@ -47,16 +47,16 @@ def charges(release):
 
 
 def test_no_data_are_touched_before_the_charge_is_booked(draft, alice, touched):
-    services.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     draft.refresh_from_db()
     assert (draft.state, draft.attempts, touched) == (ReleaseState.QUEUED, 0, [])
-    assert services.execute_release(release_id=draft.pk)
+    assert services.execution.execute_release(release_id=draft.pk)
     assert touched == [1]
 
 
 def test_a_release_without_a_charge_is_not_run(queued, touched, monkeypatch):
     monkeypatch.setattr(LedgerEntry.objects, "get", lambda **given: LedgerEntry.objects.none().get())
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     assert touched == []
 
 
@@ -67,7 +67,7 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
         return price([*events, *events], **given)
 
     monkeypatch.setattr(execution.accountant, "price", dearer)
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.result, touched) == (ReleaseState.CANCELLED, None, [])
     assert charges(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
@@ -76,7 +76,7 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
 def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, settings):
     monkeypatch.setattr(runner, "run", broken)
     spent = queued.dataset.budget.totals
-    assert [services.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
+    assert [services.execution.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
     queued.refresh_from_db()
     assert (queued.state, queued.attempts) == (ReleaseState.FAILED, settings.MAX_ATTEMPTS)
     assert charges(queued) == [EntryKind.CHARGE]
@@ -85,9 +85,9 @@ def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, set
 
 
 def test_a_release_runs_once_however_often_it_is_delivered(queued, touched):
-    assert [services.execute_release(release_id=queued.pk) for _ in range(3)] == [True, False, False]
+    assert [services.execution.execute_release(release_id=queued.pk) for _ in range(3)] == [True, False, False]
     first = Release.objects.get(pk=queued.pk)
-    services.execute_release(release_id=queued.pk)
+    services.execution.execute_release(release_id=queued.pk)
     assert Release.objects.get(pk=queued.pk).result == first.result
     assert (first.attempts, touched, charges(queued)) == (1, [1], [EntryKind.CHARGE])
 
@@ -101,12 +101,12 @@ def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
         monkeypatch.setattr(runner, "run", run)
         Release.objects.filter(pk=queued.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
         assert execution.reconcile() == 1
-        others.append(services.execute_release(release_id=queued.pk))
+        others.append(services.execution.execute_release(release_id=queued.pk))
         others.append(Release.objects.get(pk=queued.pk).folder)
         return run(*args, **{**kwargs, "report": None})
 
     monkeypatch.setattr(runner, "run", slow)
-    assert not services.execute_release(release_id=queued.pk)
+    assert not services.execution.execute_release(release_id=queued.pk)
     published = Release.objects.get(pk=queued.pk)
     assert others == [True, published.folder]
     assert (published.state, published.attempts) == (ReleaseState.PUBLISHED, 2)
@@ -116,15 +116,15 @@ def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
 def test_a_release_and_the_words_it_is_found_by_are_published_together_or_not_at_all(queued, monkeypatch):
     with monkeypatch.context() as broken_off:
         broken_off.setattr(Searchable.objects, "create", broken)
-        assert not services.execute_release(release_id=queued.pk)
+        assert not services.execution.execute_release(release_id=queued.pk)
     assert (Release.objects.get().state, Release.objects.get().result) == (ReleaseState.QUEUED, None)
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     assert "female" in Searchable.objects.get(release=queued).text.splitlines()
 
 
 def test_a_failure_is_logged_without_what_the_exception_says(queued, monkeypatch, caplog):
     monkeypatch.setattr(runner, "run", broken)
     with caplog.at_level(logging.DEBUG):
-        services.execute_release(release_id=queued.pk)
+        services.execution.execute_release(release_id=queued.pk)
     assert "RuntimeError" in caplog.text
     assert "Smith" not in caplog.text

@@ -85,13 +85,13 @@ def test_a_library_that_crashes_says_so_and_a_killed_process_does_not(monkeypatc
 
 @pytest.mark.django_db
 def test_a_file_that_makes_a_library_crash_is_refused_and_not_tried_again(alice, upload_file, monkeypatch):
-    upload = services.receive_upload(owner=alice, title="Crashes", source=upload_file())
+    upload = services.uploads.receive_upload(owner=alice, title="Crashes", source=upload_file())
 
     def crashed(*_, **__):
         raise runner.Crashed("The process that read the table crashed.")
 
     monkeypatch.setattr(runner, "run", crashed)
-    assert not services.execute_upload(upload_id=upload.pk)
+    assert not services.uploads.execute_upload(upload_id=upload.pk)
     stored = Upload.objects.get()
     assert (stored.state, stored.attempts) == (UploadState.REFUSED, 1)
     assert "it is damaged, or holds more than can be read here" in stored.refusal

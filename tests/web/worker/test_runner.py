@@ -322,7 +322,7 @@ def test_every_task_comes_to_its_table_through_the_runner(queued, alice, upload_
     assert names == set(DRIVEN), "a task of which nothing shows that it reads through the runner"
     made = {
         "release": queued,
-        "upload": services.receive_upload(owner=alice, title="Other", source=upload_file(CSV + b"x,20,male\n")),
+        "upload": services.uploads.receive_upload(owner=alice, title="Other", source=upload_file(CSV + b"x,20,male\n")),
     }
     # Approving the budget has taken the digest.
     Fingerprint.objects.all().delete()
@@ -374,19 +374,19 @@ def wide(columns, rows=3):
 
 
 def test_ten_thousand_columns_go_through_in_seconds_and_so_does_the_release_behind_them(queued, alice, upload_file):
-    received = services.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_000)))
-    assert services.execute_upload(upload_id=received.pk)
+    received = services.uploads.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_000)))
+    assert services.uploads.execute_upload(upload_id=received.pk)
     begun = time.monotonic()
-    services.take_fingerprint(dataset_id=received.pk)
+    services.fingerprints.take_fingerprint(dataset_id=received.pk)
     assert Fingerprint.objects.get(dataset=received.pk).sketch
-    assert services.execute_release(release_id=queued.pk)
+    assert services.execution.execute_release(release_id=queued.pk)
     # It took more than fifteen minutes; here it may share two cores with others.
     assert time.monotonic() - begun < 120
 
 
 def test_one_column_more_than_can_be_read_is_refused_with_the_number(alice, upload_file):
     with pytest.raises(UnreadableTable, match="names 10,001 columns; at most 10,000 can be read"):
-        services.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_001)))
+        services.uploads.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_001)))
 
 
 @pytest.fixture
@@ -422,10 +422,10 @@ def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(alice, 
     path = bomb(tmp_path, 6_000_000, "x" * 9_999)
     assert path.stat().st_size < 20_000
     runner.warm()
-    services.receive_upload(owner=alice, title="First", source=path).delete()
-    received = services.receive_upload(owner=alice, title="Bomb", source=path)
+    services.uploads.receive_upload(owner=alice, title="First", source=path).delete()
+    received = services.uploads.receive_upload(owner=alice, title="Bomb", source=path)
     begun = time.monotonic()
-    assert not services.execute_upload(upload_id=received.pk)
+    assert not services.uploads.execute_upload(upload_id=received.pk)
     assert time.monotonic() - begun < 2
     received.refresh_from_db()
     assert (received.state, received.attempts) == (UploadState.REFUSED, 1)
@@ -459,12 +459,12 @@ def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hol
 
 def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
     with pytest.raises(UnreadableTable, match="unfolds"):
-        services.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
+        services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
     assert not Upload.objects.exists()
 
 
 def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
-    received = services.receive_upload
+    received = services.uploads.receive_upload
     # DuckDB compresses what it holds, so these are texts that cannot be.
     lines = {"few": [b"%d" % row for row in range(200_000)]}
     lines["much"] = [hashlib.sha512(each).hexdigest().encode() for each in lines["few"]] * 2
@@ -474,8 +474,8 @@ def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up
     )
     # Few rows take at most 160 MiB beside the process, many more than 320 MiB.
     settings.READER_MEMORY_BYTES = memory_of_reader() + 240 * 2**20
-    assert services.execute_upload(upload_id=few.pk)
-    assert not services.execute_upload(upload_id=upload.pk)
+    assert services.uploads.execute_upload(upload_id=few.pk)
+    assert not services.uploads.execute_upload(upload_id=upload.pk)
     upload.refresh_from_db()
     assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
     settings.ANSWER_TIME_LIMIT = 0
@@ -503,15 +503,15 @@ def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
     queued, alice, upload_file, monkeypatch, settings
 ):
     settings.MAX_ATTEMPTS = 3
-    upload = services.receive_upload(owner=alice, title="Kills", source=upload_file(CSV + b"x,20,male\n"))
+    upload = services.uploads.receive_upload(owner=alice, title="Kills", source=upload_file(CSV + b"x,20,male\n"))
     # Approving the budget has taken the digest.
     Fingerprint.objects.all().delete()
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", killed)
         for _ in range(6):
-            services.execute_upload(upload_id=upload.pk)
-            services.execute_release(release_id=queued.pk)
-            services.take_fingerprint(dataset_id=queued.dataset_id)
+            services.uploads.execute_upload(upload_id=upload.pk)
+            services.execution.execute_release(release_id=queued.pk)
+            services.fingerprints.take_fingerprint(dataset_id=queued.dataset_id)
     upload.refresh_from_db()
     queued.refresh_from_db()
     print_of = Fingerprint.objects.get(dataset=queued.dataset)
@@ -519,11 +519,11 @@ def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
     assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 3)
     assert (print_of.digest_attempts, print_of.sketch_attempts) == (3, 3)
     assert "killed" not in queued.meaning
-    assert services.is_incomparable(queued.dataset.budget)
+    assert services.fingerprints.is_incomparable(queued.dataset.budget)
     # What comes after is done.
-    other = services.receive_upload(owner=alice, title="Next", source=upload_file(CSV + b"y,20,male\n"))
-    assert services.execute_upload(upload_id=other.pk)
-    services.take_fingerprint(dataset_id=other.pk)
+    other = services.uploads.receive_upload(owner=alice, title="Next", source=upload_file(CSV + b"y,20,male\n"))
+    assert services.uploads.execute_upload(upload_id=other.pk)
+    services.fingerprints.take_fingerprint(dataset_id=other.pk)
     assert Fingerprint.objects.get(dataset=other.pk).sketch is not None
 
 
