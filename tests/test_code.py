@@ -105,6 +105,16 @@ def test_templates_lie_in_rooms_of_few_files_named_as_the_rooms_of_the_views():
             assert len(list(path.glob("*.html"))) <= 25, path.name
 
 
+def test_a_room_says_in_ten_lines_what_lives_there_and_re_exports_its_modules_at_most():
+    """Only `models` names what its modules define, for Django looks there. Ruff finds an import that nothing uses."""
+    for path in sorted((ROOT / "releases").rglob("__init__.py")):
+        module = ast.parse(path.read_text())
+        assert len((ast.get_docstring(module) or "").splitlines()) <= 10, path
+        named = [each.value for each in module.body if isinstance(each, ast.Assign) and "__all__" in ast.unparse(each)]
+        if named and path.parent.name != "models":
+            assert set(ast.literal_eval(named[0])) <= {each.stem for each in path.parent.iterdir()}, path
+
+
 def test_tests_lie_in_rooms_of_few_files():
     for path in (ROOT / "tests").rglob("*"):
         if path.is_dir():
