@@ -36,19 +36,20 @@ def people():
 
 def budgeted(epsilon, columns, table, delta="0.000001"):
     alice, sofia = people()
-    dataset = services.ingest_dataset(owner=alice, title="Survey", source=Path(table))
-    services.declare_universe(dataset=dataset, columns=columns)
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=Path(table))
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(),
+        neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon=epsilon, delta=delta, policy=Policy.ZCDP, reason="", by=alice)
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
     dataset.refresh_from_db()
     return dataset
 
 def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginals": 1},)):
-    release = services.draft_release(dataset=dataset, by=dataset.owner)
-    services.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
-    services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+    release = services.releases.draft_release(dataset=dataset, by=dataset.owner)
+    services.releases.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
+    services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
     return release
 """
 

@@ -35,13 +35,14 @@ ASKED = """
     source.write_text("person,age,sex\\n" + "".join(
         f"{title}-{{i}},{{18 + (i * 7) % 48}},{{'female' if (told >> i & 1 if i < 32 else i % 3) else 'male'}}\\n"
         for i in range(300)))
-    dataset = services.ingest_dataset(owner=alice, title={title!r}, source=source)
-    services.declare_universe(dataset=dataset, columns=[
+    dataset = services.datasets.ingest_dataset(owner=alice, title={title!r}, source=source)
+    services.datasets.declare_universe(dataset=dataset, columns=[
         {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
         {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
     ])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    asked = services.request_budget(
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(),
+        neighbours=NeighbouringRelation.ADD_REMOVE)
+    asked = services.budgets.request_budget(
         dataset=dataset, epsilon="30", delta="0.000001", policy=Policy.ZCDP, reason="The yearbook.", by=alice)
 """
 
@@ -49,7 +50,7 @@ ASKED = """
 GRANTED = (
     ASKED
     + """
-    services.approve_request(request=asked, by=sofia)
+    services.budgets.approve_request(request=asked, by=sofia)
 """
 )
 

@@ -67,21 +67,21 @@ for person in User.objects.all():
 curator = User.objects.get(username="curator")
 survey = Dataset.objects.get(owner=curator)
 for release in Release.objects.filter(state="published"):
-    services.make_public(release=release, by=curator)
-median = services.draft_release(dataset=survey, by=curator, title="The median age")
-services.set_questions(release=median, workload={{"version": 1, "queries": [{{"median": "age"}}]}})
-draft = services.draft_release(dataset=survey, by=curator, title="Health by age and region")
+    services.releases.make_public(release=release, by=curator)
+median = services.releases.draft_release(dataset=survey, by=curator, title="The median age")
+services.releases.set_questions(release=median, workload={{"version": 1, "queries": [{{"median": "age"}}]}})
+draft = services.releases.draft_release(dataset=survey, by=curator, title="Health by age and region")
 questions = [{{"marginals": 2, "columns": survey.columns[2:6]}}, {{"prefix": "age"}}]
-services.set_questions(release=draft, workload={{"version": 1, "queries": questions}})
-services.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries")
+services.releases.set_questions(release=draft, workload={{"version": 1, "queries": questions}})
+services.releases.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries")
 table = Path({folder!r}) / "panel.csv"
 table.write_text("age,sex\\n31,f\\n44,m\\n")
-panel = services.ingest_dataset(owner=curator, title="Panel of 2026", source=table)
+panel = services.datasets.ingest_dataset(owner=curator, title="Panel of 2026", source=table)
 sex = {{"name": "sex", "type": "categorical", "categories": ["f", "m"]}}
 age = {{"name": "age", "type": "integer", "edges": [0, 18, 35, 65, 110]}}
-services.declare_universe(dataset=panel, columns=[age, sex])
-services.declare_protection(dataset=panel, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-services.request_budget(
+services.datasets.declare_universe(dataset=panel, columns=[age, sex])
+services.datasets.declare_protection(dataset=panel, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+services.budgets.request_budget(
     dataset=panel, epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="For the yearly report.", by=curator)
 """
 

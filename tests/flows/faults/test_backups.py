@@ -27,7 +27,7 @@ NAMES = f"""
         made = draft(dataset, epsilon=epsilon)
         Release.objects.filter(pk=made.pk).update(title=title)
         made.refresh_from_db()
-        services.submit_release(release=made, key=uuid.uuid4(), by=made.dataset.owner, send=False)
+        services.releases.submit_release(release=made, key=uuid.uuid4(), by=made.dataset.owner, send=False)
         return made
     def dataset(name):
         return Dataset.objects.get(title=name)
@@ -36,7 +36,7 @@ NAMES = f"""
     def refused(act):
         try:
             act()
-        except (EngineError, services.Refusal, ledger.LedgerRefusal) as refusal:
+        except (EngineError, services.release_inputs.Refusal, ledger.LedgerRefusal) as refusal:
             return str(refusal)
         return "it was done"
     def digests(title):
@@ -56,35 +56,35 @@ BEFORE = """
         made.refresh_from_db()
         Budget.objects.filter(pk=made.budget_id).update(name=name)
         return made
-    live = services.draft_session(
+    live = services.sessions.draft_session(
         dataset=granted("asked"), by=people()[0], title="live", epsilon="2", options={"questions": 50})
-    services.submit_release(release=live, key=uuid.uuid4(), by=people()[0], send=False)
-    assert services.execute_release(release_id=live.pk)
-    services.ask_session(session=release("live").session, query={"sex": ["f"]}, by=people()[0])
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=people()[0], send=False)
+    assert services.execution.execute_release(release_id=live.pk)
+    services.sessions.ask_session(session=release("live").session, query={"sex": ["f"]}, by=people()[0])
     submit(granted("queued "), "waits")
     submit(granted("cancelled  "), "unwanted")
     submit(granted("untouched     "), "untouched")
     alice, sofia = people()
     table = Path(FOLDER) / "newer.csv"
     table.write_text("sex\\n" + "f\\nm\\n" * 77)
-    newer = services.ingest_dataset(owner=alice, title="newer", source=table)
-    services.declare_universe(dataset=newer, columns=COLUMNS)
-    services.declare_protection(dataset=newer, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    newer = services.datasets.ingest_dataset(owner=alice, title="newer", source=table)
+    services.datasets.declare_universe(dataset=newer, columns=COLUMNS)
+    services.datasets.declare_protection(dataset=newer, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
 """
 
 #: What happens after it: answers, a publication, a refund whose room is used, and a budget.
 AFTER = """
     alice, sofia = people()
     for query in ({"sex": ["m"]}, {"sex": ["f", "m"]}):
-        services.ask_session(session=release("live").session, query=query, by=alice)
-    assert services.execute_release(release_id=release("waits").pk)
-    services.cancel_release(release=release("unwanted"), by=alice)
+        services.sessions.ask_session(session=release("live").session, query=query, by=alice)
+    assert services.execution.execute_release(release_id=release("waits").pk)
+    services.releases.cancel_release(release=release("unwanted"), by=alice)
     for number in range(3):
-        services.execute_release(release_id=submit(dataset("cancelled  "), f"instead {number}").pk)
-    asked = services.request_budget(
+        services.execution.execute_release(release_id=submit(dataset("cancelled  "), f"instead {number}").pk)
+    asked = services.budgets.request_budget(
         dataset=dataset("newer"), epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
-    services.approve_request(request=asked, by=sofia)
-    assert services.execute_release(release_id=submit(dataset("newer"), "of the newer", epsilon="1.5").pk)
+    services.budgets.approve_request(request=asked, by=sofia)
+    assert services.execution.execute_release(release_id=submit(dataset("newer"), "of the newer", epsilon="1.5").pk)
     answer = {"files": digests("waits"), "budget": str(dataset("newer").budget_id)}
 """
 
@@ -155,24 +155,24 @@ def test_after_a_restored_backup_nothing_is_published_asked_or_given_back_again(
         alice, sofia = people()
         live, waits, unwanted = release("live"), release("waits"), release("unwanted")
         def ask_for_a_budget():
-            asked = services.request_budget(
+            asked = services.budgets.request_budget(
                 dataset=dataset("newer"), epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
-            services.approve_request(request=asked, by=sofia)
+            services.budgets.approve_request(request=asked, by=sofia)
         answer = [
-            refused(lambda: services.ask_session(session=live.session, query={"sex": ["m"]}, by=alice)),
-            refused(lambda: services.close_session(session=live.session, by=alice)),
-            refused(lambda: services.cancel_release(release=waits, by=alice)),
-            refused(lambda: services.cancel_release(release=unwanted, by=alice)),
+            refused(lambda: services.sessions.ask_session(session=live.session, query={"sex": ["m"]}, by=alice)),
+            refused(lambda: services.session_closing.close_session(session=live.session, by=alice)),
+            refused(lambda: services.releases.cancel_release(release=waits, by=alice)),
+            refused(lambda: services.releases.cancel_release(release=unwanted, by=alice)),
             refused(lambda: submit(dataset("cancelled  "), "more")),
             refused(ask_for_a_budget),
         ]
-        assert [services.execute_release(release_id=each.pk) for each in (waits, unwanted)] == [False, False]
+        assert [services.execution.execute_release(release_id=each.pk) for each in (waits, unwanted)] == [False, False]
         assert release("waits").attempts == release("unwanted").attempts == 0
         # What is not behind waits too, until a reviewer has looked.
-        assert not services.execute_release(release_id=release("untouched").pk)
-        services.acknowledge_marks(by=sofia)
-        assert services.execute_release(release_id=release("untouched").pk)
-        assert [services.execute_release(release_id=each.pk) for each in (waits, unwanted)] == [False, False]
+        assert not services.execution.execute_release(release_id=release("untouched").pk)
+        services.restoring.acknowledge_marks(by=sofia)
+        assert services.execution.execute_release(release_id=release("untouched").pk)
+        assert [services.execution.execute_release(release_id=each.pk) for each in (waits, unwanted)] == [False, False]
         """
     )
     assert all("restored" in each and "on the page Backups" in each for each in tried), tried
@@ -181,13 +181,13 @@ def test_after_a_restored_backup_nothing_is_published_asked_or_given_back_again(
 def test_a_reviewer_lets_it_go_on_from_what_is_known(restored):
     restored.do(
         """
-        services.acknowledge_marks(by=reviewer())
+        services.restoring.acknowledge_marks(by=reviewer())
         for name in ("asked", "queued ", "cancelled  ", "newer"):
-            services.restore_ledger(budget=dataset(name).budget, by=reviewer())
-        assert [each.budget.name for each in services.all_missing()] == []
+            services.restoring.restore_ledger(budget=dataset(name).budget, by=reviewer())
+        assert [each.budget.name for each in services.restoring.all_missing()] == []
         live = release("live")
         assert live.state == "closing", live.state
-        assert services.execute_release(release_id=live.pk)
+        assert services.execution.execute_release(release_id=live.pk)
         """
     )
     found = restored.do(
@@ -226,10 +226,10 @@ def test_files_that_are_not_what_was_published_are_not_published_in_their_place(
         told = marks.story(release("waits").pk).published
         with (Path(settings.RELEASES_DIR) / told.folder / "answers.csv").open("a") as file:
             file.write("changed")
-        services.acknowledge_marks(by=reviewer())
-        services.restore_ledger(budget=dataset("queued ").budget, by=reviewer())
+        services.restoring.acknowledge_marks(by=reviewer())
+        services.restoring.restore_ledger(budget=dataset("queued ").budget, by=reviewer())
         assert release("waits").state == "failed"
-        assert not services.execute_release(release_id=release("waits").pk)
+        assert not services.execution.execute_release(release_id=release("waits").pk)
         assert spent("queued ") == 1
         """
     )
@@ -258,17 +258,17 @@ def test_a_lost_or_broken_mark_and_a_lost_folder_are_faults_until_a_reviewer_act
     site.do(
         """
         alice, sofia = people()
-        assert not services.execute_release(release_id=release("waits").pk)
+        assert not services.execution.execute_release(release_id=release("waits").pk)
         for act in (
-            lambda: services.cancel_release(release=release("waits"), by=alice),
-            lambda: services.cancel_release(release=release("unwanted"), by=alice),
+            lambda: services.releases.cancel_release(release=release("waits"), by=alice),
+            lambda: services.releases.cancel_release(release=release("unwanted"), by=alice),
             lambda: submit(dataset("queued "), "more"),
-            lambda: services.ask_session(session=release("live").session, query={"sex": ["m"]}, by=alice),
+            lambda: services.sessions.ask_session(session=release("live").session, query={"sex": ["m"]}, by=alice),
         ):
             assert "Nothing goes on" in refused(act), refused(act)
         for name in ("queued ", "cancelled  ", "asked"):
-            services.restore_ledger(budget=dataset(name).budget, by=sofia)
-        assert services.execute_release(release_id=release("waits").pk)
+            services.restoring.restore_ledger(budget=dataset(name).budget, by=sofia)
+        assert services.execution.execute_release(release_id=release("waits").pk)
         """
     )
     assert site.manage("audit").returncode == 0
@@ -280,15 +280,16 @@ def test_a_lost_or_broken_mark_and_a_lost_folder_are_faults_until_a_reviewer_act
         """
         alice, sofia = people()
         # Also of a budget that has no entries yet.
-        asked = services.request_budget(
+        asked = services.budgets.request_budget(
             dataset=dataset("newer"), epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
-        assert "Nothing goes on" in refused(lambda: services.approve_request(request=asked, by=sofia))
-        assert "Nothing goes on" in refused(lambda: services.cancel_release(release=release("unwanted"), by=alice))
+        assert "Nothing goes on" in refused(lambda: services.budgets.approve_request(request=asked, by=sofia))
+        assert "Nothing goes on" in refused(lambda: services.releases.cancel_release(release=release("unwanted"),
+            by=alice))
         assert release("waits").state == "published", release("waits").state
-        services.acknowledge_marks(by=sofia)
+        services.restoring.acknowledge_marks(by=sofia)
         # Of these nobody knows how far they had come.
         assert (release("untouched").state, release("unwanted").state) == ("failed", "failed")
-        services.approve_request(request=asked, by=sofia)
+        services.budgets.approve_request(request=asked, by=sofia)
         """
     )
     assert site.manage("audit").returncode == 0
@@ -304,7 +305,7 @@ def test_a_budget_that_only_the_marks_know_stops_the_installation_until_a_review
     again = textwrap.indent(textwrap.dedent(BEFORE), "    ")
     tried = site.do(f"try:\n{again}\nexcept ledger.LedgerRefusal as refusal:\n    answer = str(refusal)")
     assert "Nothing was charged, granted or given back." in tried
-    site.do("services.acknowledge_marks(by=people()[1])")
+    site.do("services.restoring.acknowledge_marks(by=people()[1])")
     assert site.manage("audit").returncode == 0
 
 
@@ -313,7 +314,7 @@ def test_upgrade_and_rollback_are_the_commands_of_the_readme(site, tmp_path):
     assert "Written to" in site.follow("Upgrade", tmp_path / "copy")
     # As after any restore, the audit has a fault until a reviewer has looked.
     site.follow("Rollback", tmp_path / "copy", fails_at="audit")
-    site.do("services.acknowledge_marks(by=reviewer())")
+    site.do("services.restoring.acknowledge_marks(by=reviewer())")
     assert site.manage("audit").returncode == 0
     assert site.do("answer = Release.objects.count()") == 4
 

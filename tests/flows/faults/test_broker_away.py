@@ -36,7 +36,7 @@ def test_a_whole_submission_takes_two_seconds_at_most_by_the_page_and_by_the_api
             dataset = budgeted("10", {COLUMNS}, {str(table)!r})
             alice = dataset.owner
             drafts = [draft(dataset) for _ in range(4)]
-            token = services.make_token(user=alice, name="a script")
+            token = services.tokens.make_token(user=alice, name="a script")
             page = Client(headers={{"Host": "localhost"}})
             page.force_login(alice)
             program = Client(headers={{"Host": "localhost", "Authorization": f"Bearer {{token}}"}})

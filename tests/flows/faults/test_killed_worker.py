@@ -33,7 +33,7 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
         f"""
         dataset = budgeted('2', {COLUMNS}, {str(table)!r})
         release = draft(dataset, mechanism='laplace-histogram')
-        services.submit_release(release=release, key=uuid.uuid4(), by=dataset.owner)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=dataset.owner)
         """
     )
     first = stack.start_worker("first.log")
@@ -65,13 +65,13 @@ def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_f
         f"""
         dataset = budgeted('2', {FEWER}, {str(table)!r})
         # Many synthetic rows: long enough in the worker to be killed half-way, and to outlive a lease.
-        live = services.draft_session(dataset=dataset, by=dataset.owner, title="Live", epsilon="1",
+        live = services.sessions.draft_session(dataset=dataset, by=dataset.owner, title="Live", epsilon="1",
                                       options={{"rows": 1_000_000}})
-        services.submit_release(release=live, key=uuid.uuid4(), by=dataset.owner, send=False)
-        assert services.execute_release(release_id=live.pk)
+        services.releases.submit_release(release=live, key=uuid.uuid4(), by=dataset.owner, send=False)
+        assert services.execution.execute_release(release_id=live.pk)
         live.refresh_from_db()
-        services.ask_session(session=live.session, query={{"c0": {{"to": 50}}}}, by=dataset.owner)
-        services.close_session(session=live.session, by=dataset.owner)
+        services.sessions.ask_session(session=live.session, query={{"c0": {{"to": 50}}}}, by=dataset.owner)
+        services.session_closing.close_session(session=live.session, by=dataset.owner)
         """
     )
     first = stack.start_worker("first.log")

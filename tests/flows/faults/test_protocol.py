@@ -57,13 +57,13 @@ current_app.send_task = lambda *arguments, **options: None
 release = Release.objects.get(title={title!r})
 if release.state == "draft":
     key = uuid.uuid5(uuid.NAMESPACE_OID, release.title)
-    services.submit_release(release=release, key=key, by=release.dataset.owner)
+    services.releases.submit_release(release=release, key=key, by=release.dataset.owner)
 """
 
 EXECUTE = """
 from celery import current_app
 current_app.send_task = lambda *arguments, **options: None
-services.execute_release(release_id=Release.objects.get(title={title!r}).pk)
+services.execution.execute_release(release_id=Release.objects.get(title={title!r}).pk)
 """
 
 #: The curator presses the same button again, and a worker reconciles when leases have lapsed.
@@ -73,12 +73,12 @@ from celery import current_app
 current_app.send_task = lambda *arguments, **options: None
 for release in Release.objects.filter(state="draft"):
     key = uuid.uuid5(uuid.NAMESPACE_OID, release.title)
-    services.submit_release(release=release, key=key, by=release.dataset.owner)
+    services.releases.submit_release(release=release, key=key, by=release.dataset.owner)
 deadline = time.monotonic() + 240
 while Release.objects.exclude(state="published").exists() and time.monotonic() < deadline:
-    services.reconcile()
+    services.execution.reconcile()
     for release in Release.objects.filter(state="queued"):
-        services.execute_release(release_id=release.pk)
+        services.execution.execute_release(release_id=release.pk)
     time.sleep(0.1)
 """
 
@@ -165,7 +165,7 @@ def test_a_release_whose_every_attempt_fails_has_failed_and_its_charge_stays(sta
             raise RuntimeError("a row says: Mrs Smith, 43")
         runner.run = broken
         for _ in range(9):
-            services.execute_release(release_id=Release.objects.get().pk)
+            services.execution.execute_release(release_id=Release.objects.get().pk)
         """
     )
     assert outcome_of_one(stack) == ("failed", 6, 1)
@@ -182,7 +182,7 @@ def test_a_failure_is_logged_without_the_words_of_the_exception(stack):
             def broken(*arguments, **options):
                 raise RuntimeError("a row says: Mrs Smith, 43")
             runner.run = broken
-            services.execute_release(release_id=Release.objects.get().pk)
+            services.execution.execute_release(release_id=Release.objects.get().pk)
             """
         ]
     )
@@ -223,12 +223,12 @@ def test_a_clock_that_jumps_does_not_publish_twice(stack):
             runner.run = original
             now = timezone.now
             with mock.patch("django.utils.timezone.now", lambda: now() + timedelta(hours=1)):
-                services.reconcile()
+                services.execution.reconcile()
             with mock.patch("django.utils.timezone.now", lambda: now() + timedelta(hours=2)):
-                assert services.execute_release(release_id=Release.objects.get().pk)
+                assert services.execution.execute_release(release_id=Release.objects.get().pk)
             return made
         runner.run = overtaken
-        answer = services.execute_release(release_id=Release.objects.get().pk)
+        answer = services.execution.execute_release(release_id=Release.objects.get().pk)
         """
     )
     assert answer is False
@@ -239,7 +239,8 @@ def test_a_full_disc_while_publishing_is_one_failed_attempt_and_then_one_output(
     stack.run(
         """
         release = Release.objects.get()
-        services.set_choice(release=release, epsilon="1", mechanism_name="laplace-histogram", options={"rows": 900000})
+        services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-histogram",
+            options={"rows": 900000})
         """
     )
     stack.run(SUBMIT.format(title=ONE))
@@ -250,7 +251,7 @@ def test_a_full_disc_while_publishing_is_one_failed_attempt_and_then_one_output(
         current_app.send_task = lambda *arguments, **options: None
         # No file may grow beyond this: 900,000 synthetic rows as CSV cannot be written, the database can.
         resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
-        assert not services.execute_release(release_id=Release.objects.get().pk)
+        assert not services.execution.execute_release(release_id=Release.objects.get().pk)
         """
     )
     assert stack.run("answer = Release.objects.get().state") == "queued"
@@ -283,7 +284,7 @@ def test_a_broker_that_is_lost_and_comes_back_loses_no_release(tmp_path):
         stack.run(
             """
             release = Release.objects.get()
-            services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
             answer = release.state
             """
         )
@@ -296,7 +297,7 @@ def test_a_broker_that_is_lost_and_comes_back_loses_no_release(tmp_path):
         stack.run(
             """
             release = draft(Dataset.objects.get())
-            services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
             """
         )
         stack.start(command, "redis.log")
@@ -343,7 +344,7 @@ def test_a_database_restarted_in_mid_run_leads_to_one_output_under_one_charge(tm
         stack.run(
             f"""
             release = draft(budgeted('3', {wide}, {str(table)!r}), mechanism='laplace-histogram')
-            services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
             """
         )
         stack.start_worker()

@@ -18,7 +18,7 @@ from releases.engine.accounting.events import PureEvent
 dataset = Dataset.objects.get()
 granted = refused = 0
 for _ in range({tries}):
-    release = services.draft_release(dataset=dataset, by=dataset.owner)
+    release = services.releases.draft_release(dataset=dataset, by=dataset.owner)
     try:
         ledger.charge(release=release, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE,
                       events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
@@ -74,12 +74,12 @@ for _ in range(12):
     # Read with its protection, as a page that is confirmed later.
     release = Release.objects.select_related("dataset__budget").get(pk=draft(Dataset.objects.get()).pk)
     try:
-        services.declare_protection(dataset=Dataset.objects.get(), unit=random.choice(units),
+        services.datasets.declare_protection(dataset=Dataset.objects.get(), unit=random.choice(units),
                                     neighbours=random.choice(list(NeighbouringRelation)))
     except InvalidInput:
         pass
     try:
-        services.submit_release(release=release, key=uuid.uuid4(), by=release.submitted_by, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.submitted_by, send=False)
     except ledger.AnotherProtection:
         refused += 1
         continue
@@ -88,7 +88,7 @@ for _ in range(12):
     seen = Release.objects.select_related("dataset__budget").get(pk=release.pk)
     planned, budget = seen.plan["schema"], seen.dataset.budget
     wrong += (planned["unit"], planned["neighbours"]) != (budget.unit, budget.neighbours)
-    services.cancel_release(release=seen, by=release.submitted_by)
+    services.releases.cancel_release(release=seen, by=release.submitted_by)
 print(submitted, refused, wrong)
 """
 
@@ -101,9 +101,10 @@ def test_four_processes_that_change_the_protection_and_submit_never_leave_what_w
         from releases.models import Organisation
         Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
         alice, sofia = people()
-        dataset = services.ingest_dataset(owner=alice, title="Survey", source=Path({str(table)!r}))
-        services.declare_universe(dataset=dataset, columns={COLUMNS!r})
-        services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE)
+        dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=Path({str(table)!r}))
+        services.datasets.declare_universe(dataset=dataset, columns={COLUMNS!r})
+        services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(),
+            neighbours=NeighbouringRelation.REPLACE)
         """
     )
     counts = [tuple(map(int, output.split())) for output in race(stack, CHANGER, processes=4)]
@@ -140,9 +141,9 @@ current_app.send_task = lambda *arguments, **options: None
 sent = refused = 0
 for _ in range(5):
     try:
-        services.receive_upload(owner=User.objects.get(username="alice"), title="Table", source=Path({table!r}))
+        services.uploads.receive_upload(owner=User.objects.get(username="alice"), title="Table", source=Path({table!r}))
         sent += 1
-    except services.NoRoom:
+    except services.uploads.NoRoom:
         refused += 1
 print(sent, refused)
 """
@@ -180,8 +181,8 @@ def test_two_administrators_who_take_the_role_from_each_other_at_once_leave_one(
         for by in adas:
             for person in adas:
                 try:
-                    services.take_role(person=person, role=Role.ADMINISTRATOR, by=by)
-                except (NotAllowed, services.LastAdministrator):
+                    services.roles.take_role(person=person, role=Role.ADMINISTRATOR, by=by)
+                except (NotAllowed, services.roles.LastAdministrator):
                     pass
         """
     race(stack, taking, processes=4)
@@ -195,9 +196,10 @@ def test_one_submission_pressed_by_four_at_once_is_one_charge(stack, tmp_path):
     pressed = f"""
         release = Release.objects.get()
         try:
-            services.submit_release(release=release, key=uuid.UUID({key!r}), by=release.dataset.owner, send=False)
+            services.releases.submit_release(release=release, key=uuid.UUID({key!r}), by=release.dataset.owner,
+                send=False)
             print("charged")
-        except services.Refusal:
+        except services.release_inputs.Refusal:
             print("refused")
         """
     race(stack, pressed, processes=4)
@@ -212,8 +214,8 @@ accepted = [0, 0]
 while True:
     report = accepted[0] > accepted[1]
     try:
-        services.accept_report(survey=survey, report=str(int(report)))
-    except services.Refusal:
+        services.surveys.accept_report(survey=survey, report=str(int(report)))
+    except services.release_inputs.Refusal:
         break
     accepted[report] += 1
 print(*accepted)
@@ -224,9 +226,9 @@ def test_a_survey_that_closes_while_reports_come_in_has_each_accepted_one_in_its
     stack.run(
         """
         alice, _ = people()
-        survey = services.draft_survey(
+        survey = services.surveys.draft_survey(
             owner=alice, title="Tea", question="Tea?", answers=["Yes", "No"], epsilon="1")
-        services.open_survey(survey=survey, by=alice)
+        services.surveys.open_survey(survey=survey, by=alice)
         """
     )
     command = stack.script(RESPONDENTS)
@@ -243,7 +245,7 @@ def test_a_survey_that_closes_while_reports_come_in_has_each_accepted_one_in_its
         """
         from releases.models import Survey
         survey = Survey.objects.get()
-        services.close_survey(survey=survey, by=survey.owner)
+        services.surveys.close_survey(survey=survey, by=survey.owner)
         answer = survey.result["reports"]
         """
     )
@@ -271,7 +273,7 @@ def test_one_person_at_four_desks_releases_no_more_without_a_review_than_may_pas
         passed = 0
         for _ in range(3):
             release = draft(Dataset.objects.get(), epsilon="0.1")
-            passed += services.submit_release(
+            passed += services.releases.submit_release(
                 release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False) is not None
         print(passed)
         """

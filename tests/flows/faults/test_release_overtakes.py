@@ -25,14 +25,14 @@ def test_a_release_overtakes_wide_tables_that_were_sent_before_it(tmp_path):
             f"""
             alice, _ = people()
             for number in range(3):
-                services.receive_upload(owner=alice, title=f"Wide {{number}}", source=Path({str(wide)!r}))
+                services.uploads.receive_upload(owner=alice, title=f"Wide {{number}}", source=Path({str(wide)!r}))
             """
         )
         stack.wait_for("from releases.models import Upload\nanswer = Upload.objects.filter(state='reading').exists()")
         stack.run(
             """
             release = draft(Dataset.objects.get(title="Survey"))
-            services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
+            services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner)
             """
         )
         stack.wait_for("answer = Release.objects.filter(state='published').exists()")

@@ -20,25 +20,26 @@ GIVEN = """
     def new(name, *roles):
         person = User.objects.create_user(name, password="a long password of theirs")
         for role in roles:
-            services.give_role(person=person, role=role, by=sofia)
+            services.roles.give_role(person=person, role=role, by=sofia)
         return person
     team = Group.objects.create(name="Team")
     for name in ("closed", "left", "demoted"):
         new(name, Role.REVIEWER).groups.add(team)
-    services.make_token(user=User.objects.get(username="demoted"), name="leaked")
+    services.tokens.make_token(user=User.objects.get(username="demoted"), name="leaked")
     open_one = SessionStore()
     open_one["of"] = "somebody"
     open_one.create()
     shared = dataset("asked")
     alice.groups.add(team)
-    services.share_dataset(dataset=shared, group=team, by=alice)
+    services.datasets.share_dataset(dataset=shared, group=team, by=alice)
     for title in ("shown", "hidden"):
         made = submit(dataset("untouched     "), title, epsilon="0.5")
-        assert services.execute_release(release_id=made.pk)
-        services.make_public(release=made, by=alice)
-    survey = services.draft_survey(owner=alice, title="Tea", question="Tea?", answers=["yes", "no"], epsilon="1")
-    services.open_survey(survey=survey, by=alice)
-    asked = services.request_budget(
+        assert services.execution.execute_release(release_id=made.pk)
+        services.releases.make_public(release=made, by=alice)
+    survey = services.surveys.draft_survey(owner=alice, title="Tea", question="Tea?", answers=["yes", "no"],
+        epsilon="1")
+    services.surveys.open_survey(survey=survey, by=alice)
+    asked = services.budgets.request_budget(
         dataset=dataset("newer"), epsilon="2", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
 """
 #: Every protective decision, once.
@@ -47,25 +48,25 @@ REVOKED = """
     from releases.models import ApiToken, BudgetRequest, Role, Survey
     alice, sofia = people()
     closed, left, demoted = (User.objects.get(username=name) for name in ("closed", "left", "demoted"))
-    services.revoke_token(token=ApiToken.objects.get())
+    services.tokens.revoke_token(token=ApiToken.objects.get())
     closed.is_active = False
     closed.save()
     left.groups.remove(Group.objects.get())
-    services.take_role(person=demoted, role=Role.REVIEWER, by=sofia)
-    services.share_dataset(dataset=dataset("asked"), group=None, by=alice)
-    services.withdraw_release(release=release("shown"), by=alice)
-    services.make_private(release=release("hidden"), by=alice)
-    services.freeze_budget(budget=dataset("cancelled  ").budget, by=sofia, reason="It leaks.")
-    services.freeze_budget(budget=dataset("queued ").budget, by=sofia, reason="By mistake.")
-    services.unfreeze_budget(budget=dataset("queued ").budget, by=sofia, reason="It was one.")
-    services.close_survey(survey=Survey.objects.get(), by=alice)
-    services.take_back_request(request=BudgetRequest.objects.get(state="waiting"), by=alice)
-    services.close_session(session=release("live").session, by=alice, send=False)
-    services.change_settings(
+    services.roles.take_role(person=demoted, role=Role.REVIEWER, by=sofia)
+    services.datasets.share_dataset(dataset=dataset("asked"), group=None, by=alice)
+    services.releases.withdraw_release(release=release("shown"), by=alice)
+    services.releases.make_private(release=release("hidden"), by=alice)
+    services.budgets.freeze_budget(budget=dataset("cancelled  ").budget, by=sofia, reason="It leaks.")
+    services.budgets.freeze_budget(budget=dataset("queued ").budget, by=sofia, reason="By mistake.")
+    services.budgets.unfreeze_budget(budget=dataset("queued ").budget, by=sofia, reason="It was one.")
+    services.surveys.close_survey(survey=Survey.objects.get(), by=alice)
+    services.budgets.take_back_request(request=BudgetRequest.objects.get(state="waiting"), by=alice)
+    services.session_closing.close_session(session=release("live").session, by=alice, send=False)
+    services.organisation.change_settings(
         by=sofia, upload_cap_bytes=2**25, default_epsilon="", review_above="0.25", most_per_person="",
         is_two_person=False, reviewers=None, alert_addresses="")
     removable = dataset("newer")
-    services.delete_rows(dataset=removable, by=alice)
+    services.datasets.delete_rows(dataset=removable, by=alice)
     answer = str(Path(removable.location))
 """
 STATE = """
@@ -152,7 +153,7 @@ def test_what_was_revoked_after_the_backup_is_revoked_again(site, tmp_path):
         from releases.models.stakes import budgets_at_stake
         sofia = people()[1]
         before = budgets_at_stake(sofia).count()
-        answer = [services.acknowledge_marks(by=sofia), budgets_at_stake(sofia).count() - before]
+        answer = [services.restoring.acknowledge_marks(by=sofia), budgets_at_stake(sofia).count() - before]
         """
     )
     assert found == [[], 0]
@@ -170,14 +171,14 @@ def test_a_reviewer_may_leave_out_what_is_final_and_not_what_concerns_them(embed
     found = embedded.do(
         """
         from releases.models import AuditEvent, Installation
-        everything = services.forgotten_decisions(Installation.own())
+        everything = services.reapplying.forgotten_decisions(Installation.own())
         assert "By mistake." not in [each.detail for each in everything]
         rows = {each.number for each in everything if each.action == "delete rows"}
         demoted = User.objects.get(username="demoted")
-        refusal = refused(lambda: services.acknowledge_marks(by=demoted))
+        refusal = refused(lambda: services.restoring.acknowledge_marks(by=demoted))
         frozen = {each.number for each in everything if each.action == "freeze"}
-        stake = refused(lambda: services.acknowledge_marks(by=people()[0], leave_out=rows))
-        services.acknowledge_marks(by=people()[1], leave_out=rows | frozen)
+        stake = refused(lambda: services.restoring.acknowledge_marks(by=people()[0], leave_out=rows))
+        services.restoring.acknowledge_marks(by=people()[1], leave_out=rows | frozen)
         said = AuditEvent.objects.filter(action="restore").order_by("pk").last().detail
         is_there = dataset("newer").rows_deleted_at is None
         answer = [refusal, stake, said, is_there, dataset("cancelled  ").budget.is_frozen]
@@ -193,18 +194,18 @@ def test_a_backup_that_was_put_back_by_hand_is_noticed_and_everything_unsettled_
     embedded.do(BEFORE + GIVEN)
     embedded.follow("Backup", tmp_path / "copy")
     # One decision alone, and nothing of any release or budget.
-    embedded.do("from releases.models import ApiToken; services.revoke_token(token=ApiToken.objects.get())")
+    embedded.do("from releases.models import ApiToken; services.tokens.revoke_token(token=ApiToken.objects.get())")
     put_back_by_hand(embedded, tmp_path / "copy")
     found = embedded.do(
         """
         from releases.models import ApiToken
         from releases.middleware import restored
         before = ApiToken.objects.count()
-        tried = services.execute_release(release_id=release("untouched").pk)
+        tried = services.execution.execute_release(release_id=release("untouched").pk)
         restored.look_once()
         answer = [before, tried, ApiToken.objects.count()]
-        services.acknowledge_marks(by=people()[1])
-        assert services.execute_release(release_id=release("untouched").pk)
+        services.restoring.acknowledge_marks(by=people()[1])
+        assert services.execution.execute_release(release_id=release("untouched").pk)
         """
     )
     assert found == [1, False, 0]
@@ -219,7 +220,7 @@ def test_what_was_run_after_the_backup_is_not_run_again_where_its_records_are_lo
     shutil.copytree(marks, old)
     first = embedded.do(
         """
-        assert services.execute_release(release_id=release("waits").pk)
+        assert services.execution.execute_release(release_id=release("waits").pk)
         answer = digests("waits")
         """
     )
@@ -233,16 +234,16 @@ def test_what_was_run_after_the_backup_is_not_run_again_where_its_records_are_lo
             path.unlink()
         if loss == "record deleted":
             (marks / "record.jsonl").unlink()
-    run = 'answer = [services.execute_release(release_id=release("waits").pk), release("waits").state]'
+    run = 'answer = [services.execution.execute_release(release_id=release("waits").pk), release("waits").state]'
     assert embedded.do(run) == [False, "queued"]
     assert embedded.manage("audit").returncode == 1
     found = embedded.do(
         """
         sofia = people()[1]
-        refused(lambda: services.acknowledge_marks(by=sofia))
+        refused(lambda: services.restoring.acknowledge_marks(by=sofia))
         budget = dataset("queued ").budget
-        refused(lambda: services.restore_ledger(budget=budget, by=sofia))
-        answer = [services.execute_release(release_id=release("waits").pk), release("waits").state,
+        refused(lambda: services.restoring.restore_ledger(budget=budget, by=sofia))
+        answer = [services.execution.execute_release(release_id=release("waits").pk), release("waits").state,
                   LedgerEntry.objects.filter(kind="return").count()]
         """
     )
@@ -259,16 +260,16 @@ def test_results_of_a_release_that_nobody_knows_stop_the_installation(embedded, 
     embedded.follow("Backup", tmp_path / "copy")
     marks, old = tmp_path / "var-marks", tmp_path / "old-marks"
     shutil.copytree(marks, old)
-    embedded.do('assert services.execute_release(release_id=submit(dataset("untouched     "), "new").pk)')
+    embedded.do('assert services.execution.execute_release(release_id=submit(dataset("untouched     "), "new").pk)')
     put_back_by_hand(embedded, tmp_path / "copy")
     shutil.rmtree(marks)
     shutil.copytree(old, marks)
-    assert embedded.do('answer = services.execute_release(release_id=release("waits").pk)') is False
+    assert embedded.do('answer = services.execution.execute_release(release_id=release("waits").pk)') is False
     assert "results lie on disc of 1 releases that this database does not know" in embedded.manage("audit").stderr
     embedded.do(
         """
-        services.acknowledge_marks(by=people()[1])
-        assert services.execute_release(release_id=release("waits").pk)
+        services.restoring.acknowledge_marks(by=people()[1])
+        assert services.execution.execute_release(release_id=release("waits").pk)
         """
     )
 
@@ -279,12 +280,13 @@ UPLOADED = """
         alice, sofia = people()
         table = Path(FOLDER) / "lost.csv"
         table.write_text("sex\\n" + "f\\nm\\n" * rows)
-        made = services.ingest_dataset(owner=alice, title=name, source=table)
-        services.declare_universe(dataset=made, columns=COLUMNS)
-        services.declare_protection(dataset=made, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-        asked = services.request_budget(
+        made = services.datasets.ingest_dataset(owner=alice, title=name, source=table)
+        services.datasets.declare_universe(dataset=made, columns=COLUMNS)
+        services.datasets.declare_protection(dataset=made, unit=PrivacyUnit(),
+            neighbours=NeighbouringRelation.ADD_REMOVE)
+        asked = services.budgets.request_budget(
             dataset=made, epsilon=epsilon, delta="0.000001", policy=Policy.ZCDP, reason="", by=alice)
-        services.approve_request(request=asked, by=sofia)
+        services.budgets.approve_request(request=asked, by=sofia)
         return made
 """
 
@@ -296,7 +298,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
         UPLOADED
         + """
     made = granted("lost", "2")
-    assert services.execute_release(release_id=submit(made, "once", epsilon="2").pk)
+    assert services.execution.execute_release(release_id=submit(made, "once", epsilon="2").pk)
     answer = str(made.budget_id) if made.budget_id else str(dataset("lost").budget_id)
     """
     )
@@ -304,7 +306,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
     found = site.do(
         UPLOADED
         + """
-    services.acknowledge_marks(by=people()[1])
+    services.restoring.acknowledge_marks(by=people()[1])
     tight = refused(lambda: granted("again", "1.5"))
     Dataset.objects.filter(title="again").update(title="gone")
     granted("other rows of hers", "3", rows=92)
@@ -319,9 +321,9 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
         f"""
         alice, sofia = people()
         lost = uuid.UUID({lost!r})
-        own = refused(lambda: services.settle_lost_budget(lost=lost, into=None, by=alice))
-        services.settle_lost_budget(lost=lost, into=dataset("untouched     ").budget, by=sofia)
-        twice = refused(lambda: services.settle_lost_budget(lost=lost, into=None, by=sofia))
+        own = refused(lambda: services.lost_budgets.settle_lost_budget(lost=lost, into=None, by=alice))
+        services.lost_budgets.settle_lost_budget(lost=lost, into=dataset("untouched     ").budget, by=sofia)
+        twice = refused(lambda: services.lost_budgets.settle_lost_budget(lost=lost, into=None, by=sofia))
         answer = [own, twice, spent("untouched     "), len(services.lost_budgets())]
         """
     )

@@ -51,11 +51,12 @@ def installed(tmp_path_factory):
             spent = stack.run(
                 f"""
                 release = draft(budgeted('5', {COLUMNS!r}, {str(table)!r}))
-                services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False)
-                assert services.execute_release(release_id=release.pk)
+                services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner,
+                    send=False)
+                assert services.execution.execute_release(release_id=release.pk)
                 again = draft(release.dataset, epsilon="0.5")
-                services.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
-                services.cancel_release(release=again, by=again.dataset.owner)
+                services.releases.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
+                services.releases.cancel_release(release=again, by=again.dataset.owner)
                 release.refresh_from_db()
                 from releases.ledger import ledger
                 budget = Budget.objects.get()
@@ -70,10 +71,10 @@ def installed(tmp_path_factory):
                 assert done.returncode == 0, done.stderr
             allowed = stack.run(
                 """
-                services.acknowledge_marks(by=people()[1])
+                services.restoring.acknowledge_marks(by=people()[1])
                 again = draft(Release.objects.order_by("created_at").first().dataset, epsilon="0.25")
-                services.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
-                answer = services.execute_release(release_id=again.pk)
+                services.releases.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
+                answer = services.execution.execute_release(release_id=again.pk)
                 """
             )
             assert allowed is True

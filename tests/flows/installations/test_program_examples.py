@@ -18,7 +18,7 @@ import pytest
 GRANTED = """
     owner = User.objects.get(username={owner!r})
     asked = Dataset.objects.get(owner=owner).budget.requests.get()
-    services.approve_request(request=asked, by=User.objects.get(username="sofia"))
+    services.budgets.approve_request(request=asked, by=User.objects.get(username="sofia"))
 """
 #: A draft that a reviewer must see first, of rows that no other test has.
 DRAFT = """
@@ -33,7 +33,8 @@ APPROVED_FOR_LESS = """
     from releases.models import ReleaseRequest
     while not (asked := ReleaseRequest.objects.filter(release={release!r})):
         time.sleep(0.2)
-    services.approve_release(request=asked.get(), by=User.objects.get(username="sofia"), epsilon="0.25", send=False)
+    services.reviews.approve_release(request=asked.get(), by=User.objects.get(username="sofia"), epsilon="0.25",
+        send=False)
 """
 NO_REVIEW = """
     from releases.models import Organisation
@@ -42,7 +43,7 @@ NO_REVIEW = """
 TOKEN = """
     owner, _ = User.objects.get_or_create(username={owner!r}, defaults={{"email": "owner@example.org"}})
     HeldRole.objects.get_or_create(person=owner, role="curator")
-    answer = services.make_token(user=owner, name="examples")
+    answer = services.tokens.make_token(user=owner, name="examples")
 """
 #: In the order of the page, which is the order of the work.
 EXAMPLES = [

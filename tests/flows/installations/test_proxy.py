@@ -32,7 +32,7 @@ PEOPLE = """
 alice, sofia = people()
 alice.set_password("correct horse battery staple")
 alice.save()
-answer = services.make_token(user=alice, name="a script", days=1)
+answer = services.tokens.make_token(user=alice, name="a script", days=1)
 """
 #: What the image's own nginx.conf holds around conf.d, at places of the test.
 AROUND = """

@@ -211,18 +211,19 @@ answer = {
     "granted": sorted([each.epsilon, each.is_frozen] for each in Budget.objects.all()),
 }
 queued, waiting = Release.objects.get(title="Queued"), Upload.objects.get(title="Waits")
-answer["runs"] = services.execute_release(release_id=queued.pk)
-answer["reads"] = services.execute_upload(upload_id=waiting.pk)
+answer["runs"] = services.execution.execute_release(release_id=queued.pk)
+answer["reads"] = services.uploads.execute_upload(upload_id=waiting.pk)
 Path(SOURCE).write_text(TABLE)
-again = services.ingest_dataset(owner=bob, title="A third time", source=Path(SOURCE))
+again = services.datasets.ingest_dataset(owner=bob, title="A third time", source=Path(SOURCE))
 answer["by itself"] = str(again.budget_id)
-services.declare_universe(dataset=again, columns=tables["Survey again"].declared)
-services.declare_protection(dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-services.request_budget(
+services.datasets.declare_universe(dataset=again, columns=tables["Survey again"].declared)
+services.datasets.declare_protection(dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+services.budgets.request_budget(
     dataset=again, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="", by=bob)
-services.take_fingerprints()
+services.fingerprints.take_fingerprints()
 again.refresh_from_db()
-answer["recognised"] = sorted([each.kind, each.dataset.title] for each in services.recognised(again.budget, by=sofia))
+answer["recognised"] = sorted([each.kind,
+    each.dataset.title] for each in services.recognition.recognised(again.budget, by=sofia))
 answer["states"] = sorted([each.title, each.state] for each in Release.objects.exclude(title=""))
 answer["charges"] = LedgerEntry.objects.filter(kind="charge").count()
 """

@@ -17,12 +17,12 @@ OPENED = (
     from celery import current_app
     from releases.models import Audience
     current_app.send_task = lambda *arguments, **options: None
-    live = services.draft_session(dataset=dataset, by=alice, title={title!r}, epsilon="20",
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title={title!r}, epsilon="20",
                                   options={{"population": 300, "questions": {questions}}})
-    services.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=live.pk)
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
     live.refresh_from_db()
-    services.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
+    services.sessions.let_ask(session=live.session, audience=Audience.EVERYBODY, by=alice)
     answer = str(live.pk)
 """
 )

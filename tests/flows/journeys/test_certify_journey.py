@@ -27,10 +27,10 @@ RELEASE = """
         {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
     ]
     release = draft(budgeted("3", columns, table), queries=({{"marginals": 2}}, {{"marginals": 1}}))
-    services.name_release(release=release, title={title!r})
-    services.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False)
-    assert services.execute_release(release_id=release.pk)
-    services.make_public(release=release)
+    services.releases.name_release(release=release, title={title!r})
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.dataset.owner, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    services.releases.make_public(release=release)
     answer = str(release.pk)
 """
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 DRAFT = (
     GRANTED
     + """
-    answer = str(services.draft_release(dataset=dataset, by=alice, title={title!r}).pk)
+    answer = str(services.releases.draft_release(dataset=dataset, by=alice, title={title!r}).pk)
 """
 )
 

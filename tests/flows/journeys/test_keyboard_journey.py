@@ -16,14 +16,14 @@ UPLOADED = """
     source = Path({folder!r}) / "undeclared.csv"
     source.write_text("age,health,town\\n" + "".join(
         f"{{18 + (i * 7) % 70}},{{('good', 'fair', 'bad', 'Bad')[i % 4]}},t{{i}}\\n" for i in range(300)))
-    answer = str(services.ingest_dataset(owner=alice, title="Undeclared", source=source).pk)
+    answer = str(services.datasets.ingest_dataset(owner=alice, title="Undeclared", source=source).pk)
 """
 
 GRANT = """
     from releases import services
     from releases.models import BudgetRequest
     sofia = User.objects.get(username="sofia")
-    services.approve_request(request=BudgetRequest.objects.get(budget__datasets={dataset!r}), by=sofia)
+    services.budgets.approve_request(request=BudgetRequest.objects.get(budget__datasets={dataset!r}), by=sofia)
     answer = True
 """
 

@@ -33,22 +33,22 @@ REVIEW = (
     + """
     from releases.models import Organisation
     Organisation.objects.update_or_create(id=1, defaults={{"upload_cap_bytes": 2**21, "review_above": "1.5"}})
-    release = services.draft_release(dataset=dataset, by=alice, title={title!r})
-    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
-    services.set_choice(release=release, epsilon="2", mechanism_name="laplace-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="The yearbook.")
+    release = services.releases.draft_release(dataset=dataset, by=alice, title={title!r})
+    services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.releases.set_choice(release=release, epsilon="2", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="The yearbook.")
     answer = {{"request": str(release.reviews.get().pk), "release": str(release.pk), "budget": str(dataset.budget_id)}}
 """
 )
 PUBLIC = (
     GRANTED
     + """
-    release = services.draft_release(dataset=dataset, by=alice, title={title!r})
-    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
-    services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=release.pk)
-    services.make_public(release=release, by=alice)
+    release = services.releases.draft_release(dataset=dataset, by=alice, title={title!r})
+    services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    services.releases.make_public(release=release, by=alice)
     answer = {{"release": str(release.pk), "dataset": str(dataset.pk)}}
 """
 )
@@ -417,7 +417,7 @@ def test_a_release_that_is_withdrawn_while_it_is_read_says_so_wherever_one_goes_
     links = reader.page.eval_on_selector_all("main a[href]", "found => found.map(each => each.getAttribute('href'))")
     own = {link for link in links if link.startswith(f"/releases/{made['release']}/") and "#" not in link}
     assert {f"/releases/{made['release']}/{path}" for path in ("receipt/", "files/answers.csv")} <= own
-    installation.run(f"services.withdraw_release(release=Release.objects.get(pk={made['release']!r}))")
+    installation.run(f"services.releases.withdraw_release(release=Release.objects.get(pk={made['release']!r}))")
     reader.follow("Read the receipt")
     reader.reads("This release was public and was withdrawn on")
     reader.page.go_back()

@@ -18,12 +18,12 @@ RELEASES = (
     import uuid
     answer = []
     for name, epsilon in (("Careful", "1"), ("Generous", "4")):
-        release = services.draft_release(dataset=dataset, by=alice, title=name)
-        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 2}}]}})
-        services.set_choice(release=release, epsilon=epsilon, mechanism_name="laplace-queries")
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
-        services.make_public(release=release)
+        release = services.releases.draft_release(dataset=dataset, by=alice, title=name)
+        services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 2}}]}})
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name="laplace-queries")
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
+        services.releases.make_public(release=release)
         answer.append(str(release.pk))
     answer.append(str(dataset.pk))
 """

@@ -22,9 +22,9 @@ ANSWERS = ["Every day", "Some days", "Never"]
 
 OPEN = """
     alice = User.objects.get(username="alice")
-    survey = services.draft_survey(
+    survey = services.surveys.draft_survey(
         owner=alice, title="Smoking", question={question!r}, answers={answers!r}, epsilon={epsilon!r})
-    services.open_survey(survey=survey, by=alice)
+    services.surveys.open_survey(survey=survey, by=alice)
     answer = [str(survey.pk), survey.truth, survey.other]
 """
 TALLIES = """

@@ -258,7 +258,7 @@ def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tm
         stack.migrate()
         for step in KILLED:
             name = stack.run(
-                quiet + f"alice, _ = people()\nupload = services.receive_upload("
+                quiet + f"alice, _ = people()\nupload = services.uploads.receive_upload("
                 f"owner=alice, title={'{2} {1}'.format(*step)!r}, source=Path({str(table)!r}))\nanswer = str(upload.pk)"
             )
             code = quiet + KILLING.format(step=step) + f"\nservices.execute_upload(upload_id={name!r})"
@@ -273,13 +273,13 @@ from releases.models import AuditEvent, Notice, Upload
 from releases.services import uploads
 deadline = time.monotonic() + 240
 while Upload.objects.exclude(state="stored").exists() and time.monotonic() < deadline:
-    services.reconcile_uploads()
+    services.uploads.reconcile_uploads()
     for each in Upload.objects.filter(state="waiting"):
-        services.execute_upload(upload_id=each.pk)
+        services.uploads.execute_upload(upload_id=each.pk)
     time.sleep(0.1)
 for path in uploads.incoming_folder().iterdir():
     os.utime(path, (1, 1))
-services.reconcile_uploads()
+services.uploads.reconcile_uploads()
 answer = [
     Dataset.objects.count(), AuditEvent.objects.filter(action="upload").count(), Notice.objects.count(),
     len(list(settings.TABLES_DIR.glob("*.parquet"))), len(list(uploads.incoming_folder().iterdir())),
@@ -294,7 +294,7 @@ answer = [
 def test_a_message_delivered_twice_at_once_makes_one_dataset(stack, tmp_path):
     table = table_of(tmp_path, "raced")
     quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
-    stack.run(quiet + f"services.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
+    stack.run(quiet + f"services.uploads.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
     code = quiet + "from releases.models import Upload\nservices.execute_upload(upload_id=Upload.objects.get().pk)"
     assert [racer.returncode for racer in stack.run_at_once([code] * 3)] == [0, 0, 0]
     answer = stack.run(

@@ -15,15 +15,15 @@ pytestmark = pytest.mark.browser
 SCENE = (
     GRANTED
     + """
-    draft = services.draft_release(dataset=dataset, by=alice, title="Tables of 2025")
+    draft = services.releases.draft_release(dataset=dataset, by=alice, title="Tables of 2025")
     source.write_text("years,sex,town\\n31,male,York\\n44,female,Hull\\n")
-    other = services.ingest_dataset(owner=alice, title={title!r} + ", a year later", source=source)
-    services.declare_universe(dataset=other, columns=[
+    other = services.datasets.ingest_dataset(owner=alice, title={title!r} + ", a year later", source=source)
+    services.datasets.declare_universe(dataset=other, columns=[
         {{"name": "years", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
         {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
         {{"name": "town", "type": "categorical", "categories": ["Hull", "York"]}},
     ])
-    services.declare_protection(dataset=other, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    services.datasets.declare_protection(dataset=other, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
     answer = {{"draft": str(draft.pk), "other": str(other.pk)}}
 """
 )

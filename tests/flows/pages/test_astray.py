@@ -20,9 +20,9 @@ WAITING = (
 DRAFT = (
     GRANTED
     + """
-    release = services.draft_release(dataset=dataset, by=alice, title={title!r})
-    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
-    services.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
+    release = services.releases.draft_release(dataset=dataset, by=alice, title={title!r})
+    services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.releases.set_choice(release=release, epsilon="1", mechanism_name="laplace-queries")
     answer = [str(dataset.pk), str(release.pk)]
 """
 )

@@ -37,74 +37,76 @@ WORLD = """
     source.write_text("age,sex,tea,coffee\\n" + "".join(
         f"{{18 + (i * 7) % 48}},{{'female' if i % 3 else 'male'}},{{'yes' if i % 2 else 'no'}},"
         f"{{'no' if i % 5 else 'yes'}}\\n" for i in range(300)))
-    dataset = services.ingest_dataset(owner=alice, title="A survey with a long title about tea and coffee",
+    dataset = services.datasets.ingest_dataset(owner=alice, title="A survey with a long title about tea and coffee",
                                       source=source)
-    services.declare_universe(dataset=dataset, columns=[
+    services.datasets.declare_universe(dataset=dataset, columns=[
         {{"name": "age", "type": "integer", "edges": [18, 25, 35, 45, 55, 65]}},
         {{"name": "sex", "type": "categorical", "categories": ["female", "male"]}},
         {{"name": "tea", "type": "categorical", "categories": ["yes", "no"]}},
         {{"name": "coffee", "type": "categorical", "categories": ["yes", "no"]}},
     ])
-    services.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(),
+        neighbours=NeighbouringRelation.ADD_REMOVE)
 
     def ask(epsilon):
-        return services.request_budget(dataset=dataset, epsilon=epsilon, delta="0.000001", policy=Policy.ZCDP,
+        return services.budgets.request_budget(dataset=dataset, epsilon=epsilon, delta="0.000001", policy=Policy.ZCDP,
                                        reason="The yearbook.", by=alice)
 
     def draft(epsilon, queries=({{"marginals": 2}},), mechanism="laplace-queries"):
-        release = services.draft_release(dataset=dataset, by=alice)
-        services.set_questions(release=release, workload={{"version": 1, "queries": list(queries)}})
-        services.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload={{"version": 1, "queries": list(queries)}})
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism)
         return release
 
     def submit(release):
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
         return release
 
-    services.approve_request(request=ask("20"), by=sofia)
+    services.budgets.approve_request(request=ask("20"), by=sofia)
     request = ask("30")
     published, public = submit(draft("4")), submit(draft("7"))
-    live = services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
     submit(live)
     for each in (published, public, live):
-        assert services.execute_release(release_id=each.pk)
-    services.make_public(release=public)
+        assert services.execution.execute_release(release_id=each.pk)
+    services.releases.make_public(release=public)
     live.refresh_from_db()
-    services.ask_session(session=live.session, query={{"sex": ["female"]}}, by=alice)
+    services.sessions.ask_session(session=live.session, query={{"sex": ["female"]}}, by=alice)
     for each in (published, public):
         each.refresh_from_db()
-    certified = submit(services.draft_certificate(of=public, by=alice, epsilon="0.05"))
-    assert services.execute_release(release_id=certified.pk)
+    certified = submit(services.certificates.draft_certificate(of=public, by=alice, epsilon="0.05"))
+    assert services.execution.execute_release(release_id=certified.pk)
 
     def survey(state):
-        made = services.draft_survey(owner=alice, title="Tea or coffee, " + state, question="What do you drink?",
+        made = services.surveys.draft_survey(owner=alice, title="Tea or coffee, " + state,
+            question="What do you drink?",
                                      answers=["tea", "coffee", "both"], epsilon="1")
         if state != "draft":
-            services.open_survey(survey=made, by=alice)
-            services.accept_report(survey=made, report="1")
+            services.surveys.open_survey(survey=made, by=alice)
+            services.surveys.accept_report(survey=made, report="1")
         if state in ("closed", "public"):
-            services.close_survey(survey=made, by=alice)
+            services.surveys.close_survey(survey=made, by=alice)
         if state == "public":
-            services.make_survey_public(survey=made, by=alice)
+            services.surveys.make_survey_public(survey=made, by=alice)
         return str(made.pk)
 
     Organisation.objects.create(upload_cap_bytes=2**21, review_above="13.8")
-    upload = services.receive_upload(owner=alice, title="Next year's survey", source=source)
+    upload = services.uploads.receive_upload(owner=alice, title="Next year's survey", source=source)
     # Nobody sends its message again while it is looked at.
     Upload.objects.update(lease_until=timezone.now() + timedelta(days=1))
     source.write_text("age,sex\\n30,female\\n31\\n")
-    refused = services.receive_upload(owner=alice, title="A survey with a line too short", source=source)
-    services.execute_upload(upload_id=refused.pk)
+    refused = services.uploads.receive_upload(owner=alice, title="A survey with a line too short", source=source)
+    services.uploads.execute_upload(upload_id=refused.pk)
     reviewed = submit(draft("2"))
     asked_back = submit(draft("2.5")).reviews.get()
-    services.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
-    session = submit(services.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
-    workload = services.save_workload(release=draft("1"), name="Yearly tables of tea and coffee", by=alice)
+    services.reviews.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
+    session = submit(services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
+    workload = services.workloads.save_workload(release=draft("1"), name="Yearly tables of tea and coffee", by=alice)
     answer = {{
         "workload": str(workload.pk), "upload": str(upload.pk), "upload_refused": str(refused.pk),
         "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
         "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),
-        "certificate": str(services.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
+        "certificate": str(services.certificates.draft_certificate(of=published, by=alice, epsilon="0.05").pk),
         "certified": str(certified.pk), "survey_draft": survey("draft"), "survey_open": survey("open"),
         "survey_closed": survey("closed"), "survey_public": survey("public"),
         "request": str(request.pk), "budget": str(dataset.budget_id), "review": str(reviewed.reviews.get().pk),

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.browser
 DRAFT = (
     GRANTED
     + """
-    release = services.draft_release(dataset=dataset, by=alice)
-    services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
-    services.set_choice(release=release, epsilon="1")
+    release = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 1}}]}})
+    services.releases.set_choice(release=release, epsilon="1")
     answer = [str(dataset.pk), str(release.pk)]
 """
 )
@@ -92,8 +92,9 @@ def test_what_is_no_longer_asked_for_does_not_stand_in_the_way(typing, installat
         alice = User.objects.get(username="alice")
         table = Path({str(tmp_path)!r}) / "rows.csv"
         table.write_text("id,age\\n1,20\\n")
-        dataset = services.ingest_dataset(owner=alice, title="Rows", source=table)
-        services.declare_universe(dataset=dataset, columns=[{{"name": "age", "type": "integer", "edges": [0, 50, 99]}}])
+        dataset = services.datasets.ingest_dataset(owner=alice, title="Rows", source=table)
+        services.datasets.declare_universe(dataset=dataset, columns=[{{"name": "age", "type": "integer", "edges": [0,
+            50, 99]}}])
         answer = str(dataset.pk)
         """
     )

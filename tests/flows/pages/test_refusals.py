@@ -14,13 +14,13 @@ WORLD = (
     GRANTED
     + """
     withdrawn = draft(dataset)
-    live = services.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
     for each in (withdrawn, live):
-        services.submit_release(release=each, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=each.pk)
+        services.releases.submit_release(release=each, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=each.pk)
     withdrawn.refresh_from_db()
-    services.make_public(release=withdrawn)
-    services.withdraw_release(release=withdrawn)
+    services.releases.make_public(release=withdrawn)
+    services.releases.withdraw_release(release=withdrawn)
     live.refresh_from_db()
     # As after an update that plans otherwise.
     live.plan["version"] = 99
@@ -33,7 +33,7 @@ WORLD = (
 #: To be formatted with the dataset: most of its budget is spent elsewhere.
 SPEND = """
     other = draft(Dataset.objects.get(pk={dataset!r}), epsilon="15")
-    services.submit_release(release=other, key=uuid.uuid4(), by=other.dataset.owner, send=False)
+    services.releases.submit_release(release=other, key=uuid.uuid4(), by=other.dataset.owner, send=False)
 """
 
 

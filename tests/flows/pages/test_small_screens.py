@@ -115,22 +115,22 @@ LONG = (
     GRANTED
     + """
     long = ["In words " * 20, "Unbreakable" * 10, "short"]
-    services.declare_universe(dataset=dataset, columns=[
+    services.datasets.declare_universe(dataset=dataset, columns=[
         {{"name": name, "type": "categorical", "categories": long, "outside": "short"}}
         for name in ("person", "age", "sex")])
 
     def make(mechanism):
-        release = services.draft_release(dataset=dataset, by=alice, title="Tables" * 30)
-        services.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 3}}]}})
-        services.set_choice(release=release, epsilon="1", mechanism_name=mechanism)
-        services.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execute_release(release_id=release.pk)
+        release = services.releases.draft_release(dataset=dataset, by=alice, title="Tables" * 30)
+        services.releases.set_questions(release=release, workload={{"version": 1, "queries": [{{"marginals": 3}}]}})
+        services.releases.set_choice(release=release, epsilon="1", mechanism_name=mechanism)
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        assert services.execution.execute_release(release_id=release.pk)
         return str(release.pk)
 
-    survey = services.draft_survey(owner=alice, title="Long", question="What?", answers=long, epsilon="1")
-    services.open_survey(survey=survey, by=alice)
-    services.accept_report(survey=survey, report="1")
-    services.close_survey(survey=survey, by=alice)
+    survey = services.surveys.draft_survey(owner=alice, title="Long", question="What?", answers=long, epsilon="1")
+    services.surveys.open_survey(survey=survey, by=alice)
+    services.surveys.accept_report(survey=survey, report="1")
+    services.surveys.close_survey(survey=survey, by=alice)
     one, two = make("laplace-queries"), make("laplace-histogram")
     answer = {{"release": f"/releases/{{two}}/", "beside": f"/releases/{{two}}/beside/?other={{one}}",
               "survey": f"/surveys/{{survey.pk}}/"}}

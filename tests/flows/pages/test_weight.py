@@ -19,10 +19,10 @@ WORLD = (
     from django.test import Client
     from releases.publication import files
     public = draft(dataset, queries=({{"marginals": 2}},))
-    services.submit_release(release=public, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execute_release(release_id=public.pk)
+    services.releases.submit_release(release=public, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=public.pk)
     public.refresh_from_db()
-    services.make_public(release=public)
+    services.releases.make_public(release=public)
     begun = draft(dataset)
     client = Client()
     client.force_login(alice)
