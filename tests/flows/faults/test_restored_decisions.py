@@ -324,7 +324,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
         own = refused(lambda: services.lost_budgets.settle_lost_budget(lost=lost, into=None, by=alice))
         services.lost_budgets.settle_lost_budget(lost=lost, into=dataset("untouched     ").budget, by=sofia)
         twice = refused(lambda: services.lost_budgets.settle_lost_budget(lost=lost, into=None, by=sofia))
-        answer = [own, twice, spent("untouched     "), len(services.lost_budgets())]
+        answer = [own, twice, spent("untouched     "), len(services.lost_budgets.lost_budgets())]
         """
     )
     assert "owns the data; somebody else has to settle it" in settled[0]
