@@ -248,6 +248,10 @@ DUCKDB_MEMORY_LIMIT = env.str(
 READER_MEMORY_BYTES = (
     env.int("READER_MEMORY_MB", default=3 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**22) * 2**20
 )
+#: Databases whose tables may become datasets, by their names: of each CONNECTION_NAME, a URL without a password, and
+#: CONNECTION_NAME_PASSWORD (docs/how-to/databases.md).
+CONNECTIONS = {name: env.str(f"CONNECTION_{name.upper()}") for name in env.list("CONNECTIONS", default=[])}
+CONNECTION_PASSWORDS = {name: env.str(f"CONNECTION_{name.upper()}_PASSWORD", default="") for name in CONNECTIONS}
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
 MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)

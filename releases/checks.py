@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
@@ -64,6 +66,23 @@ def a_reader_has_memory_enough(app_configs: Any, **kwargs: Any) -> list[CheckMes
     if settings.READER_MEMORY_BYTES >= _LEAST_READER_MEMORY:
         return []
     return [Error(f"READER_MEMORY_MB must be at least {_LEAST_READER_MEMORY // 2**20}.", id="releases.E005")]
+
+
+@register()
+def connections_are_named_without_passwords(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """An address with its password would be in every list of processes and every log of what starts them."""
+    wrong = {}
+    for name, address in settings.CONNECTIONS.items():
+        parts = urlsplit(address)
+        if not re.fullmatch("[a-z][a-z0-9_]{0,39}", name):
+            wrong[name] = "is no name: it begins with a small letter; then come small letters, digits and _"
+        elif parts.scheme != "postgresql" or not parts.hostname or not parts.username or not parts.path.strip("/"):
+            wrong[name] = "must be postgresql://ROLE@HOST/DATABASE"
+        elif parts.password is not None:
+            wrong[name] = f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
+        elif parts.fragment:
+            wrong[name] = "must name no table"
+    return [Error(f"The connection {name!r} {why}.", id="releases.E021") for name, why in wrong.items()]
 
 
 @register()

@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from releases.api import api_urls
 from releases.views.account import notifications, resubmit, tokens
-from releases.views.datasets import budget, codebooks, column_checks, columns, datasets, learning, upload
+from releases.views.datasets import budget, codebooks, column_checks, columns, databases, datasets, learning, upload
 from releases.views.public import api_guide, catalogue, methods
 from releases.views.releases import compare, confirm, plan_files, releases, workloads
 from releases.views.results import certificates, downloads, registry
@@ -27,6 +27,8 @@ upload_urls = [
 dataset_urls = [
     path("", datasets.dataset_list, name="dataset_list"),
     path("new/", upload.upload, name="upload"),
+    path("new/database/", databases.databases, name="databases"),
+    path("new/database/<slug:database>/", databases.database_table, name="database_table"),
     path("<uuid:dataset_id>/", datasets.dataset_detail, name="dataset_detail"),
     path("<uuid:dataset_id>/title/", datasets.rename_dataset, name="rename_dataset"),
     path("<uuid:dataset_id>/sharing/", datasets.share_dataset, name="share_dataset"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -135,6 +135,22 @@ class UploadForm(forms.Form):
         """Say what is wrong beside the field that it is about."""
         field = error.field if error.field in self.FACTS else "title"
         self.add_error(field, in_words(error, place=str(self.fields[field].label) if field != "title" else ""))
+
+
+class DatabaseTableForm(forms.Form):
+    """Which table of a database becomes a dataset."""
+
+    table = forms.ChoiceField(
+        label="Table",
+        error_messages=missing("Table: nothing was chosen. Choose one of the tables that the database lists."),
+    )
+    title = UploadForm.base_fields["title"]
+
+    def __init__(self, *args: Any, tables: Sequence[str], **given: Any) -> None:
+        super().__init__(*args, **given)
+        choice = self.fields["table"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [("", "Choose a table"), *((each, each) for each in tables)]
 
 
 class UploadLinkForm(LenientForm):

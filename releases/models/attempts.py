@@ -17,6 +17,7 @@ class Ending(models.TextChoices):
 
     PLAN_CHANGED = "plan changed", "plan changed"
     NOTHING_READ = "nothing read", "nothing read"
+    AWAY = "database away", "database away"
 
     @property
     def meaning(self) -> str:
@@ -25,6 +26,8 @@ class Ending(models.TextChoices):
             "data were touched, and the charge was given back. Plan another like it, and compare again.",
             Ending.NOTHING_READ: "Every attempt failed before the table was opened. No data were touched, and the "
             "charge was given back. The server's log says what was in the way.",
+            Ending.AWAY: "The table's database did not answer, or lists it otherwise than when it was registered. "
+            "No data were touched, and the charge was given back.",
         }[self]
 
 

@@ -38,7 +38,7 @@ class DatasetQuerySet(models.QuerySet["Dataset"]):
         return (
             self.visible_to(person)
             .select_related("budget", "owner", "group")
-            .defer("declared", "columns", "description", "column_notes", "file_facts", "file_codebook")
+            .defer("declared", "columns", "catalogue", "description", "column_notes", "file_facts", "file_codebook")
             .order_by("-created_at")
         )
 
@@ -59,7 +59,10 @@ class Dataset(models.Model):
     file_facts = models.JSONField(default=dict, blank=True)
     #: What the file's own metadata says of its columns, to be confirmed (see ``engine/tables/foreign.py``).
     file_codebook = models.JSONField(default=list, blank=True)
-    location = models.CharField(max_length=500, help_text="Parquet file below the tables folder, or a database URL")
+    #: A Parquet file below the tables folder, or ``connection://NAME#schema.table`` of a database in the settings.
+    location = models.CharField(max_length=500)
+    #: Of a table in a database: which server it was registered on, and each column's type then.
+    catalogue = models.JSONField(default=dict, blank=True)
     #: SHA-256 of the stored file; empty of a table elsewhere, and of one that was missing when this was first noted.
     file_sha256 = models.CharField(max_length=64, blank=True)
     #: Declared columns as in the schema format, null until declared.
@@ -85,6 +88,21 @@ class Dataset(models.Model):
             return None
         columns = {"version": 1, "columns": self.declared}
         return Schema.from_json(columns).universe
+
+    @property
+    def is_in_database(self) -> bool:
+        """Whether its rows are in a database of their own, where they may change, and not on this server."""
+        return "://" in self.location
+
+    @property
+    def connection(self) -> str:
+        """The name of its database; empty of an uploaded table."""
+        return self.location.partition("://")[2].partition("#")[0]
+
+    @property
+    def table(self) -> str:
+        """Which table of its database it is; empty of an uploaded one."""
+        return self.location.partition("#")[2] if self.is_in_database else ""
 
     @property
     def read_as(self) -> FileFacts:

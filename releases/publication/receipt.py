@@ -42,12 +42,13 @@ _MAX_TOLD = 3
 
 
 def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str, Any]:
-    plan, result = made.plan, made.result
+    plan, result, table = made.plan, made.result, release.dataset
     described = mechanism(plan.mechanism)
     # The schema is what was declared; of what was learned it is said what that cost, in its own release.
     learned: dict[str, list[dict[str, str]]] = {}
     for each in origins(release.dataset, plan.schema.universe):
         learned.setdefault(LEARNED[each.what], []).append(each.to_json())
+    source = {"source": {"database": table.connection, "table": table.table}} if table.is_in_database else {}
     about = {} if release.kind is not CERTIFICATE else {"certifies": str(release.certifies_id)}
     return {
         "version": RECEIPT_VERSION,
@@ -55,6 +56,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         **about,
         "title": release.title,
         "dataset": release.dataset.title,
+        **source,
         "content_digest": content_digest(release),
         "unit": plan.schema.unit.to_json(),
         "neighbours": plan.schema.neighbours.value,

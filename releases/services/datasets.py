@@ -152,9 +152,7 @@ def read_title(title: str, *, what: str) -> str:
 
 
 def table_path(dataset: Dataset) -> str:
-    """Where the counts read the table."""
-    if "://" in dataset.location:
-        return dataset.location
+    """Where the file of a table that was uploaded is stored."""
     return str(Path(settings.TABLES_DIR) / dataset.location)
 
 
@@ -211,6 +209,7 @@ def declare_protection(
         _check_present(dataset, [unit.id_column], field="unit.id")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
+    refuse_public_total(dataset, neighbours)
     said = f"protects {unit.in_words()}, {neighbours.value.replace('_', '/')} neighbours"
     if budget is None:
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
@@ -237,6 +236,7 @@ def declare_protection(
     if under_way := release_under_way(dataset, within=budget.datasets.all()):
         raise InvalidInput("protection", unit.in_words(), f"cannot be declared now. {under_way}")
     for each in budget.datasets.exclude(pk=dataset.pk):
+        refuse_public_total(each, neighbours)
         if unit.id_column is not None and unit.id_column not in each.columns:
             raise InvalidInput("unit.id", unit.id_column, "is not a column of every table of this population")
         if each.universe is not None:
@@ -245,6 +245,21 @@ def declare_protection(
     budget.unit, budget.neighbours = unit.to_json(), neighbours.value
     budget.save(update_fields=["unit", "neighbours"])
     return budget
+
+
+def refuse_public_total(dataset: Dataset, neighbours: NeighbouringRelation) -> None:
+    """A table in a database changes: its numbers of rows at two times would tell who came or went.
+
+    Raises:
+        InvalidInput: the number of rows would be public.
+    """
+    if dataset.is_in_database and neighbours is not NeighbouringRelation.ADD_REMOVE:
+        raise InvalidInput(
+            "neighbours",
+            neighbours.value,
+            f"must be {NeighbouringRelation.ADD_REMOVE.value} for {dataset.title}, a table in a database: its rows "
+            f"come and go, so their number is private",
+        )
 
 
 @transaction.atomic
@@ -265,6 +280,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
         return joined
     if left is not None and left.is_settled:
         raise InvalidInput("population", other.title, f"cannot be joined: a budget was asked for on {left.name} itself")
+    refuse_public_total(dataset, joined.relation)
     refuse_while_lost(dataset.owner)
     if under_way := release_under_way(dataset, within=Dataset.objects.filter(pk=dataset.pk)):
         raise InvalidInput("population", other.title, f"cannot be joined now. {under_way}")
@@ -436,7 +452,7 @@ def why_rows_stay(dataset: Dataset) -> str:
     """Why the rows are needed still; empty where they can be deleted."""
     if dataset.rows_deleted_at is not None:
         return "The rows were deleted already."
-    if "://" in dataset.location:
+    if dataset.is_in_database:
         return "The rows are in a database of their own, not on this server."
     needing = dataset.releases.filter(state__in=NEEDING_ROWS).order_by("created_at")
     if (release := needing.defer("plan", "result", "workload").first()) is None:
@@ -467,8 +483,8 @@ def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:
 
 
 def _remove_file(dataset: Dataset) -> None:
-    if "://" not in dataset.location:
-        (Path(settings.TABLES_DIR) / dataset.location).unlink(missing_ok=True)
+    if not dataset.is_in_database:
+        Path(table_path(dataset)).unlink(missing_ok=True)
 
 
 def _check_present(dataset: Dataset, names: Iterable[str], *, field: str) -> None:

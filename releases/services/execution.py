@@ -53,6 +53,8 @@ from releases.notifications import messages
 from releases.publication.search_index import searchable
 from releases.services import attempts, reading, session_closing, stored_tables
 from releases.services.certificates import with_published
+from releases.services.connections import Unavailable
+from releases.services.datasets import refuse_public_total
 from releases.services.releases import enqueue
 from releases.worker import leases
 from releases.worker.failures import log_failure
@@ -198,7 +200,8 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     # The mark of this charge, and that this attempt began, are on disc before any data are touched.
     assert release.dataset.budget is not None
     ledger.remember(release.dataset.budget)
-    # A file that is away, or another than was stored, is found here.
+    refuse_public_total(release.dataset, plan.schema.neighbours)
+    # A file or a database that is away, or another than was stored, is found here.
     table = stored_tables.checked(release.dataset)
     attempts.about_to_open(release.pk, token)
     high_water_marks.note_claim(release.pk, release.attempts, token)
@@ -287,7 +290,8 @@ def _fail(
         if state is not None:
             attempts.end(token, failure=failure)
         if state == ReleaseState.FAILED:
-            _give_back_if_nothing_was_read(release_id, Ending.NOTHING_READ)
+            because = Ending.AWAY if failure == Unavailable.__name__ else Ending.NOTHING_READ
+            _give_back_if_nothing_was_read(release_id, because)
             _record(AuditAction.FAIL, release_id)
     return state is not None
 

@@ -3,6 +3,8 @@
     upload_start, upload             a file that was sent
     digest, sketch                   by which rows are recognised
     run_plan, open_session, count    what was charged
+    tables_of_server, columns_of_server
+                                     what a database says of its tables; no row is read
 
 Pages, tasks and commands come to a table through these functions alone; a connection anywhere else is refused (see
 ``engine/tables/connection.py``).
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.engine.mechanisms.pmw.session import Session as LiveSession
     from releases.engine.run import Release as MadeRelease
+    from releases.engine.tables.catalogue import Tables
     from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.ingest import Ingested, Progress, Start, TableLimits
     from releases.engine.workload.queries import Count
@@ -150,6 +153,32 @@ def count(question: Count, schema: Schema, location: str) -> int:
         **_network(location),
     )
     return cast("int", counted)
+
+
+def tables_of_server(url: str) -> Tables:
+    """What a database lists, and what the role of its URL may do.
+
+    Raises:
+        UnreadableTable: the database does not answer.
+        ReaderError: it took too long.
+    """
+    from releases.worker import jobs
+
+    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, **_network(url))
+    return cast("Tables", found)
+
+
+def columns_of_server(location: str) -> dict[str, str]:
+    """The columns of a table in a database, with their types; none where there is no such table.
+
+    Raises:
+        UnreadableTable: the database does not answer.
+        ReaderError: it took too long.
+    """
+    from releases.worker import jobs
+
+    found = _run(jobs.columns_of_server, seconds=settings.ANSWER_TIME_LIMIT, location=location, **_network(location))
+    return cast("dict[str, str]", found)
 
 
 def _run(job: Callable[..., Any], **given: Any) -> Any:

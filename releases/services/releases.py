@@ -37,6 +37,7 @@ from releases.models import (
 )
 from releases.notifications import budget_alerts, messages
 from releases.publication.column_checks import MOST_CHECKS, checks_had, misread_columns
+from releases.services import connections
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
@@ -269,6 +270,10 @@ def submit_release(
             f"The check of the columns found that {', '.join(names)} leaves out more than half of the rows. Correct "
             f"the columns, or say with the reason why it is right. Nothing was charged."
         )
+    try:
+        connections.refuse_changed(release.dataset)
+    except connections.Unavailable as error:
+        raise Refusal(f"{error} Nothing was charged.") from None
     return _submit(release, plan, key=key, by=by, send=send, reason=reason)
 
 

@@ -9,7 +9,7 @@ process has hashed is known by its number, size and times of change: whoever rep
 and the time of the last change of its entry cannot be set. A file that was changed less than a few seconds before it
 was hashed is hashed again, since two changes can share one reading of the clock.
 
-A table in a database of its own is not checked: its rows are meant to change.
+The rows of a table in a database are meant to change: of it only the catalogue is asked (see ``connections.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TypeAlias
 from releases.engine.errors import EngineError
 from releases.models import Dataset
 from releases.publication import files
+from releases.services import connections
 from releases.services.datasets import table_path
 
 #: A change this near to the moment of hashing could be followed by another that no time of change shows.
@@ -68,20 +69,20 @@ def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
     Raises:
         TableChanged: it is another file, or none is on record.
         OSError: it cannot be read.
+        Unavailable: it is in a database, which is away or lists it otherwise now.
     """
-    location = table_path(dataset)
-    if "://" in location:
-        return StoredTable(location=location, signature=None)
+    if dataset.is_in_database:
+        return StoredTable(location=connections.opened(dataset, asks_catalogue=rehash), signature=None)
     if not dataset.file_sha256:
         raise TableChanged("Which file was stored is not on record.")
-    path, now = Path(location), time.time_ns()
+    path, now = Path(table_path(dataset)), time.time_ns()
     signature = _signature(path)
     if rehash or _hashed.get(path) != (signature, dataset.file_sha256):
         if files.sha256_of(path) != dataset.file_sha256:
             raise TableChanged("The table's file is not the one that was stored.")
         if now - max(signature[3:]) > _SETTLED_NS:
             _hashed[path] = (signature, dataset.file_sha256)
-    table = StoredTable(location=location, signature=signature)
+    table = StoredTable(location=str(path), signature=signature)
     table.refuse_if_changed()
     return table
 

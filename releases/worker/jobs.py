@@ -18,7 +18,7 @@ from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan
 from releases.engine.mechanisms.pmw.session import Session
 from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
-from releases.engine.tables import fingerprint, ingest
+from releases.engine.tables import catalogue, fingerprint, ingest
 from releases.engine.tables.connection import Limits
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.query import TableCounts, open_table
@@ -82,11 +82,26 @@ def count(*, schema: Schema, question: Count, location: str, limits: Limits) -> 
     return ExactCounts(_counts(schema, location, limits))(question)
 
 
+def tables_of_server(*, url: str, limits: Limits) -> catalogue.Tables:  # noqa: ARG001  every job gets them
+    """What a database lists, and what its role may do. No row is read."""
+    return catalogue.tables(url)
+
+
+def columns_of_server(*, location: str, limits: Limits) -> dict[str, str]:  # noqa: ARG001  every job gets them
+    """The columns of a table in a database, with their types. No row is read."""
+    url, _, name = location.partition("#")
+    return catalogue.columns(url, name)
+
+
 def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:
     return TableCounts(open_table(location, limits=limits), schema, folder=limits.temp_folder)
 
 
 #: By the name by which a process is told what to do; no other function can be named.
 JOBS: dict[str, Callable[..., Any]] = {
-    job.__name__: job for job in (start_of_upload, upload, digest, sketch, release, opened_session, count)
+    job.__name__: job
+    for job in (
+        *(start_of_upload, upload, digest, sketch, release, opened_session, count),
+        *(tables_of_server, columns_of_server),
+    )
 }

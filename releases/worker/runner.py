@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 #: Settings that hold secrets: a process that parses other people's files has none of them.
 _SECRETS = ("SECRET_KEY", "DIGEST_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "CACHE_URL", "EMAIL_URL", "METRICS_TOKEN")
+#: Each job gets the password that it needs, and no other.
+_SECRETS_OF_CONNECTIONS = "CONNECTION_"
 #: What an answer may hold beside the engine's classes.
 _PLAIN = {
     "builtins": {"set", "frozenset", "slice", "complex"},
@@ -242,6 +244,7 @@ def _running(*, compiled: bool = False) -> socket.socket:
 
 def _make(requests: socket.socket, compiled: bool) -> subprocess.Popen[bytes]:
     hidden = {each for name in _SECRETS for each in (name, f"{name}_FILE")}
+    hidden |= {name for name in os.environ if name.startswith(_SECRETS_OF_CONNECTIONS)}
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(  # noqa: S603  this program itself

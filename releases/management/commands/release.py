@@ -49,6 +49,7 @@ from releases.publication.readme import README, path_of
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
 from releases.schema.standard_codebooks import from_standard, is_standard
+from releases.services.connections import Connection
 from releases.worker import runner
 
 #: How the table's file is written (docs/reference/files.md).
@@ -79,7 +80,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
-        parser.add_argument("--table", type=Path, help="file with a table")
+        parser.add_argument(
+            "--table",
+            help="file with a table; or DATABASE#SCHEMA.TABLE, where the settings name the database or, as "
+            "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE, its address",
+        )
         for name, text in FACTS.items():
             parser.add_argument(f"--{name.replace('_', '-')}", help=f"of the file: {text}")
         parser.add_argument("--schema", type=Path, help="schema, format version 1, or a codebook in CSV")
@@ -151,11 +156,13 @@ class Command(BaseCommand):
         if plan.infeasible:
             raise CommandError(plan.infeasible)
         facts = FileFacts.from_json({name: options[name] for name in FACTS if options[name] is not None})
-        if not options["table"].is_file():
-            raise CommandError(f"--table: {options['table']} is not a file.")
+        in_database = None if Path(options["table"]).is_file() else table_in_database(str(options["table"]))
         ensure_database()
         operator = the_operator()
-        dataset = find_or_ingest(options["table"], owner=operator, facts=facts)
+        if in_database is None:
+            dataset = find_or_ingest(Path(options["table"]), owner=operator, facts=facts)
+        else:
+            dataset = find_or_register(*in_database, owner=operator)
         self._declare(dataset, schema, options, operator)
         services.codebooks.describe_dataset(
             dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator
@@ -271,6 +278,35 @@ def find_or_ingest(table: Path, *, owner: User, facts: FileFacts) -> Dataset:
     if stored is None:
         return dataset
     services.datasets.discard_dataset(dataset=dataset, by=owner)
+    return stored
+
+
+def table_in_database(text: str) -> tuple[Connection, str]:
+    """The database of the settings, and the table, that a text names."""
+    address, _, table = text.partition("#")
+    if not table:
+        raise CommandError(f"--table: {text} is not a file.")
+    named = {each.name: each for each in services.connections.connections()}
+    named |= {each.address: each for each in named.values()}
+    if address not in named:
+        raise CommandError(
+            "--table: the settings name no such database. Put its name into CONNECTIONS, its address into "
+            "CONNECTION_NAME and the password, which is in no address, into CONNECTION_NAME_PASSWORD."
+        )
+    return named[address], table
+
+
+def find_or_register(connection: Connection, table: str, *, owner: User) -> Dataset:
+    """The dataset of this table, or a new one."""
+    try:
+        made = services.connections.register_table(owner=owner, title=table, connection=connection, table=table)
+    except services.connections.Unavailable as error:
+        raise CommandError(str(error)) from None
+    before = Dataset.objects.filter(location=made.location, owner=owner).exclude(pk=made.pk).order_by("created_at")
+    stored = next((each for each in before if each.catalogue == made.catalogue), None)
+    if stored is None:
+        return made
+    services.datasets.discard_dataset(dataset=made, by=owner)
     return stored
 
 

@@ -49,7 +49,8 @@ def upload(request: HttpRequest) -> HttpResponse:
             # A redirect would be followed by the script, and what the page says once would be said to nobody.
             return HttpResponse(status=201, headers={"Location": page})
         return redirect(page)
-    context = {"form": form, "why_not": why_not, **_limits(room), **frame("data")}
+    has_databases = bool(services.connections.connections())
+    context = {"form": form, "why_not": why_not, "has_databases": has_databases, **_limits(room), **frame("data")}
     return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
 
 

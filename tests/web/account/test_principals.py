@@ -29,6 +29,7 @@ pytestmark = pytest.mark.django_db
 #: What stands in the place of each part of an address; an address with another part fails this file.
 THINGS = {
     "upload_id": ["upload"],
+    "database": ["database"],
     "dataset_id": ["dataset"],
     "release_id": ["draft", "public", "session"],
     "workload_id": ["workload"],

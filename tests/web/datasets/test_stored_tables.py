@@ -170,8 +170,10 @@ def test_a_file_that_was_changed_just_now_is_hashed_again(dataset, monkeypatch):
 
 
 def test_a_table_in_a_database_of_its_own_is_not_checked(dataset):
-    Dataset.objects.update(location="postgresql://somebody@127.0.0.1/base#people", file_sha256="")
-    assert stored_tables.checked(Dataset.objects.get()).signature is None
+    Dataset.objects.update(location="connection://clinic#ward.people", file_sha256="")
+    # Its database is asked instead, once the settings name one.
+    with pytest.raises(services.connections.Unavailable):
+        stored_tables.checked(Dataset.objects.get())
     assert list(services.stored_tables.faults()) == []
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.tables.catalogue import Tables
 from releases.ledger import chain, decisions, high_water_marks, ledger
 from releases.models import (
     ApiToken,
@@ -56,6 +57,9 @@ UNRECORDED = {
     "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
     "use_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",
+    "connections": "reads only",
+    "connection_named": "reads only",
+    "tables_of": "reads only",
     "compare": "reads only",
     "plan_digest": "reads only",
     "incoming_folder": "reads only",
@@ -104,10 +108,11 @@ UNRECORDED = {
 class Scenes:
     """For each service, what has to be there, and then the call that must leave an event."""
 
-    def __init__(self, alice, sofia, group, upload_file, make_dataset, make_draft, make_queued):
+    def __init__(self, alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch, settings):
         self.alice, self.sofia, self.group = alice, sofia, group
         self.upload_file, self.make_dataset = upload_file, make_dataset
         self.make_draft, self.make_queued = make_draft, make_queued
+        self.monkeypatch, self.settings = monkeypatch, settings
 
     def _bare(self, content=CSV):
         return services.datasets.ingest_dataset(owner=self.alice, title="Bare", source=self.upload_file(content))
@@ -193,6 +198,16 @@ class Scenes:
     def discard_workload(self):
         workload = self._workload()
         return lambda: services.workloads.discard_workload(workload=workload, by=self.alice)
+
+    def register_table(self):
+        self.settings.CONNECTIONS = {"clinic": "postgresql://reader@127.0.0.1:1/clinic"}
+        listed = Tables(names=("ward.patients",), faults=())
+        self.monkeypatch.setattr(services.reading, "tables_of_server", lambda url: listed)
+        self.monkeypatch.setattr(services.reading, "columns_of_server", lambda location: {"age": "integer"})
+        clinic = services.connections.connection_named("clinic")
+        return lambda: services.connections.register_table(
+            owner=self.alice, title="Patients", connection=clinic, table="ward.patients"
+        )
 
     def declare_protection(self):
         dataset = self._bare()
@@ -444,6 +459,7 @@ PROTECTING = {
 }
 #: Services that take nothing, or whose line about the release says it already. A new service belongs into one of both.
 NOT_PROTECTING = {
+    "register_table",
     "acknowledge_marks",
     "approve_release",
     "approve_request",
@@ -488,9 +504,9 @@ RECORDED = sorted(name for name, value in vars(Scenes).items() if callable(value
 
 
 @pytest.fixture
-def scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch):
+def scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch, settings):
     monkeypatch.setattr(ledger, "restore", lambda **_: None)
-    return Scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued)
+    return Scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, monkeypatch, settings)
 
 
 def test_every_service_is_recorded_or_listed_with_the_reason():

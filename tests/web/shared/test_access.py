@@ -63,6 +63,9 @@ GETS = {
     ("ways", ""): SIGNED_IN,
     ("dataset_list", ""): SIGNED_IN,
     ("upload", ""): seen(LOGIN, 200, 200, 403, 403),
+    ("databases", ""): seen(LOGIN, 200, 200, 403, 403),
+    # Of one that the settings do not name.
+    ("database_table", "database"): seen(LOGIN, 404, 404, 403, 403),
     ("upload_detail", "upload"): HERS,
     ("upload_detail", "upload_refused"): HERS,
     ("upload_status", "upload"): HERS,
@@ -180,6 +183,7 @@ GETS = {
 #: What a POST by somebody who may not gives, and the status that shows that it was not done.
 POSTS = {
     ("upload", ""): 403,
+    ("database_table", "database"): 403,
     ("discard_upload", "upload"): 404,
     ("rename_dataset", "dataset"): 404,
     ("share_dataset", "dataset"): 404,
@@ -266,6 +270,7 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
         found = {
             "upload": services.uploads.receive_upload(owner=alice, title="On its way", source=upload_file()).pk,
             "upload_refused": refused.pk,
+            "database": "clinic",
             "dataset": dataset.pk,
             "draft": make_draft(dataset).pk,
             "queued": make_queued(dataset).pk,
@@ -380,6 +385,7 @@ FILLED = {
     "session": {"in.sex": "male"},
     "session_audience": {"audience": "everybody"},
     "upload": {"title": "Mine"},
+    "database_table": {"table": "ward.patients", "title": "Mine"},
     "rename_dataset": {"title": "Mine"},
     "share_dataset": {"group": ""},
     "take_back_budget": {},

@@ -43,6 +43,7 @@ SCHEMA = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "co
 #: Which object of a world stands in an address, by the name that the address gives it. What is new has to be named.
 OBJECTS = {
     "upload_id": ("upload",),
+    "database": ("database",),
     "dataset_id": ("hers", "his"),
     "release_id": ("release", "draft"),
     "request_id": ("request", "review"),
@@ -222,6 +223,7 @@ def world(people, group, as_, make_draft, monkeypatch):
                 if digest
             ],
             "upload": made["his"].pk,
+            "database": "clinic",
             "hers": made["hers"].pk,
             "his": made["his"].pk,
             "release": release.pk if release else uuid.uuid4(),

@@ -1,0 +1,127 @@
+"""What a PostgreSQL server says of its tables: their names and columns, and what its role may do. No row is read.
+
+    tables         those that the role may read, and why the role is no reader
+    columns        of one table, with the types that they are declared with
+
+Each question has a time limit of its own. What the server answers to a failed one stays here: it can name the role, the
+host or a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from releases.engine.tables.connection import refuse_unless_confined
+from releases.engine.tables.facts import UnreadableTable
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_SECONDS = 10
+#: Names that the list of tables can hold; of more, those that come first.
+MOST_TABLES = 2_000
+
+# What `#` and `.` divide in a location cannot hold them.
+_TABLES = """
+    SELECT space.nspname || '.' || class.relname
+    FROM pg_catalog.pg_class AS class JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+    WHERE class.relkind IN ('r', 'p', 'v', 'm', 'f')
+      AND space.nspname <> 'information_schema' AND space.nspname !~ '^pg_'
+      AND pg_catalog.has_schema_privilege(space.oid, 'USAGE')
+      AND pg_catalog.has_table_privilege(class.oid, 'SELECT')
+      AND class.relname !~ '[.#]' AND space.nspname !~ '[.#]'
+    ORDER BY space.nspname, class.relname
+    LIMIT %s
+"""
+_COLUMNS = """
+    SELECT attribute.attname, pg_catalog.format_type(attribute.atttypid, attribute.atttypmod)
+    FROM pg_catalog.pg_attribute AS attribute
+    JOIN pg_catalog.pg_class AS class ON class.oid = attribute.attrelid
+    JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+    WHERE space.nspname = %s AND class.relname = %s AND attribute.attnum > 0 AND NOT attribute.attisdropped
+      AND pg_catalog.has_column_privilege(class.oid, attribute.attnum, 'SELECT')
+    ORDER BY attribute.attnum
+"""
+# Each with what is wrong where it is true.
+_RIGHTS = {
+    "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user": "is a superuser",
+    "SELECT rolcreaterole OR rolcreatedb OR rolreplication FROM pg_catalog.pg_roles WHERE rolname = current_user": (
+        "may make roles or databases, or copy the server"
+    ),
+    "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')": "may make schemas",
+    """
+    SELECT coalesce(bool_or(pg_catalog.has_schema_privilege(oid, 'CREATE')), false) FROM pg_catalog.pg_namespace
+    WHERE nspname <> 'information_schema' AND nspname !~ '^pg_'
+    """: "may make tables",
+    """
+    SELECT coalesce(bool_or(
+        pg_catalog.has_table_privilege(class.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+        OR pg_catalog.has_any_column_privilege(class.oid, 'INSERT, UPDATE')
+    ), false)
+    FROM pg_catalog.pg_class AS class JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+    WHERE class.relkind IN ('r', 'p', 'v', 'm', 'f')
+      AND space.nspname <> 'information_schema' AND space.nspname !~ '^pg_'
+    """: "may write to tables",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tables:
+    """What a role may read on a server.
+
+    Attributes:
+        names: ``schema.table``, in the order of the alphabet.
+        faults: what the role may do beside reading, in words; empty of one that reads alone.
+    """
+
+    names: tuple[str, ...]
+    faults: tuple[str, ...]
+
+
+def tables(url: str) -> Tables:
+    """The tables that the role of a URL may read.
+
+    Raises:
+        UnreadableTable: the server does not answer, or refuses the role.
+        Unconfined: nothing confines this process.
+    """
+    with _asked(url) as connection:
+        names = [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
+        faults = [says for statement, says in _RIGHTS.items() if _is_true(connection, statement)]
+    return Tables(names=tuple(names), faults=tuple(faults))
+
+
+def columns(url: str, name: str) -> dict[str, str]:
+    """The columns of ``schema.table`` that the role may read, with their types; none where there is no such table.
+
+    Raises:
+        UnreadableTable: the server does not answer, or refuses the role.
+        Unconfined: nothing confines this process.
+    """
+    schema, _, table = name.rpartition(".")
+    with _asked(url) as connection:
+        return {str(column): str(kind) for column, kind in connection.execute(_COLUMNS, [schema, table])}
+
+
+@contextmanager
+def _asked(url: str) -> Iterator[Connection[Any]]:
+    refuse_unless_confined()
+    import psycopg
+
+    try:
+        with psycopg.connect(url, connect_timeout=_SECONDS, options=f"-c statement_timeout={_SECONDS}s") as connection:
+            connection.read_only = True
+            yield connection
+    except psycopg.Error:
+        raise UnreadableTable(
+            "The database does not answer, or does not let this site sign in. Nothing was read."
+        ) from None
+
+
+def _is_true(connection: Connection[Any], statement: str) -> bool:
+    found = connection.execute(statement.encode()).fetchone()
+    # A role that the catalogue does not know is none that is known to read alone.
+    return found is None or bool(found[0])

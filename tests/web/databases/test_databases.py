@@ -1,0 +1,419 @@
+"""Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.db import connection as site
+from django.urls import reverse
+
+from releases import checks, services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.errors import InvalidInput
+from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
+from releases.publication import files
+from releases.services.connections import Unavailable
+from tests.web.conftest import write_json
+from tests.web.databases.conftest import PASSWORD, PATIENTS
+from tests.web.pages import words
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+COLUMNS = [
+    {"name": "age", "type": "integer", "edges": [20, 40, 60, 80]},
+    {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
+]
+WORKLOAD = {"version": 1, "queries": [{"marginal": ["sex"]}]}
+PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
+
+
+@pytest.fixture
+def declared(register, alice, sofia):
+    """A dataset of a table, as far as a release of it wants it."""
+
+    def made(table="ward.patients", *, unit=None, epsilon="100"):
+        dataset = register(table)
+        services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=alice)
+        services.datasets.declare_protection(
+            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+        )
+        asked = services.budgets.request_budget(
+            dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=alice
+        )
+        services.budgets.approve_request(request=asked, by=sofia)
+        dataset.refresh_from_db()
+        return dataset
+
+    return made
+
+
+@pytest.fixture
+def release_of(alice):
+    """What a worker makes of a release whose noise is next to nothing."""
+
+    def made(dataset, *, run=True):
+        release = services.releases.draft_release(dataset=dataset, by=alice)
+        services.releases.set_questions(release=release, workload=WORKLOAD)
+        services.releases.set_choice(release=release, epsilon="45", mechanism_name="laplace-queries")
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        if run:
+            services.execution.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return made
+
+
+def released_males(release):
+    """To a whole row: the noise moves it by half a row with a chance below e**-22."""
+    with (files.folder_of(release) / "answers.csv").open() as lines:
+        found = [row for row in csv.DictReader(lines) if row["sex"] == "male"]
+    return round(float(found[0]["estimate"]))
+
+
+def charges():
+    return LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count()
+
+
+MALES = sum(sex == "male" for _, _, sex in PATIENTS)
+
+
+# --- the way of a table -----------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, alice, clinic, declared, release_of):
+    client = as_(alice)
+    page = client.get(reverse("databases"), follow=True)
+    offered = [value for value, _ in page.context["form"].fields["table"].choices]
+    # Neither what the role may not read, nor a name that an address cannot hold.
+    assert offered == ["", "ward.patients", "ward.trap"]
+    sent = client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
+    dataset = Dataset.objects.get()
+    assert sent.url == reverse("columns", args=[dataset.pk])
+    assert dataset.columns == ["person", "age", "sex", "note"]
+    assert (dataset.connection, dataset.table, dataset.is_in_database) == ("clinic", "ward.patients", True)
+    services.datasets.discard_dataset(dataset=dataset, by=alice)
+
+    release = release_of(declared())
+    assert release.status is ReleaseState.PUBLISHED
+    assert released_males(release) == MALES
+    assert not list(Path(settings.TABLES_DIR).glob("*"))
+    assert "ward.patients" in words(client.get(reverse("dataset_detail", args=[release.dataset.pk])))
+
+
+def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declared, release_of):
+    dataset = declared()
+    before = release_of(dataset)
+    clinic.run("INSERT INTO ward.patients SELECT 'new', 30, 'male', '' FROM generate_series(1, 7)")
+    after = release_of(dataset)
+    assert [released_males(each) for each in (before, after)] == [MALES, MALES + 7]
+    spent = LedgerEntry.objects.filter(budget=dataset.budget, kind=EntryKind.CHARGE)
+    assert sorted(spent.values_list("release", flat=True)) == sorted([before.pk, after.pk])
+
+
+def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, release_of):
+    clinic.run("INSERT INTO ward.patients SELECT 'p0', 30, 'male', '' FROM generate_series(1, 1000)")
+    kept = min(3, 1000 + sum(person == "p0" for person, _, _ in PATIENTS))
+    others = {}
+    for person, _, sex in PATIENTS:
+        others.setdefault(person, []).append(sex)
+    # Each person has three rows at first, so only of p0 is it open which three are kept.
+    without = sum(sex == "male" for person, rows in others.items() for sex in rows if person != "p0")
+    released = released_males(release_of(declared(unit=PERSON)))
+    assert without - 2 <= released <= without + kept + 2
+
+
+def test_a_session_asks_the_table_where_it_is(declared, alice):
+    live = services.sessions.draft_session(
+        dataset=declared(), by=alice, title="Ask", epsilon="1", options={"questions": 50, "population": 60}
+    )
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=live.pk)
+    live.refresh_from_db()
+    assert services.sessions.ask_session(session=live.session, query={"sex": ["male"]}, by=alice).exchange
+
+
+@pytest.mark.confined
+def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret(declared, release_of, caplog):
+    assert released_males(release_of(declared())) == MALES
+    trapped = release_of(declared("ward.trap"), run=False)
+    for _ in range(settings.MAX_ATTEMPTS):
+        services.execution.execute_release(release_id=trapped.pk)
+    trapped.refresh_from_db()
+    # A row made it fail, so the charge stays, and nothing says which row or why.
+    assert (trapped.status, trapped.ended_because) == (ReleaseState.FAILED, "")
+    assert charges() == 2
+    assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
+    assert "zero" not in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dataset, alice):
+    dataset, uploaded = register(), make_dataset(epsilon="")
+    with pytest.raises(InvalidInput, match="add_remove for Patients, a table in a database"):
+        services.datasets.declare_protection(
+            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+        )
+    services.datasets.declare_protection(
+        dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+    )
+    with pytest.raises(InvalidInput, match="add_remove"):
+        services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
+    services.datasets.declare_protection(
+        dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+    )
+    services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
+    with pytest.raises(InvalidInput, match="add_remove"):
+        services.datasets.declare_protection(
+            dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+        )
+
+
+def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declared, release_of, monkeypatch):
+    queued = release_of(declared(), run=False)
+    monkeypatch.setattr(
+        "releases.services.execution._charged_plan",
+        lambda release: replace(plan := services.releases.plan_of(release=release), schema=as_replaced(plan.schema)),
+    )
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert queued.status is ReleaseState.FAILED
+    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
+def as_replaced(schema):
+    return replace(schema, neighbours=NeighbouringRelation.REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
+        ("ALTER TABLE ward.patients ALTER COLUMN age TYPE text", "has another type now: text and not integer"),
+        ("DROP TABLE ward.patients CASCADE", "lists no table ward.patients any more"),
+        ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
+    ],
+)
+def test_a_table_that_is_listed_otherwise_is_refused_before_the_charge_and_given_back_after_it(
+    clinic, declared, release_of, change, says
+):
+    dataset = declared()
+    queued = release_of(dataset, run=False)
+    clinic.run(change)
+    with pytest.raises(services.release_inputs.Refusal, match=f"{says}.*Nothing was charged"):
+        release_of(dataset)
+    assert charges() == 1
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert (queued.status, queued.ended_because) == (ReleaseState.FAILED, Ending.AWAY)
+    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
+def test_a_column_that_is_not_declared_may_change(clinic, declared, release_of):
+    dataset = declared()
+    clinic.run("ALTER TABLE ward.patients DROP COLUMN note", "ALTER TABLE ward.patients ADD COLUMN more text")
+    assert released_males(release_of(dataset)) == MALES
+
+
+def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of, settings):
+    dataset = declared()
+    queued = release_of(dataset, run=False)
+    settings.CONNECTIONS = {"clinic": settings.CONNECTIONS["clinic"].replace("/dpweb", "/not_dpweb")}
+    with pytest.raises(services.release_inputs.Refusal, match="is another database now"):
+        release_of(dataset)
+    dataset.catalogue["server"] = services.connections.connection_named("clinic").server
+    dataset.save()
+    with pytest.raises(services.release_inputs.Refusal, match=r"does not answer.*Nothing was charged"):
+        release_of(dataset)
+    page = as_(alice).get(reverse("database_table", args=["clinic"]))
+    assert page.status_code == 409
+    assert "does not answer" in page.context["why_not"]
+    settings.CONNECTIONS = {}
+    with pytest.raises(services.release_inputs.Refusal, match="not among those that this site may read"):
+        release_of(dataset)
+    assert charges() == 1
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert queued.ended_because == Ending.AWAY
+    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        "ALTER ROLE reader SUPERUSER",
+        "ALTER ROLE reader CREATEROLE",
+        "ALTER ROLE reader CREATEDB",
+        "GRANT CREATE ON SCHEMA ward TO reader",
+        "GRANT INSERT ON ward.patients TO reader",
+        "GRANT UPDATE (age) ON ward.secrets TO reader",
+        "GRANT DELETE ON ward.trap TO reader",
+        "GRANT TRUNCATE ON ward.secrets TO reader",
+        "GRANT pg_write_all_data TO reader",
+    ],
+)
+def test_a_role_that_may_do_more_than_read_is_refused(clinic, register, right):
+    clinic.run(right)
+    with pytest.raises(Unavailable, match="must be one that reads tables and can do nothing else"):
+        register()
+    assert not Dataset.objects.exists()
+
+
+@pytest.mark.parametrize("table", ["ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""])
+def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register, table):
+    with pytest.raises(InvalidInput):
+        register(table)
+    sent = as_(alice).post(reverse("database_table", args=["clinic"]), {"table": table, "title": "Mine"})
+    assert (sent.status_code, Dataset.objects.count()) == (400, 0)
+    assert sent.context["form"]["title"].value() == "Mine"
+
+
+def test_only_curators_are_shown_what_a_database_lists(as_, charlie, clinic):
+    for address in (reverse("databases"), reverse("database_table", args=["clinic"])):
+        assert as_(charlie).get(address).status_code == 403
+        assert as_(None).get(address).status_code == 302
+
+
+def test_a_database_that_the_settings_do_not_name_is_no_page(as_, alice, clinic):
+    assert as_(alice).get(reverse("database_table", args=["other"])).status_code == 404
+
+
+def test_what_needs_the_same_rows_later_is_refused(declared, release_of):
+    release = release_of(declared())
+    with pytest.raises(services.release_inputs.Refusal, match="may have changed since"):
+        services.release_inputs.certifiable(release)
+    assert "database of their own" in services.datasets.why_rows_stay(release.dataset)
+
+
+# --- what is known of it ----------------------------------------------------------------------------------------------
+
+
+def test_the_same_table_is_recognised_and_a_reviewer_hears_that_its_rows_are_compared_with_none(
+    declared, register, bob, sofia, as_
+):
+    first = declared()
+    again = register(title="Patients again", owner=bob)
+    services.datasets.declare_universe(dataset=again, columns=COLUMNS, by=bob)
+    services.datasets.declare_protection(
+        dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=bob
+    )
+    asked = services.budgets.request_budget(
+        dataset=again, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=bob
+    )
+    assert services.fingerprints.is_incomparable(again.budget)
+    with pytest.raises(services.budgets.RowsKnown) as known:
+        services.budgets.approve_request(request=asked, by=sofia)
+    assert known.value.budgets == [first.budget]
+    services.budgets.join_request(request=asked, to=first.budget.pk, by=sofia, note="The same table.")
+    again.refresh_from_db()
+    assert again.budget == first.budget
+
+
+def test_a_password_is_stored_and_shown_nowhere(as_, alice, sofia, declared, release_of):
+    release = release_of(declared())
+    with site.cursor() as cursor:
+        tables = site.introspection.table_names(cursor)
+        for table in tables:
+            cursor.execute(f'SELECT * FROM "{table}"')
+            assert PASSWORD not in repr(cursor.fetchall()), table
+    for path in Path(settings.RELEASES_DIR).rglob("*"):
+        assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
+    for address in (reverse("dataset_detail", args=[release.dataset.pk]), reverse("receipt", args=[release.pk])):
+        assert PASSWORD not in as_(alice).get(address).content.decode()
+
+
+def test_a_receipt_names_the_database_and_the_table(declared, release_of):
+    receipt = release_of(declared()).result["receipt"]
+    assert receipt["source"] == {"database": "clinic", "table": "ward.patients"}
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "says"),
+    [
+        ("clinic", "postgresql://reader@db.example.org/clinic", ""),
+        ("Clinic", "postgresql://reader@db.example.org/clinic", "is no name"),
+        ("clinic", "postgresql://reader:secret@db.example.org/clinic", "must have no password"),
+        ("clinic", "postgresql://db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
+        ("clinic", "mysql://reader@db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
+        ("clinic", "postgresql://reader@db.example.org/", "must be postgresql://ROLE@HOST/DATABASE"),
+        ("clinic", "postgresql://reader@db.example.org/clinic#ward.patients", "must name no table"),
+    ],
+)
+def test_the_site_does_not_start_with_an_address_that_is_wrong_or_holds_a_password(settings, name, address, says):
+    settings.CONNECTIONS = {name: address}
+    found = [each.msg for each in checks.connections_are_named_without_passwords(None)]
+    assert len(found) == bool(says)
+    assert all(says in each and "secret" not in each for each in found)
+
+
+# --- from the command line --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
+
+    def give(table, *, neighbours="add_remove"):
+        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": neighbours, "columns": COLUMNS}
+        out = tmp_path / uuid.uuid4().hex
+        call_command(
+            "release",
+            table=table,
+            schema=write_json(tmp_path / "schema.json", schema),
+            workload=write_json(tmp_path / "workload.json", WORKLOAD),
+            mechanism="laplace-queries",
+            epsilon="40",
+            delta="0",
+            budget="100",
+            policy="pure",
+            out=out,
+            stdout=io.StringIO(),
+            stderr=io.StringIO(),
+        )
+        with (out / "answers.csv").open() as lines:
+            return {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}
+
+    return give
+
+
+def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(clinic, command):
+    counts = {"female": len(PATIENTS) - MALES, "male": MALES}
+    assert command("clinic#ward.patients") == counts
+    assert command(f"{clinic.address}#ward.patients") == counts
+    # One table, and one budget for both.
+    assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("other#ward.patients", "the settings name no such database"),
+        ("postgresql://someone@db.example.org/clinic#ward.patients", "the settings name no such database"),
+        ("clinic", "is not a file"),
+        ("clinic#ward.secrets", "must be one of the tables that clinic lists"),
+    ],
+)
+def test_the_command_line_refuses_what_no_page_offers(clinic, command, table, says):
+    with pytest.raises(CommandError, match=says):
+        command(table)
+    assert not LedgerEntry.objects.exists()
+
+
+def test_the_command_line_refuses_a_public_number_of_rows(clinic, command):
+    with pytest.raises(CommandError, match="add_remove"):
+        command("clinic#ward.patients", neighbours="replace")
+    assert not LedgerEntry.objects.exists()
