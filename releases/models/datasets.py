@@ -57,7 +57,7 @@ class Dataset(models.Model):
     columns = models.JSONField(help_text="names in the table's header")
     #: How its file was read (see ``engine/tables/facts.py``); empty of one that was read before this was noted.
     file_facts = models.JSONField(default=dict, blank=True)
-    #: What the file's own metadata says of its columns, to be confirmed (see ``engine/tables/foreign.py``).
+    #: What the file or the database itself says of its columns, to be confirmed (see ``schema/file_codebook.py``).
     file_codebook = models.JSONField(default=list, blank=True)
     #: A Parquet file below the tables folder, or ``connection://NAME#schema.table`` of a database in the settings.
     location = models.CharField(max_length=500)

@@ -10,6 +10,7 @@ WIDE = (
     "options",
     "dataset__declared",
     "dataset__columns",
+    "dataset__catalogue",
     "dataset__column_notes",
     "dataset__file_facts",
     "dataset__file_codebook",

@@ -1,4 +1,5 @@
-"""What an SPSS or Stata file says of its own columns, as a codebook that is proposed: a person confirms it."""
+"""What an SPSS or Stata file, or a database, says of its own columns, as a codebook that is proposed: a person confirms
+it."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def _attribute(name: str, categories: list[str], missing: list[str]) -> Attribut
 
 
 def _description(said: dict[str, Any]) -> str:
-    labels = ", ".join(f"{code} = {label}" for code, label in said["values"].items())
+    labels = ", ".join(f"{code} = {label}" for code, label in said["values"].items() if label)
     text = ": ".join(each for each in (said["label"], labels) if each)
     try:
         return read_note(DESCRIPTION, text[: LONGEST[DESCRIPTION]])

@@ -33,7 +33,7 @@ from releases.worker.runner import ReaderError
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
 
-    from releases.engine.tables.catalogue import Tables
+    from releases.engine.tables.catalogue import Column, Tables
 
 _SCHEME = "connection://"
 
@@ -119,17 +119,22 @@ def register_table(
     title = read_title(title, what="the table is")
     if table not in tables_of(connection):
         raise InvalidInput("table", table, f"must be one of the tables that {connection.name} lists")
-    types = _columns_of(connection, table)
-    if not types:
+    columns = _columns_of(connection, table)
+    if not columns:
         raise InvalidInput("table", table, "has no column that this site may read")
     dataset = Dataset.objects.create(
         title=title,
         owner=owner,
         group=group,
         digest=_digest(connection, table),
-        columns=list(types),
+        columns=list(columns),
         location=f"{_SCHEME}{connection.name}#{table}",
-        catalogue={"server": connection.server, "types": types},
+        catalogue={"server": connection.server, "types": {name: each.type for name, each in columns.items()}},
+        file_codebook=[
+            {"name": name, "label": each.comment, "values": dict.fromkeys(each.values, ""), "missing": []}
+            for name, each in columns.items()
+            if each.comment or each.values
+        ],
     )
     # The same table, whoever registers it, is recognised by where it is. Its rows are compared with no others.
     Fingerprint.objects.create(dataset=dataset, is_telling=True)
@@ -164,7 +169,7 @@ def refuse_changed(dataset: Dataset) -> None:
         opened(dataset)
 
 
-def _refuse_other_columns(dataset: Dataset, now: dict[str, str]) -> None:
+def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
     if not now:
         raise Unavailable(f"The database lists no table {dataset.table} any more.")
     names = [each["name"] for each in dataset.declared or []]
@@ -174,10 +179,10 @@ def _refuse_other_columns(dataset: Dataset, now: dict[str, str]) -> None:
     for name in names:
         if name not in now:
             raise Unavailable(f"The table {dataset.table} has no column {name} any more.")
-        if now[name] != before.get(name):
+        if now[name].type != before.get(name):
             raise Unavailable(
-                f"The column {name} of {dataset.table} has another type now: {now[name]} and not {before.get(name)}. "
-                f"Register the table again, and declare its columns."
+                f"The column {name} of {dataset.table} has another type now: {now[name].type} and not "
+                f"{before.get(name)}. Register the table again, and declare its columns."
             )
 
 
@@ -188,7 +193,7 @@ def _tables_of(connection: Connection) -> Tables:
         raise Unavailable(_AWAY.format(name=connection.name)) from None
 
 
-def _columns_of(connection: Connection, table: str) -> dict[str, str]:
+def _columns_of(connection: Connection, table: str) -> dict[str, Column]:
     try:
         return reading.columns_of_server(f"{connection.url}#{table}")
     except (InvalidInput, ReaderError):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.engine.mechanisms.pmw.session import Session as LiveSession
     from releases.engine.run import Release as MadeRelease
-    from releases.engine.tables.catalogue import Tables
+    from releases.engine.tables.catalogue import Column, Tables
     from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.ingest import Ingested, Progress, Start, TableLimits
     from releases.engine.workload.queries import Count
@@ -168,8 +168,8 @@ def tables_of_server(url: str) -> Tables:
     return cast("Tables", found)
 
 
-def columns_of_server(location: str) -> dict[str, str]:
-    """The columns of a table in a database, with their types; none where there is no such table.
+def columns_of_server(location: str) -> dict[str, Column]:
+    """The columns of a table in a database, by name; none where there is no such table.
 
     Raises:
         UnreadableTable: the database does not answer.
@@ -178,7 +178,7 @@ def columns_of_server(location: str) -> dict[str, str]:
     from releases.worker import jobs
 
     found = _run(jobs.columns_of_server, seconds=settings.ANSWER_TIME_LIMIT, location=location, **_network(location))
-    return cast("dict[str, str]", found)
+    return cast("dict[str, Column]", found)
 
 
 def _run(job: Callable[..., Any], **given: Any) -> Any:

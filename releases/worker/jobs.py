@@ -87,7 +87,7 @@ def tables_of_server(*, url: str, limits: Limits) -> catalogue.Tables:  # noqa: 
     return catalogue.tables(url)
 
 
-def columns_of_server(*, location: str, limits: Limits) -> dict[str, str]:  # noqa: ARG001  every job gets them
+def columns_of_server(*, location: str, limits: Limits) -> dict[str, catalogue.Column]:  # noqa: ARG001  every job gets them
     """The columns of a table in a database, with their types. No row is read."""
     url, _, name = location.partition("#")
     return catalogue.columns(url, name)

@@ -37,7 +37,14 @@ _TABLES = """
     LIMIT %s
 """
 _COLUMNS = """
-    SELECT attribute.attname, pg_catalog.format_type(attribute.atttypid, attribute.atttypmod)
+    SELECT
+        attribute.attname,
+        pg_catalog.format_type(attribute.atttypid, attribute.atttypmod),
+        coalesce(pg_catalog.col_description(class.oid, attribute.attnum), ''),
+        CASE WHEN attribute.atttypid = 'pg_catalog.bool'::regtype THEN ARRAY['false', 'true'] ELSE ARRAY(
+            SELECT enum.enumlabel::text FROM pg_catalog.pg_enum AS enum
+            WHERE enum.enumtypid = attribute.atttypid ORDER BY enum.enumsortorder
+        ) END
     FROM pg_catalog.pg_attribute AS attribute
     JOIN pg_catalog.pg_class AS class ON class.oid = attribute.attrelid
     JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
@@ -81,6 +88,21 @@ class Tables:
     faults: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """What a table's declaration says of a column. None of it comes from rows.
+
+    Attributes:
+        type: as the database writes it.
+        comment: in its owner's words; empty of most.
+        values: all that it can hold, where its type lists them, as the counts read them.
+    """
+
+    type: str
+    comment: str
+    values: tuple[str, ...]
+
+
 def tables(url: str) -> Tables:
     """The tables that the role of a URL may read.
 
@@ -94,8 +116,8 @@ def tables(url: str) -> Tables:
     return Tables(names=tuple(names), faults=tuple(faults))
 
 
-def columns(url: str, name: str) -> dict[str, str]:
-    """The columns of ``schema.table`` that the role may read, with their types; none where there is no such table.
+def columns(url: str, name: str) -> dict[str, Column]:
+    """The columns of ``schema.table`` that the role may read, by name; none where there is no such table.
 
     Raises:
         UnreadableTable: the server does not answer, or refuses the role.
@@ -103,7 +125,8 @@ def columns(url: str, name: str) -> dict[str, str]:
     """
     schema, _, table = name.rpartition(".")
     with _asked(url) as connection:
-        return {str(column): str(kind) for column, kind in connection.execute(_COLUMNS, [schema, table])}
+        found = connection.execute(_COLUMNS, [schema, table]).fetchall()
+    return {name: Column(type=kind, comment=said, values=tuple(values)) for name, kind, said, values in found}
 
 
 @contextmanager

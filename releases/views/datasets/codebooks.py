@@ -75,10 +75,15 @@ def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     return {
         "described_by_file": len({*taken, *notes}),
         "missing_codes": file_codebook.missing_codes(dataset),
+        "source": _source(dataset),
         "saved_codebooks": _with_columns(codebooks),
         "declaring_datasets": _with_columns(datasets),
         "own_codebooks": [each for each in saved if each.owner_id == person.pk],
     }
+
+
+def _source(dataset: Dataset) -> str:
+    return "database" if dataset.is_in_database else "file"
 
 
 def _with_columns(offered: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -117,8 +122,8 @@ def _as_the_file_says(request: HttpRequest, dataset: Dataset, declared: FilledIn
         raise Http404
     messages.info(
         request,
-        "What the file says of its columns is filled in. Declare it only if its labels and categories were not made "
-        "from the rows. Nothing is stored until you declare.",
+        f"What the {_source(dataset)} says of its columns is filled in. Declare it only if its labels and categories "
+        "were not made from the rows. Nothing is stored until you declare.",
     )
     return FilledIn(
         universe=_merged(dataset, taken) if taken else declared.universe,

@@ -37,13 +37,17 @@ def clinic(postgres_database, settings):
     try:
         made.run(
             "CREATE SCHEMA ward",
+            "CREATE TYPE ward.size AS ENUM ('small', 'large')",
+            "CREATE TABLE ward.stays (age integer, size ward.size, emergency boolean)",
+            "COMMENT ON COLUMN ward.stays.age IS 'at admission'",
+            "INSERT INTO ward.stays VALUES (30, 'large', true), (40, 'large', null)",
             "CREATE TABLE ward.patients (person text, age integer, sex text, note text)",
             "CREATE TABLE ward.secrets (age integer)",
             'CREATE TABLE ward."odd.name" (age integer)',
             "CREATE TABLE ward.beds AS SELECT 'p' AS person, 0 AS age, 'male' AS sex",
             "CREATE VIEW ward.trap AS SELECT person, age, CASE WHEN 20 / age > 0 THEN sex END AS sex FROM ward.beds",
             "GRANT USAGE ON SCHEMA ward TO reader",
-            'GRANT SELECT ON ward.patients, ward."odd.name", ward.trap TO reader',
+            'GRANT SELECT ON ward.patients, ward.stays, ward."odd.name", ward.trap TO reader',
         )
         with psycopg.connect(postgres_database, autocommit=True) as connection:
             connection.cursor().executemany(

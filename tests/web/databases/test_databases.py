@@ -23,7 +23,7 @@ from releases.publication import files
 from releases.services.connections import Unavailable
 from tests.web.conftest import write_json
 from tests.web.databases.conftest import PASSWORD, PATIENTS
-from tests.web.pages import words
+from tests.web.pages import field_value, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
@@ -94,7 +94,7 @@ def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, al
     page = client.get(reverse("databases"), follow=True)
     offered = [value for value, _ in page.context["form"].fields["table"].choices]
     # Neither what the role may not read, nor a name that an address cannot hold.
-    assert offered == ["", "ward.patients", "ward.trap"]
+    assert offered == ["", "ward.patients", "ward.stays", "ward.trap"]
     sent = client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
     dataset = Dataset.objects.get()
     assert sent.url == reverse("columns", args=[dataset.pk])
@@ -107,6 +107,13 @@ def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, al
     assert released_males(release) == MALES
     assert not list(Path(settings.TABLES_DIR).glob("*"))
     assert "ward.patients" in words(client.get(reverse("dataset_detail", args=[release.dataset.pk])))
+
+
+def test_what_the_database_declares_of_its_columns_is_proposed_and_what_rows_hold_is_not(as_, alice, register):
+    dataset = register("ward.stays")
+    page = as_(alice).get(reverse("columns", args=[dataset.pk]), {"codebook": "file"})
+    assert [field_value(page, f"form-{number}-values") for number in range(3)] == ["", "small\nlarge", "false\ntrue"]
+    assert field_value(page, "form-0-description") == "at admission"
 
 
 def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declared, release_of):

@@ -13,7 +13,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.tables.catalogue import Tables
+from releases.engine.tables.catalogue import Column, Tables
 from releases.ledger import chain, decisions, high_water_marks, ledger
 from releases.models import (
     ApiToken,
@@ -201,9 +201,10 @@ class Scenes:
 
     def register_table(self):
         self.settings.CONNECTIONS = {"clinic": "postgresql://reader@127.0.0.1:1/clinic"}
+        number = Column(type="integer", comment="", values=())
         listed = Tables(names=("ward.patients",), faults=())
         self.monkeypatch.setattr(services.reading, "tables_of_server", lambda url: listed)
-        self.monkeypatch.setattr(services.reading, "columns_of_server", lambda location: {"age": "integer"})
+        self.monkeypatch.setattr(services.reading, "columns_of_server", lambda location: {"age": number})
         clinic = services.connections.connection_named("clinic")
         return lambda: services.connections.register_table(
             owner=self.alice, title="Patients", connection=clinic, table="ward.patients"
