@@ -80,10 +80,7 @@ def is_compared(budget: Budget) -> bool:
 
 
 def is_incomparable(budget: Budget) -> bool:
-    """Whether a table of this population cannot be compared and never will be: all attempts have failed, or its rows
-    are in a database, where they change."""
-    if budget.datasets.filter(location__contains="://").exists():
-        return True
+    """Whether a table of this population cannot be compared and never will be: all attempts have failed."""
     given_up = _unsketched().exclude(_is_left("sketch")) | _undigested().exclude(_is_left("digest"))
     return given_up.filter(budget=budget).exists()
 

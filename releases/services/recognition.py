@@ -57,10 +57,14 @@ class Match:
 
     @property
     def heading(self) -> str:
+        if self.kind == SAME and self.dataset.is_in_database:
+            return "The very same table:"
         return _HEADINGS.get(self.kind, "Probably the same people:")
 
     @property
     def in_words(self) -> str:
+        if self.kind == SAME and self.dataset.is_in_database:
+            return "is the very same table"
         return _IN_WORDS[self.kind]
 
     @property

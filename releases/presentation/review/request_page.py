@@ -383,6 +383,11 @@ def _recognition(asked: BudgetRequest, matches: list[Match], person: User) -> Re
 
 
 def _not_compared(budget: Budget) -> str:
+    if in_database := [each.title for each in budget.datasets.order_by("created_at") if each.is_in_database]:
+        return (
+            f"{', '.join(in_database)}: in a database, where rows come and go, so they are compared with those of no "
+            f"other table. Ask whether a table with a budget of its own is about the same people."
+        )
     if services.fingerprints.is_incomparable(budget):
         return (
             "These rows could not be compared with those of other tables: each attempt failed, or took more time or "

@@ -321,7 +321,9 @@ def test_the_same_table_is_recognised_and_a_reviewer_hears_that_its_rows_are_com
     asked = services.budgets.request_budget(
         dataset=again, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=bob
     )
-    assert services.fingerprints.is_incomparable(again.budget)
+    page = as_(sofia).get(reverse("budget_request", args=[asked.pk])).context["page"]
+    assert page.decision.recognition.not_compared.startswith("Patients again: in a database")
+    assert [each.join for each in page.decision.recognition.matches] == [f"join:{first.budget.pk}"]
     with pytest.raises(services.budgets.RowsKnown) as known:
         services.budgets.approve_request(request=asked, by=sofia)
     assert known.value.budgets == [first.budget]
