@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 from django.db import DatabaseError, connection
 
 from releases.models.roles import Role
+from releases.storage.addresses import fault_of
 
 #: Bytes.
 _LEAST_READER_MEMORY = 256 * 2**20
@@ -71,18 +70,8 @@ def a_reader_has_memory_enough(app_configs: Any, **kwargs: Any) -> list[CheckMes
 @register()
 def connections_are_named_without_passwords(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """An address with its password would be in every list of processes and every log of what starts them."""
-    wrong = {}
-    for name, address in settings.CONNECTIONS.items():
-        parts = urlsplit(address)
-        if not re.fullmatch("[a-z][a-z0-9_]{0,39}", name):
-            wrong[name] = "is no name: it begins with a small letter; then come small letters, digits and _"
-        elif parts.scheme != "postgresql" or not parts.hostname or not parts.username or not parts.path.strip("/"):
-            wrong[name] = "must be postgresql://ROLE@HOST/DATABASE"
-        elif parts.password is not None:
-            wrong[name] = f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
-        elif parts.fragment:
-            wrong[name] = "must name no table"
-    return [Error(f"The connection {name!r} {why}.", id="releases.E021") for name, why in wrong.items()]
+    found = ((name, fault_of(name, address)) for name, address in settings.CONNECTIONS.items())
+    return [Error(f"The connection {name!r} {why}.", id="releases.E021") for name, why in found if why]
 
 
 @register()

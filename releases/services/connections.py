@@ -1,4 +1,5 @@
-"""Tables where they are: databases that an administrator has named in the settings, and the tables that they list.
+"""Tables where they are: databases that an administrator has named in the settings, and the tables that they list. A
+folder of Parquet files is such a database, too.
 
     connections      those that are named
     tables_of        what one of them lists, once its role is seen to read alone
@@ -28,6 +29,7 @@ from releases.models import AuditAction, Dataset, Fingerprint
 from releases.models.role_rules import check_may_upload
 from releases.services import reading
 from releases.services.datasets import read_title
+from releases.storage.addresses import fault_of
 from releases.worker.runner import ReaderError
 
 if TYPE_CHECKING:
@@ -55,8 +57,18 @@ class Connection:
     address: str
 
     @property
+    def is_folder(self) -> bool:
+        return self.address.startswith("file://")
+
+    def location(self, table: str) -> str:
+        """Where the counts read one of its tables, with the password."""
+        return f"{self.address.removeprefix('file://')}/{table}" if self.is_folder else f"{self.url}#{table}"
+
+    @property
     def server(self) -> str:
         """Which database it is, whoever signs in."""
+        if self.is_folder:
+            return self.address
         parts = urlsplit(self.address)
         return f"{parts.hostname}:{parts.port or 5432}{parts.path}"
 
@@ -73,7 +85,8 @@ class Connection:
 
 def connections() -> list[Connection]:
     """In the order of their names."""
-    return [Connection(name=name, address=address) for name, address in sorted(settings.CONNECTIONS.items())]
+    named = sorted(settings.CONNECTIONS.items())
+    return [Connection(name=name, address=address) for name, address in named if not fault_of(name, address)]
 
 
 def connection_named(name: str) -> Connection:
@@ -81,7 +94,7 @@ def connection_named(name: str) -> Connection:
     Raises:
         Unavailable: the settings name no such database.
     """
-    if name not in settings.CONNECTIONS:
+    if name not in settings.CONNECTIONS or fault_of(name, settings.CONNECTIONS[name]):
         raise Unavailable(f"The database {name} is not among those that this site may read any more.")
     return Connection(name=name, address=settings.CONNECTIONS[name])
 
@@ -156,7 +169,7 @@ def opened(dataset: Dataset, *, asks_catalogue: bool = True) -> str:
         raise Unavailable(f"{connection.name} is another database now than when this table was registered.")
     if asks_catalogue:
         _refuse_other_columns(dataset, _columns_of(connection, dataset.table))
-    return f"{connection.url}#{dataset.table}"
+    return connection.location(dataset.table)
 
 
 def refuse_changed(dataset: Dataset) -> None:
@@ -195,7 +208,7 @@ def _tables_of(connection: Connection) -> Tables:
 
 def _columns_of(connection: Connection, table: str) -> dict[str, Column]:
     try:
-        return reading.columns_of_server(f"{connection.url}#{table}")
+        return reading.columns_of_server(connection.location(table))
     except (InvalidInput, ReaderError):
         raise Unavailable(_AWAY.format(name=connection.name)) from None
 

@@ -156,7 +156,7 @@ def count(question: Count, schema: Schema, location: str) -> int:
 
 
 def tables_of_server(url: str) -> Tables:
-    """What a database lists, and what the role of its URL may do.
+    """What a database or a folder lists, and what the role of its URL may do.
 
     Raises:
         UnreadableTable: the database does not answer.
@@ -164,7 +164,8 @@ def tables_of_server(url: str) -> Tables:
     """
     from releases.worker import jobs
 
-    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, **_network(url))
+    has_network = not url.startswith("file://")
+    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, has_network=has_network)
     return cast("Tables", found)
 
 

@@ -44,7 +44,7 @@ class StoredTable:
 
     Attributes:
         location: as `open_table` takes it.
-        signature: of its file; None of a table in a database of its own.
+        signature: of its file; None of a table on a server, which reads it in one transaction.
     """
 
     location: str
@@ -72,7 +72,8 @@ def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
         Unavailable: it is in a database, which is away or lists it otherwise now.
     """
     if dataset.is_in_database:
-        return StoredTable(location=connections.opened(dataset, asks_catalogue=rehash), signature=None)
+        location = connections.opened(dataset, asks_catalogue=rehash)
+        return StoredTable(location=location, signature=None if "://" in location else _signature(Path(location)))
     if not dataset.file_sha256:
         raise TableChanged("Which file was stored is not on record.")
     path, now = Path(table_path(dataset)), time.time_ns()

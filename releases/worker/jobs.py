@@ -83,14 +83,13 @@ def count(*, schema: Schema, question: Count, location: str, limits: Limits) -> 
 
 
 def tables_of_server(*, url: str, limits: Limits) -> catalogue.Tables:  # noqa: ARG001  every job gets them
-    """What a database lists, and what its role may do. No row is read."""
+    """What a database or a folder lists, and what its role may do. No row is read."""
     return catalogue.tables(url)
 
 
-def columns_of_server(*, location: str, limits: Limits) -> dict[str, catalogue.Column]:  # noqa: ARG001  every job gets them
-    """The columns of a table in a database, with their types. No row is read."""
-    url, _, name = location.partition("#")
-    return catalogue.columns(url, name)
+def columns_of_server(*, location: str, limits: Limits) -> dict[str, catalogue.Column]:
+    """The columns of a table in a database or a folder, with their types. No row is read."""
+    return catalogue.columns(location, limits=limits)
 
 
 def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:

@@ -1,10 +1,10 @@
-"""What a PostgreSQL server says of its tables: their names and columns, and what its role may do. No row is read.
+"""What a PostgreSQL server or a folder of Parquet files says of its tables: names and columns. No row is read.
 
-    tables         those that the role may read, and why the role is no reader
+    tables         those that may be read; on a server also what its role may do beside that
     columns        of one table, with the types that they are declared with
 
-Each question has a time limit of its own. What the server answers to a failed one stays here: it can name the role, the
-host or a value.
+Each question to a server has a time limit of its own. What the server answers to a failed one stays here: it can name
+the role, the host or a value.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from releases.engine.tables.connection import refuse_unless_confined
+from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
 from releases.engine.tables.facts import UnreadableTable
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 _SECONDS = 10
 #: Names that the list of tables can hold; of more, those that come first.
 MOST_TABLES = 2_000
+
+_FOLDER = "file://"
+#: Types of single values in a Parquet file, whatever their size or scale; a column of any other is not listed.
+_SINGLE = ("BOOLEAN", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "UUID", "DECIMAL", "FLOAT", "DOUBLE", "ENUM")
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 
 # What `#` and `.` divide in a location cannot hold them.
 _TABLES = """
@@ -104,29 +110,62 @@ class Column:
 
 
 def tables(url: str) -> Tables:
-    """The tables that the role of a URL may read.
+    """The tables that the role of a URL may read, or the Parquet files of the folder that it names.
 
     Raises:
         UnreadableTable: the server does not answer, or refuses the role.
         Unconfined: nothing confines this process.
     """
+    if url.startswith(_FOLDER):
+        return Tables(names=_files(Path(url.removeprefix(_FOLDER))), faults=())
     with _asked(url) as connection:
         names = [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
         faults = [says for statement, says in _RIGHTS.items() if _is_true(connection, statement)]
     return Tables(names=tuple(names), faults=tuple(faults))
 
 
-def columns(url: str, name: str) -> dict[str, Column]:
-    """The columns of ``schema.table`` that the role may read, by name; none where there is no such table.
+def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]:
+    """The columns of a table that may be read, by name; none where there is no such table.
+
+    Args:
+        location: as `open_table` takes it.
+        limits: of the connection that reads the columns of a file.
 
     Raises:
         UnreadableTable: the server does not answer, or refuses the role.
         Unconfined: nothing confines this process.
     """
+    if "://" not in location:
+        return _columns_of_file(location, limits)
+    url, _, name = location.partition("#")
     schema, _, table = name.rpartition(".")
     with _asked(url) as connection:
         found = connection.execute(_COLUMNS, [schema, table]).fetchall()
     return {name: Column(type=kind, comment=said, values=tuple(values)) for name, kind, said, values in found}
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    refuse_unless_confined()
+    try:
+        # A link out of the folder would lead to a file that nobody has named.
+        inside = [each for each in folder.iterdir() if each.is_file() and each.resolve().parent == folder.resolve()]
+    except OSError:
+        raise UnreadableTable("The folder is not there, or may not be read. Nothing was read.") from None
+    names = sorted(each.name for each in inside if each.suffix == ".parquet" and "#" not in each.name)
+    return tuple(names[:MOST_TABLES])
+
+
+def _columns_of_file(path: str, limits: Limits | None) -> dict[str, Column]:
+    if not Path(path).is_file():
+        return {}
+    connection = connect(paths=[path], limits=limits)
+    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path]).fetchall()
+    found = {str(name): str(kind) for name, kind, *_ in described}
+    return {
+        name: Column(type=kind, comment="", values=("false", "true") if kind == "BOOLEAN" else ())
+        for name, kind in found.items()
+        if kind.removeprefix("U") in _INTEGERS or (kind.startswith(_SINGLE) and not kind.endswith("]"))
+    }
 
 
 @contextmanager

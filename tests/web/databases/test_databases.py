@@ -350,6 +350,14 @@ def test_a_receipt_names_the_database_and_the_table(declared, release_of):
     assert receipt["source"] == {"database": "clinic", "table": "ward.patients"}
 
 
+def test_the_site_s_own_database_cannot_be_named(settings, monkeypatch):
+    own = {**settings.DATABASES["default"], "HOST": "db.example.org", "PORT": "", "NAME": "dpweb"}
+    monkeypatch.setitem(settings.DATABASES, "default", own)
+    settings.CONNECTIONS = {"clinic": "postgresql://reader@db.example.org:5432/dpweb"}
+    (found,) = checks.connections_are_named_without_passwords(None)
+    assert "is the site's own" in found.msg
+
+
 @pytest.mark.parametrize(
     ("name", "address", "says"),
     [

@@ -1,0 +1,32 @@
+"""Addresses of databases and folders that the settings name: which of them the site reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+
+def fault_of(name: str, address: str) -> str:
+    """What is wrong with a connection of the settings, so that nothing is read by it; empty where nothing is."""
+    parts = urlsplit(address)
+    if not re.fullmatch("[a-z][a-z0-9_]{0,39}", name):
+        return "is no name: it begins with a small letter; then come small letters, digits and _"
+    if parts.fragment:
+        return "must name no table"
+    if parts.scheme == "file":
+        if parts.hostname or not parts.path.startswith("/") or parts.path.endswith("/"):
+            return "must be file:///FOLDER, which begins with / and does not end with it"
+        own = (Path(settings.DATA_DIR), Path(settings.TABLES_DIR), Path(settings.RELEASES_DIR))
+        folder = Path(parts.path).resolve()
+        # The tables in it have budgets already, of which a second would know nothing.
+        return "is the site's own folder" if any(folder.is_relative_to(each.resolve()) for each in own) else ""
+    if parts.scheme != "postgresql" or not parts.hostname or not parts.username or not parts.path.strip("/"):
+        return "must be postgresql://ROLE@HOST/DATABASE or file:///FOLDER"
+    if parts.password is not None:
+        return f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
+    site = settings.DATABASES["default"]
+    own_place = (site.get("HOST"), int(site.get("PORT") or 5432), site.get("NAME"))
+    return "is the site's own database" if own_place == (parts.hostname, parts.port or 5432, parts.path[1:]) else ""

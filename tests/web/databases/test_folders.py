@@ -1,0 +1,166 @@
+"""Tables in a folder of Parquet files that the settings name."""
+
+from __future__ import annotations
+
+import csv
+import os
+import uuid
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from releases import checks, services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.errors import InvalidInput
+from releases.models import Dataset, EntryKind, LedgerEntry, ReleaseState
+from releases.publication import files
+from releases.services import reading
+from releases.services.connections import Unavailable
+
+pytestmark = pytest.mark.django_db
+
+SEX = {"name": "sex", "type": "categorical", "categories": ["female", "male"]}
+WORKLOAD = {"version": 1, "queries": [{"marginal": ["sex"]}]}
+
+
+@pytest.fixture
+def folder(tmp_path, settings):
+    made = tmp_path / "share"
+    made.mkdir()
+    settings.CONNECTIONS = {"share": f"file://{made}"}
+    settings.CONNECTION_PASSWORDS = {}
+    return made
+
+
+def write(path, **columns):
+    """As a whole, by renaming."""
+    beside = path.with_suffix(".new")
+    pyarrow.parquet.write_table(pa.table(columns), beside)
+    beside.rename(path)
+
+
+@pytest.fixture
+def stays(folder):
+    columns = {
+        "sex": ["female", "male", "male"] * 20,
+        "age": pa.array([1, 2, 3] * 20, pa.int16()),
+        "cost": pa.array([1.5] * 60, pa.float64()),
+        "day": [date(2026, 1, 1)] * 60,
+        "emergency": [True, False, None] * 20,
+        "codes": [["a"]] * 60,
+        "raw": [b"x"] * 60,
+        "parts": [{"a": 1}] * 60,
+    }
+    write(folder / "stays.parquet", **columns)
+    return folder / "stays.parquet"
+
+
+@pytest.fixture
+def register(folder, alice):
+    def made(table="stays.parquet"):
+        share = services.connections.connection_named("share")
+        return services.connections.register_table(owner=alice, title="Stays", connection=share, table=table)
+
+    return made
+
+
+@pytest.fixture
+def declared(register, stays, alice, sofia):
+    dataset = register()
+    services.datasets.declare_universe(dataset=dataset, columns=[SEX], by=alice)
+    services.datasets.declare_protection(
+        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+    )
+    asked = services.budgets.request_budget(
+        dataset=dataset, epsilon="100", delta="0", policy=Policy.PURE, reason="", by=alice
+    )
+    services.budgets.approve_request(request=asked, by=sofia)
+    dataset.refresh_from_db()
+    return dataset
+
+
+@pytest.fixture
+def queued(declared, alice):
+    release = services.releases.draft_release(dataset=declared, by=alice)
+    services.releases.set_questions(release=release, workload=WORKLOAD)
+    services.releases.set_choice(release=release, epsilon="45", mechanism_name="laplace-queries")
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    return release
+
+
+@pytest.mark.confined
+def test_a_file_of_a_folder_is_counted_where_it_is(queued, settings):
+    assert queued.dataset.columns == ["sex", "age", "cost", "day", "emergency"]
+    assert services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    with (files.folder_of(queued) / "answers.csv").open() as lines:
+        # The noise moves a count by half a row with a chance below e**-22.
+        found = {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}
+    assert found == {"female": 20, "male": 40}
+    assert not settings.TABLES_DIR.exists() or not list(settings.TABLES_DIR.iterdir())
+
+
+def test_a_file_that_changes_while_it_is_read_gives_no_result_and_the_charge_stays(
+    queued, stays, settings, monkeypatch
+):
+    run = reading.run_plan
+
+    def replaced(*given, **named):
+        made = run(*given, **named)
+        write(stays, sex=["female"])
+        return made
+
+    monkeypatch.setattr(reading, "run_plan", replaced)
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    assert queued.status is ReleaseState.FAILED
+    assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
+
+
+def test_a_file_that_is_gone_costs_nothing(queued, stays, settings):
+    stays.unlink()
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
+def test_a_folder_offers_its_own_files_alone(folder, stays, tmp_path, register):
+    write(tmp_path / "elsewhere.parquet", sex=["male"])
+    os.symlink(tmp_path / "elsewhere.parquet", folder / "link.parquet")
+    (folder / "inner").mkdir()
+    write(folder / "inner" / "other.parquet", sex=["male"])
+    (folder / "notes.txt").write_text("no table")
+    share = services.connections.connection_named("share")
+    assert services.connections.tables_of(share) == ("stays.parquet",)
+    for table in ("link.parquet", "inner/other.parquet", "../elsewhere.parquet", "notes.txt", "none.parquet"):
+        with pytest.raises(InvalidInput):
+            register(table)
+    assert not Dataset.objects.exists()
+
+
+def test_a_file_that_is_no_table_and_a_folder_that_is_away_are_refused_in_a_sentence(folder, register, settings):
+    (folder / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(Unavailable):
+        register("damaged.parquet")
+    settings.CONNECTIONS = {"share": f"file://{folder}/none"}
+    with pytest.raises(Unavailable):
+        services.connections.tables_of(services.connections.connection_named("share"))
+
+
+@pytest.mark.parametrize("inside", ["", "/tables", "/releases/one"])
+def test_no_folder_of_the_site_s_own_can_be_named(settings, tmp_path, inside):
+    """Its tables have budgets already."""
+    settings.DATA_DIR = tmp_path
+    settings.CONNECTIONS = {"share": f"file://{tmp_path}{inside}"}
+    (found,) = checks.connections_are_named_without_passwords(None)
+    assert "is the site's own" in found.msg
+
+
+@pytest.mark.parametrize("address", ["file://srv/tables", "file:///srv/tables/", "file:"])
+def test_a_folder_that_is_no_folder_stops_the_site_s_start(settings, address):
+    settings.CONNECTIONS = {"share": address}
+    assert [each.id for each in checks.connections_are_named_without_passwords(None)] == ["releases.E021"]
