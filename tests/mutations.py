@@ -296,6 +296,33 @@ MUTATIONS = (
         test="tests/engine/workload/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
     ),
     Mutation(
+        name="a-row-that-changes-its-group-moves-one",
+        file="releases/engine/workload/measurements.py",
+        text="cases += [self._padded(case + case) for case in self._added.moved.cases]",
+        instead="cases += [self._padded(case) for case in self._added.moved.cases]",
+        test=(
+            "tests/engine/workload/test_sensitivity.py::"
+            "test_sums_by_group_move_exactly_as_far_as_declared_in_one_group_or_from_one_to_another"
+        ),
+    ),
+    Mutation(
+        name="a-pair-rounded-upwards-twice",
+        file="releases/engine/workload/row_means.py",
+        text="ceil(total / unit - half) if place % 2 else floor(total / unit + half)",
+        instead="floor(total / unit + half) if place % 2 else floor(total / unit + half)",
+        test=(
+            "tests/engine/workload/test_sensitivity.py::"
+            "test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_together_when_a_row_is_added"
+        ),
+    ),
+    Mutation(
+        name="a-pair-at-the-price-of-one-row-of-a-person",
+        file="releases/engine/workload/row_means.py",
+        text="sizes = [each.span.largest * self.schema.unit.max_rows for each in self.coordinates[::2]]",
+        instead="sizes = [each.span.largest for each in self.coordinates[::2]]",
+        test="tests/engine/workload/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
+    ),
+    Mutation(
         name="noise-drawn-from-a-fixed-state",
         file="releases/engine/noise/randomness.py",
         text="return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)",

@@ -394,7 +394,10 @@ def closes_each(rows: Sequence[ComparedPlan]) -> str:
 
 def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
-    return kind_of(plan.workload).bound_unit(plan.workload.columns, mechanism=plan.mechanism)
+    universe, columns = plan.schema.universe, plan.workload.columns
+    # Columns of categories beside those of numbers make the groups.
+    valued = [name for name in columns if universe[name].is_numeric] or columns
+    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism)
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:

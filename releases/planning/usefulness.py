@@ -54,7 +54,7 @@ def says_little_of_range(plan: Plan, alpha: float) -> str:
     """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
     if not kind_of(plan.workload).is_within_range:
         return ""
-    edges = [plan.schema.universe[name].edges for name in plan.workload.columns]
+    edges = [edges for name in plan.workload.columns if (edges := plan.schema.universe[name].edges)]
     widest = float(max(each[-1] - each[0] for each in edges))
     if alpha < widest / 2:
         return ""

@@ -17,7 +17,7 @@ from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Question
-from releases.engine.workload.statistic import Statistic
+from releases.engine.workload.statistic import OfNumbers, Statistic
 
 #: A bound of counts below half a row is nothing.
 HALF_A_ROW = 0.5
@@ -257,6 +257,31 @@ class NumericColumns(StatisticKind[S]):
 
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: given["columns"]}
+
+
+N = TypeVar("N", bound=OfNumbers)
+
+
+class NumbersByGroup(StatisticKind[N]):
+    """A number for each of several numeric columns, over all rows or in each group."""
+
+    fields = (
+        columns_field(Columns.NUMERIC, label="Of these columns"),
+        Field(
+            name="by",
+            label="In each group of",
+            input=Input.TEXT,
+            help="The names of up to three columns of categories, with commas. Leave it empty for all rows together.",
+        ),
+    )
+    lacks = NumericColumns.lacks
+
+    def typed(self, statistic: N, universe: Universe) -> dict[str, Any]:
+        return {"columns": list(statistic.of), "by": ", ".join(statistic.by)}
+
+    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        by = [each.strip() for each in given.get("by", "").split(",") if each.strip()]
+        return {self.name: {"columns": given["columns"], "by": by} if by else given["columns"]}
 
 
 class OneColumn(StatisticKind[S]):

@@ -289,6 +289,37 @@ def laplace_combination_quantile(
     return int(np.argmax(holds)) if holds.any() else int(np.ceil(chernoff))
 
 
+def laplace_pair_reach(*, shares: NDArray[np.float64], scale: Fraction, beta: float) -> NDArray[np.float64]:
+    """For each share p an r(p) with Pr[|(1 - p) X - p Y| > r(p)] <= beta, X and Y discrete Laplace of scale t.
+
+    For U and V of the continuous law of scale 1, a = max(p, 1 - p) and b = 1 - a,
+
+        Pr[|a U - b V| > x] = (a² e^{-x/a} - b² e^{-x/b}) / (a² - b²), and (1 + x) e^{-2x} where a = b,
+
+    which rises with a (Proschan 1965, Theorem 2.3: the density is log-concave and symmetric). X can be drawn together
+    with t U so that they never differ by 1: Pr[|X| >= m] = 2 e^{-m/t} / (1 + e^{-1/t}) is Pr[t |U| >= z_m] for a z_m
+    from m - 1/2 to m, as 1 <= 2 / (1 + q) <= 1 / √q, so |X| = m where z_m <= t |U| < z_{m+1}, with the same sign. Hence
+    r(p) is t x(p) + 1.
+
+    Args:
+        shares: each from 0 to 1, 1/2 itself or a thousandth away from it.
+    """
+    a = np.maximum(shares, 1 - shares)
+    b = 1 - a
+    with np.errstate(divide="ignore", invalid="ignore"):
+
+        def tail(x: NDArray[np.float64]) -> NDArray[np.float64]:
+            apart = (a**2 * np.exp(-x / a) - np.where(b > 0, b**2 * np.exp(-x / b), 0.0)) / (a**2 - b**2)
+            return np.where(a == b, (1 + x) * np.exp(-2 * x), apart)
+
+        low, high = np.zeros_like(a), np.full_like(a, -np.log(beta))
+        for _ in range(100):
+            middle = (low + high) / 2
+            is_enough = tail(middle) <= beta * (1 - _SLACK)
+            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    return np.asarray(float(scale) * high * (1 + _SLACK) + 1)
+
+
 @lru_cache(maxsize=4096)
 def gaussian_sum_quantile(*, variance: Fraction, count: int, beta: float) -> float:
     """A w with Pr[|X_1 + ... + X_count| > w] <= beta, X_i independent discrete Gaussian of that variance.

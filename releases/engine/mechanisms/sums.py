@@ -4,6 +4,9 @@ Each sum is rounded to a public lattice where its sensitivity is so large that t
 noise in proportion to its own sensitivity. How the budget is shared out is decided by the declared ranges alone; for
 whatever shares, the noise is such that the worst change by one privacy unit costs exactly the budget.
 
+By group each group's rows are a table of their own with the same noise; what a unit can change then, and why bounds
+hold for all groups at once, is proved in `releases.engine.workload.measurements`.
+
 `laplace-numbers`:
 Discrete Laplace noise on sums of numbers, each sum's scale in proportion to its own sensitivity.
 
@@ -11,6 +14,11 @@ Privacy: a sum with scale t_j that one privacy unit moves by c_j has a privacy l
 2014, Theorem 3.6, on the integers: Ghosh, Roughgarden and Sundararajan 2009), and losses of independent draws add. The
 scales are such that the largest Σ c_j / t_j over all changes of one unit is exactly epsilon. With one share for each of
 k sums that is t_j = k Δ_j / ε; dividing by the largest Σ c_j / t_j gives back what the sums cannot spend together.
+
+Means of one or two columns are read off pairs of sums, of what the values are above their lowest and below their
+highest value, at the price of one such sum, where rows are added and removed or means are asked for by group: of one
+column half the squared error of a sum and a count, and an interval that holds for every number of rows, also none.
+Proofs and figures: `releases.engine.workload.row_means`.
 
 The lecture notes on sensitivity print the density as p(x) ∝ e^{λ|x|}, which for λ > 0 is no density: λ = -ε/Δ.
 
@@ -38,7 +46,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
-from math import ceil, expm1, floor, log1p, sqrt
+from math import ceil, expm1, log1p, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -47,7 +55,13 @@ from scipy.special import ndtri
 
 from releases.engine.accounting.calibration import calibrations, zcdp_budget
 from releases.engine.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event
-from releases.engine.bounds.accuracy import Bound, Proof, gaussian_max_quantile, laplace_max_quantile
+from releases.engine.bounds.accuracy import (
+    Bound,
+    Proof,
+    gaussian_max_quantile,
+    laplace_max_quantile,
+    laplace_pair_reach,
+)
 from releases.engine.domain.privacy import PureDP, decimal_text
 from releases.engine.errors import EngineError
 from releases.engine.estimation.result import Result
@@ -69,18 +83,10 @@ from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.votes import Votes
-from releases.engine.workload.row_sums import (
-    Ballots,
-    Means,
-    Measured,
-    Measurement,
-    OfColumns,
-    Reading,
-    Sharing,
-    measurements,
-    within,
-)
-from releases.engine.workload.sensitivity import Changes
+from releases.engine.workload.measurements import Grouped, measurements
+from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
+from releases.engine.workload.row_sums import Ballots, Measured, Measurement, Reading, Sharing, within
+from releases.engine.workload.sensitivity import Case, Changes, divided
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any
 #: noise in 64 bits, and costs a 30-millionth of the sensitivity in accuracy.
@@ -111,8 +117,12 @@ class Law(Sharing, Protocol):
         """What one sum's noise stays within, and its closed upper bound, in LaTeX."""
         ...
 
-    def spreads(self, moved: Changes, shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        """Each sum's scale or variance for these shares of the budget, such that the worst change costs all of it."""
+    def spreads(self, moved: Changes, shares: Sequence[Fraction], *, base: Case) -> tuple[Fraction, ...]:
+        """Each sum's scale or variance for these shares of the budget, such that the worst change costs all of it.
+
+        Args:
+            base: what each sum's noise is in proportion to.
+        """
         ...
 
     def cost(self, moved: Changes, spreads: Sequence[Fraction]) -> Fraction:
@@ -127,8 +137,21 @@ class Law(Sharing, Protocol):
         """An m with Pr[|X| <= m]^count >= 1 - beta."""
         ...
 
-    def deviation(self, spread: Fraction) -> float:
-        """The standard deviation of a draw, for people."""
+    def variance(self, spread: Fraction) -> Fraction:
+        """At least the variance of a draw; of wide noise, next to it."""
+        ...
+
+    def pair_reach(self, spread: Fraction, *, pairs: int, beta: float) -> tuple[float, ...]:
+        """For each p of `PAIR_SHARES` what |(1 - p) X - p Y| stays within, in each of so many pairs of draws at once.
+
+        Raises:
+            NotImplementedError: the law takes no pairs.
+        """
+        ...
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether sums are measured in pairs where that gains: see `row_means`."""
         ...
 
 
@@ -142,6 +165,8 @@ class Noised:
         units: of each sum's lattice, in the sum's own units.
         spreads: of each sum's noise, on its lattice.
         reach: what each noisy sum is within of the truth, all at once, with probability 1 - beta; in its own units.
+        pair_reach: r(p) of `row_means.PairedMeans` for all pairs at once, with the same probability, in rows; empty
+            where no pairs are measured.
     """
 
     measurement: Measurement
@@ -149,25 +174,33 @@ class Noised:
     units: tuple[Fraction, ...]
     spreads: tuple[Fraction, ...]
     reach: tuple[Fraction, ...]
+    pair_reach: tuple[float, ...] = ()
 
     @staticmethod
     def within(measurement: Measurement, law: Law, *, beta: Fraction) -> Noised:
         exact = measurement.moved
-        units = tuple(max(Fraction(1), Fraction(most, _STEPS)) for most in exact.most)
+        units = measurement.units(_STEPS)
         moved = exact.on_lattice(units)
-        spreads = law.spreads(moved, measurement.shares(law))
+        spreads = law.spreads(moved, measurement.shares(law), base=divided(measurement.base, units))
         assert law.cost(moved, spreads) <= 1, "the noise would cost more than the budget"
         drawn = {spread: law.largest(spread, count=len(spreads), beta=float(beta)) for spread in set(spreads)}
-        # Rounding to a lattice coarser than the sums are adds half a step.
+        # Rounding to a lattice that the sums do not lie on adds half a step.
         reach = tuple(
-            unit * drawn[spread] + (unit / 2 if unit > 1 else 0) for unit, spread in zip(units, spreads, strict=True)
+            unit * drawn[spread] + (unit / 2 if unit != 1 else 0) for unit, spread in zip(units, spreads, strict=True)
         )
-        return Noised(measurement=measurement, law=law, units=units, spreads=spreads, reach=reach)
+        pair_reach: tuple[float, ...] = ()
+        if measurement.pairs:
+            # Every pair has the same noise, in steps of its range.
+            (spread,), step = set(spreads), units[0] / measurement.coordinates[0].span.largest
+            rounded = law.pair_reach(spread, pairs=measurement.pairs, beta=float(beta))
+            pair_reach = tuple(float(step) * (each + 0.5) for each in rounded)
+        return Noised(
+            measurement=measurement, law=law, units=units, spreads=spreads, reach=reach, pair_reach=pair_reach
+        )
 
     def exactly(self, counts: Counts) -> list[int]:
         """The exact sums, rounded to their lattices: what noise is added to. Private."""
-        totals = self.measurement.totals(counts)
-        return [floor(total / unit + Fraction(1, 2)) for total, unit in zip(totals, self.units, strict=True)]
+        return self.measurement.rounded(self.measurement.totals(counts), self.units)
 
     def noise(self, rng: Randomness) -> Iterator[int]:
         """One draw for each sum, on its lattice."""
@@ -176,16 +209,30 @@ class Noised:
 
     def read(self, noisy: Sequence[int]) -> Reading:
         values = tuple(unit * step for unit, step in zip(self.units, noisy, strict=True))
-        return self.measurement.read(Measured(values=values, reach=self.reach))
+        variances = tuple(map(float, self.variances))
+        measured = Measured(values=values, reach=self.reach, variances=variances, pair_reach=self.pair_reach)
+        return self.measurement.read(measured)
+
+    @property
+    def variances(self) -> tuple[Fraction, ...]:
+        """Of the noise on each sum, in its own units squared."""
+        of_spread = {spread: self.law.variance(spread) for spread in set(self.spreads)}
+        return tuple(unit**2 * of_spread[spread] for unit, spread in zip(self.units, self.spreads, strict=True))
+
+    @property
+    def loss(self) -> Fraction:
+        return self.measurement.loss(self.reach, self.variances)
 
     @property
     def parameters(self) -> dict[str, str]:
         """The noise of each sum, in units of its columns."""
         form = self.measurement
         described = {"measured": form.form} if form.form else {}
-        listed = list(zip(form.coordinates, form.moved.most, self.units, self.spreads, strict=True))
+        if isinstance(form, Grouped):
+            described |= {"groups": f"{form.groups:,}"}
+        listed = list(zip(form.described(), form.moved.most, self.units, self.spreads, strict=False))
         for coordinate, most, unit, spread in listed[:_DESCRIBED]:
-            deviation = self.law.deviation(spread) * float(unit) / coordinate.places
+            deviation = sqrt(self.law.variance(spread)) * float(unit) / coordinate.places
             described[f"sensitivity of {coordinate.label}"] = decimal_text(Fraction(most, coordinate.places))
             described[f"standard deviation of the noise on {coordinate.label}"] = f"{deviation:.6g}"
         if isinstance(form, Ballots):
@@ -209,6 +256,7 @@ class NoisyNumbersPlan(Plan):
             bound=self.bound or self._bound(reading),
             total=reading.total,
             notes=reading.notes,
+            spans=reading.spans,
         )
 
     def _bound(self, reading: Reading) -> Bound:
@@ -224,15 +272,18 @@ class NoisyNumbersPlan(Plan):
 
 def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: Mapping[str, str]) -> Plan:
     """Plan a statistic with noise of this law, in the form that makes its bound least."""
-    parts = len(request.workload.families)
-    if parts > _MAX_NUMBERS:
-        reason = f"It would release {parts:,} numbers; the most is {_MAX_NUMBERS:,}. Ask for fewer columns."
+    numbers = sum(part.cells(request.schema.universe) for part in request.workload.families)
+    if numbers > _MAX_NUMBERS:
+        fewer = "columns or groups" if numbers > len(request.workload.families) else "columns"
+        reason = f"It would release {numbers:,} numbers; the most is {_MAX_NUMBERS:,}. Ask for fewer {fewer}."
         return infeasible(request, reason)
-    forms = measurements(request.statistic, request.schema)
-    noised = min((Noised.within(form, law, beta=request.beta) for form in forms), key=_total_width)
-    if not all(map(law.can_draw, noised.spreads)):
+    forms = measurements(request.statistic, request.schema, takes_pairs=law.takes_pairs)
+    planned = [Noised.within(form, law, beta=request.beta) for form in forms]
+    drawable = [each for each in planned if all(map(law.can_draw, each.spreads))]
+    if not drawable:
         return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
-    numbers = len(noised.spreads)
+    noised = min(drawable, key=lambda each: each.loss)
+    draws = len(noised.spreads)
     return NoisyNumbersPlan(
         **request.inputs(),
         noised=noised,
@@ -242,17 +293,8 @@ def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: M
         parameters={**parameters, **noised.parameters},
         bound=_bound_before(noised, request.beta, source),
         expectation=_expectation(noised, request, source),
-        work=Work(cells=numbers, seconds=0.3 + numbers * 3e-2, bytes=1 << 26),
+        work=Work(cells=draws, seconds=0.3 + draws * 3e-2, bytes=1 << 26),
     )
-
-
-def _total_width(noised: Noised) -> Fraction:
-    """The half widths, each over the largest size of its column, added up: what the forms of a sum compete in."""
-    form = noised.measurement
-    widths = form.widths(noised.reach)
-    if widths is None or not isinstance(form, OfColumns):
-        return Fraction(0)
-    return sum((width / size for width, size in zip(widths, form.sizes, strict=True)), Fraction(0))
 
 
 def _bound_before(noised: Noised, beta: Fraction, source: str) -> Bound | None:
@@ -273,7 +315,7 @@ def _bound_before(noised: Noised, beta: Fraction, source: str) -> Bound | None:
 def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     """For means, what the noise comes to on a table of as many rows as the curator says it has."""
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
-    if not isinstance(form, Means) or rows is None:
+    if not isinstance(form, OfMeans) or rows is None:
         return None
     widths = form.foretold(noised.reach, rows=int(rows))
     labels = tuple(f"the mean of {name}" for name in form.names)
@@ -281,7 +323,7 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
         beta=request.beta,
         half_widths=tuple(map(float, widths)),
         proof=Proof.ASSUMED,
-        formula=r"\alpha_j = \frac{a_j + \frac{U_j - L_j}{2}\, b}{n - b}",
+        formula=form.formula_foretold(),
         source=source,
         says=f"if at least {int(rows):,} rows are counted, {within(labels, widths, clamped=form.columns)}",
     )
@@ -302,6 +344,10 @@ class LaplaceLaw:
         return r"\min\left\{m : \Pr[|X_j| \le m]^k \ge 1 - \beta\right\}", r"t_j \ln\frac{k}{\beta}"
 
     @property
+    def takes_pairs(self) -> bool:
+        return True
+
+    @property
     def beside_replaced(self) -> Fraction:
         return Fraction(1, 2)
 
@@ -309,8 +355,8 @@ class LaplaceLaw:
         # The least of sums · own / (1 - s) + shared / s.
         return sqrt(shared) / (sqrt(sums * own) + sqrt(shared))
 
-    def spreads(self, moved: Changes, shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        alone = [most / share for most, share in zip(moved.most, shares, strict=True)]
+    def spreads(self, moved: Changes, shares: Sequence[Fraction], *, base: Case) -> tuple[Fraction, ...]:
+        alone = [most / share for most, share in zip(base, shares, strict=True)]
         together = moved.l1(scales=alone)
         return tuple(each * together / self.epsilon for each in alone)
 
@@ -326,8 +372,13 @@ class LaplaceLaw:
     def largest(self, spread: Fraction, *, count: int, beta: float) -> int:
         return laplace_max_quantile(scale=spread, count=count, beta=beta)
 
-    def deviation(self, spread: Fraction) -> float:
-        return sqrt(2) * float(spread)
+    def variance(self, spread: Fraction) -> Fraction:
+        return 2 * spread**2
+
+    def pair_reach(self, spread: Fraction, *, pairs: int, beta: float) -> tuple[float, ...]:
+        # Draws of different pairs are independent.
+        one = -expm1(log1p(-beta) / pairs)
+        return tuple(laplace_pair_reach(shares=PAIR_SHARES, scale=spread, beta=one).tolist())
 
 
 @register
@@ -364,6 +415,10 @@ class GaussianLaw:
         return least, r"\sigma_j \sqrt{2 \ln\frac{k}{\beta}} + 1"
 
     @property
+    def takes_pairs(self) -> bool:
+        return False
+
+    @property
     def beside_replaced(self) -> Fraction:
         return Fraction(3, 4)
 
@@ -372,8 +427,8 @@ class GaussianLaw:
         ours, counts = float(np.cbrt(sqrt(sums) * own)) ** 2, float(np.cbrt(shared)) ** 2
         return counts / (ours + counts)
 
-    def spreads(self, moved: Changes, shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        alone = [most * most / share for most, share in zip(moved.most, shares, strict=True)]
+    def spreads(self, moved: Changes, shares: Sequence[Fraction], *, base: Case) -> tuple[Fraction, ...]:
+        alone = [most * most / share for most, share in zip(base, shares, strict=True)]
         together = moved.l2_squared(variances=alone)
         return tuple(each * together / (2 * self.rho) for each in alone)
 
@@ -398,8 +453,11 @@ class GaussianLaw:
         allowed = -expm1(log1p(-beta) / count) * (1 - 1e-9)
         return ceil(sqrt(spread) * -float(ndtri(allowed / 2)) * (1 + 1e-12))
 
-    def deviation(self, spread: Fraction) -> float:
-        return sqrt(spread)
+    def variance(self, spread: Fraction) -> Fraction:
+        return spread
+
+    def pair_reach(self, spread: Fraction, *, pairs: int, beta: float) -> tuple[float, ...]:
+        raise NotImplementedError("no pairs are measured with Gaussian noise")
 
 
 @register

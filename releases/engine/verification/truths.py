@@ -77,11 +77,24 @@ def _numbers(rows: Rows, name: str) -> Floats:
 
 
 def _sums(statistic: Sum, rows: Rows) -> list[Floats]:
-    return [np.array([_numbers(rows, name).sum()]) for name in statistic.attributes]
+    return [np.array([values.sum() for values in of_groups]) for of_groups in _grouped(statistic, rows)]
 
 
 def _means(statistic: Mean, rows: Rows) -> list[Floats]:
-    return [np.array([_numbers(rows, name).mean()]) for name in statistic.attributes]
+    """Of no rows the middle of the declared range."""
+    middles = [float(rows.universe[name].edges[0] + rows.universe[name].edges[-1]) / 2 for name in statistic.of]
+    return [
+        np.array([values.mean() if values.size else middle for values in of_groups])
+        for of_groups, middle in zip(_grouped(statistic, rows), middles, strict=True)
+    ]
+
+
+def _grouped(statistic: Sum | Mean, rows: Rows) -> list[list[Floats]]:
+    """For each column its numbers in each group, the last column's categories first; or in one, of all rows."""
+    is_in = [np.ones(len(rows.columns[statistic.of[0]]), dtype=bool)]
+    for name in statistic.by:
+        is_in = [kept & (rows.columns[name] == code) for kept in is_in for code in range(rows.universe[name].size)]
+    return [[_numbers(rows, name)[kept] for kept in is_in] for name in statistic.of]
 
 
 def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
@@ -127,6 +140,15 @@ def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
     """Whether every number is within its half width of the truth (a double's rounding aside)."""
     parts = zip(result.estimates, truths(plan, rows), result.bound.half_widths, strict=True)
     return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)
+
+
+def the_means_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether every mean is within its half width of the truth, and in its interval where one is given."""
+    inside = all(
+        bool(((ends[:, 0] - 1e-9 * np.abs(true) <= true) & (true <= ends[:, 1] + 1e-9 * np.abs(true))).all())
+        for ends, true in zip(result.spans, truths(plan, rows), strict=False)
+    )
+    return inside and within_half_widths(plan, result, rows)
 
 
 def at_most(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -255,6 +277,7 @@ def _asked(plan: Plan) -> Any:
 #: For each statistic, whether what the bound of a result says is true of the rows.
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
+    Mean: the_means_are_inside,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,

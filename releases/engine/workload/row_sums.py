@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import ulp
+from math import floor
 from operator import mul
 from typing import Any, ClassVar, Protocol
 
@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import CLAMP, Attribute, Schema
-from releases.engine.tables.counts import Counts, Tally
-from releases.engine.workload.kinds.mean import Mean
+from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.second_moments import SecondMoments
-from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.sensitivity import (
     ONE,
+    Case,
     Changes,
     Span,
     centred_span,
@@ -40,7 +39,6 @@ from releases.engine.workload.sensitivity import (
     product_span,
     vote_changes,
 )
-from releases.engine.workload.statistic import Statistic
 
 #: Published numbers are doubles: their rounding is far below this share of any half width.
 _ROUNDING = 1e-9
@@ -65,6 +63,12 @@ class Sharing(Protocol):
         times.
         """
         ...
+
+
+class Tallies(Protocol):
+    """A table as sums see it: see `releases.engine.tables.counts.Counts.tally`."""
+
+    def tally(self, names: tuple[str, ...]) -> Tally: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +96,14 @@ class Measured:
     Attributes:
         values: in units of the coordinates.
         reach: in the same units.
+        variances: of the noise, in those units squared; for estimates alone, no bound needs them.
+        pair_reach: see `row_means.PairedMeans`; empty where no pairs are measured.
     """
 
     values: tuple[Fraction, ...]
     reach: tuple[Fraction, ...]
+    variances: tuple[float, ...] = ()
+    pair_reach: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +116,14 @@ class Reading:
         says: what the bound says, after "With probability 95%, ".
         total: the noisy number of rows, where it was measured.
         notes: further paid-for facts.
+        spans: the ends of each number's interval, shape (numbers, 2) a part, where it is not the half width around it.
     """
 
     estimates: tuple[NDArray[np.float64], ...]
     half_widths: tuple[float, ...]
     says: str
     total: float = 0.0
+    spans: tuple[NDArray[np.float64], ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -126,6 +136,11 @@ class Measurement(ABC):
     schema: Schema
 
     @property
+    def pairs(self) -> int:
+        """How many pairs of sums it takes whose total is a number of rows: see `row_means.PairedMeans`."""
+        return 0
+
+    @property
     @abstractmethod
     def coordinates(self) -> tuple[Coordinate, ...]: ...
 
@@ -133,6 +148,11 @@ class Measurement(ABC):
     def moved(self) -> Changes:
         """What one privacy unit can change in the totals."""
         return changes([each.span for each in self.coordinates], self.schema)
+
+    @property
+    def base(self) -> Case:
+        """What the noise of each sum is in proportion to, for equal shares."""
+        return self.moved.most
 
     def shares(self, law: Sharing) -> tuple[Fraction, ...]:
         """Each sum's share of the budget.
@@ -143,8 +163,24 @@ class Measurement(ABC):
         return (Fraction(1, len(self.coordinates)),) * len(self.coordinates)
 
     @abstractmethod
-    def totals(self, counts: Counts) -> list[int]:
+    def totals(self, counts: Tallies) -> list[int]:
         """The exact sums. Private: they leave `Plan.run` with noise only."""
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        """Of the lattice of each sum: one that moves by more than so many of its units is rounded to as many steps."""
+        return tuple(max(Fraction(1), Fraction(most, steps)) for most in self.moved.most)
+
+    def rounded(self, totals: Sequence[int], units: Sequence[Fraction]) -> list[int]:
+        """The sums in whole steps of their lattices."""
+        return [floor(total / unit + Fraction(1, 2)) for total, unit in zip(totals, units, strict=True)]
+
+    def described(self) -> tuple[Coordinate, ...]:
+        """The sums whose noise a plan writes out: those that have no other's."""
+        return self.coordinates
+
+    def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
+        """What the forms of a statistic compete in, the least wins; public."""
+        return Fraction(0)
 
     @abstractmethod
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...] | None:
@@ -186,6 +222,12 @@ class OfColumns(Measurement):
     def labels(self) -> tuple[str, ...]:
         return tuple(f"the sum of {name}" for name in self.names)
 
+    def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
+        """The half widths, each over the largest size of its column, added up."""
+        widths = self.widths(reach)
+        assert widths is not None
+        return sum((width / size for width, size in zip(widths, self.sizes, strict=True)), Fraction(0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlainSums(OfColumns):
@@ -200,18 +242,18 @@ class PlainSums(OfColumns):
             for label, each in zip(self.labels, self.columns, strict=True)
         )
 
-    def totals(self, counts: Counts) -> list[int]:
-        return [_sum_of_products(counts.tally((name,)), (0,)) for name in self.names]
+    def totals(self, counts: Tallies) -> list[int]:
+        return [sum_of_products(counts.tally((name,)), (0,)) for name in self.names]
 
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        return _over_places(reach, self.coordinates)
+        return over_places(reach, self.coordinates)
 
     def read(self, measured: Measured) -> Reading:
         return _read_separately(measured, self.coordinates, clamped=self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AboutMiddle(OfColumns):
+class AboutMiddle(OfColumns):
     """The sum of each column about the middle of its range, and the number of rows; in halves of last places."""
 
     @cached_property
@@ -247,15 +289,15 @@ class _AboutMiddle(OfColumns):
     def _weights(self) -> tuple[float, float]:
         """How often the noise of the sums and of the count enter the answers."""
 
-    def totals(self, counts: Counts) -> list[int]:
+    def totals(self, counts: Tallies) -> list[int]:
         tallies = [counts.tally((name,)) for name in self.names]
         rows = sum(tallies[0].counts.tolist())
-        sums = [_sum_of_products(each, (0,)) for each in tallies]
+        sums = [sum_of_products(each, (0,)) for each in tallies]
         return [2 * each - middle * rows for each, middle in zip(sums, self.middles, strict=True)] + [rows]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentredSums(_AboutMiddle):
+class CentredSums(AboutMiddle):
     """Each sum as Σ (v - c) + c n, with c = (L + U) / 2 the middle of the range and n the number of rows.
 
     A row added moves the first term by (U - L) / 2 at most, and the plain sum by max(|L|, |U|) = (U - L) / 2 + |c|. For
@@ -277,15 +319,15 @@ class CentredSums(_AboutMiddle):
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
         *sums, rows = reach
         together = [each + abs(middle) * rows for each, middle in zip(sums, self.middles, strict=True)]
-        return _over_places(together, self.coordinates)
+        return over_places(together, self.coordinates)
 
     def read(self, measured: Measured) -> Reading:
         *sums, rows = measured.values
         values = [each + middle * rows for each, middle in zip(sums, self.middles, strict=True)]
         widths = self.widths(measured.reach)
         return Reading(
-            estimates=tuple(np.array([float(value)]) for value in _over_places(values, self.coordinates)),
-            half_widths=tuple(map(_outwards, widths)),
+            estimates=tuple(np.array([float(value)]) for value in over_places(values, self.coordinates)),
+            half_widths=tuple(map(outwards, widths)),
             says=within(self.labels, widths, clamped=self.columns),
             total=max(0.0, float(rows)),
             notes={"noisy number of rows": float(rows)},
@@ -293,73 +335,6 @@ class CentredSums(_AboutMiddle):
 
     def formula(self, quantile: str, upper: str) -> str:
         return rf"\alpha_j = a_j + \left|\tfrac{{L_j + U_j}}{{2}}\right| b,\quad a_j, b = {quantile} \le {upper}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Means(_AboutMiddle):
-    """Each mean as c + Σ (v - c) / n; of no rows it is the middle of the range, c."""
-
-    def _weights(self) -> tuple[float, float]:
-        # At an end of the range, the worst case for a mean, a row too many counts as much as half the range in the sum.
-        return float(len(self.names)), float(len(self.names))
-
-    def widths(self, reach: Sequence[Fraction]) -> None:
-        return None
-
-    def foretold(self, reach: Sequence[Fraction], *, rows: int) -> tuple[Fraction, ...]:
-        """Half widths that hold for every table of at least so many rows.
-
-        |S'/n' - S/n| <= (|S' - S| + |S/n| |n' - n|) / n', with |S/n| at most half the range and n' >= n - b.
-        """
-        *sums, miscount = reach
-        fewest = rows - miscount
-        foretold = []
-        for each, coordinate in zip(sums, self.coordinates, strict=False):
-            trivial = Fraction(coordinate.span.width)
-            width = (each + coordinate.span.largest * miscount) / fewest if fewest > 0 else trivial
-            foretold.append(min(width, trivial))
-        return _over_places(foretold, self.coordinates)
-
-    def read(self, measured: Measured) -> Reading:
-        """Each mean with an interval that holds it whenever every sum is within its reach.
-
-        A sum s from S' - a to S' + a over a number of rows m from max(1, n' - b) to n' + b lies between the ratios at
-        the ends. Where the table is empty, s = 0, and the interval holds 0, which is the middle.
-        """
-        *sums, rows = measured.values
-        *reaches, miscount = measured.reach
-        fewest = max(Fraction(1), rows - miscount)
-        most = max(fewest, rows + miscount)
-        estimates, half_widths, intervals = [], [], {}
-        for position, (each, reach, middle) in enumerate(zip(sums, reaches, self.middles, strict=True)):
-            coordinate = self.coordinates[position]
-            low = _clipped(_least_ratio(each - reach, fewest, most), coordinate.span)
-            high = _clipped(-_least_ratio(-each - reach, fewest, most), coordinate.span)
-            ratio = min(max(each / max(Fraction(1), rows), low), high)
-            estimate = float((ratio + middle) / coordinate.places)
-            estimates.append(np.array([estimate]))
-            half_widths.append(_outwards(max(high - ratio, ratio - low) / coordinate.places) + ulp(estimate))
-            ends = (low + middle) / coordinate.places, (high + middle) / coordinate.places
-            intervals[self.names[position]] = ends
-        centred = _over_places(sums, self.coordinates)
-        return Reading(
-            estimates=tuple(estimates),
-            half_widths=tuple(half_widths),
-            says=between(intervals, clamped=self.columns),
-            total=max(0.0, float(rows)),
-            notes={
-                "noisy number of rows": float(rows),
-                "noisy sums about the middle": dict(zip(self.names, map(float, centred), strict=True)),
-                "intervals": {name: [float(low), float(high)] for name, (low, high) in intervals.items()},
-            },
-        )
-
-    def formula(self, quantile: str, upper: str) -> str:
-        return (
-            r"\alpha_j = \max\left\{\left|\tfrac{s}{m} - \tfrac{\tilde S_j}{\tilde n}\right| :"
-            r" |s - \tilde S_j| \le a_j,\ |m - \tilde n| \le b,\ m \ge 1\right\},"
-            rf"\quad a_j, b = {quantile}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -389,14 +364,14 @@ class Moments(Measurement):
             for one, other in self.statistic.pairs()
         )
 
-    def totals(self, counts: Counts) -> list[int]:
+    def totals(self, counts: Tallies) -> list[int]:
         names = self.statistic.attributes
         tally = counts.tally(names)
         positions = [(names.index(one), names.index(other)) for one, other in self.statistic.pairs()]
-        return [_sum_of_products(tally, each) for each in positions]
+        return [sum_of_products(tally, each) for each in positions]
 
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        return _over_places(reach, self.coordinates)
+        return over_places(reach, self.coordinates)
 
     def read(self, measured: Measured) -> Reading:
         return _read_separately(measured, self.coordinates, clamped=self.columns)
@@ -419,7 +394,7 @@ class Ballots(Measurement):
     def moved(self) -> Changes:
         return vote_changes(self.schema, columns=len(self.statistic.attributes), ballots=self.statistic.ballots)
 
-    def totals(self, counts: Counts) -> list[int]:
+    def totals(self, counts: Tallies) -> list[int]:
         names, universe = self.statistic.attributes, self.schema.universe
         tally = counts.tally(names)
         left = np.full(tally.counts.shape, self.statistic.ballots)
@@ -446,23 +421,10 @@ class Ballots(Measurement):
         )
 
 
-def measurements(statistic: Statistic, schema: Schema) -> tuple[Measurement, ...]:
-    """The forms in which a statistic can be measured; a plan takes the one with the least bound."""
-    if isinstance(statistic, Mean):
-        return (Means(schema=schema, names=statistic.attributes),)
-    if isinstance(statistic, SecondMoments):
-        return (Moments(schema=schema, statistic=statistic),)
-    if isinstance(statistic, Votes):
-        return (Ballots(schema=schema, statistic=statistic),)
-    assert isinstance(statistic, Sum)
-    names = statistic.attributes
-    return PlainSums(schema=schema, names=names), CentredSums(schema=schema, names=names)
-
-
 # Arithmetic
 
 
-def _sum_of_products(tally: Tally, positions: tuple[int, ...]) -> int:
+def sum_of_products(tally: Tally, positions: tuple[int, ...]) -> int:
     """Σ counts · Π values over the combinations, exactly: in Python's integers no sum of any table overflows."""
     total = 0
     for start in range(0, tally.counts.size, _CHUNK):
@@ -473,21 +435,12 @@ def _sum_of_products(tally: Tally, positions: tuple[int, ...]) -> int:
     return total
 
 
-def _over_places(values: Sequence[Fraction], coordinates: Sequence[Coordinate]) -> tuple[Fraction, ...]:
+def over_places(values: Sequence[Fraction], coordinates: Sequence[Coordinate]) -> tuple[Fraction, ...]:
     """Values of the first coordinates in units of the columns."""
     return tuple(value / coordinate.places for value, coordinate in zip(values, coordinates, strict=False))
 
 
-def _least_ratio(numerator: Fraction, fewest: Fraction, most: Fraction) -> Fraction:
-    """The least of numerator / m over fewest <= m <= most, both above 0."""
-    return numerator / (fewest if numerator < 0 else most)
-
-
-def _clipped(value: Fraction, span: Span) -> Fraction:
-    return min(max(value, Fraction(span.lowest)), Fraction(span.highest))
-
-
-def _outwards(width: Fraction) -> float:
+def outwards(width: Fraction) -> float:
     """A half width as a double, with room for the rounding of the estimate beside it."""
     return float(width) * (1 + _ROUNDING)
 
@@ -496,10 +449,10 @@ def _read_separately(
     measured: Measured, coordinates: tuple[Coordinate, ...], *, clamped: tuple[Attribute, ...]
 ) -> Reading:
     """Each sum is the answer of its own part."""
-    widths = _over_places(measured.reach, coordinates)
+    widths = over_places(measured.reach, coordinates)
     return Reading(
-        estimates=tuple(np.array([float(value)]) for value in _over_places(measured.values, coordinates)),
-        half_widths=tuple(map(_outwards, widths)),
+        estimates=tuple(np.array([float(value)]) for value in over_places(measured.values, coordinates)),
+        half_widths=tuple(map(outwards, widths)),
         says=within(tuple(each.label for each in coordinates), widths, clamped=clamped),
     )
 

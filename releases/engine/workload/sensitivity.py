@@ -101,14 +101,16 @@ class Changes:
 
         P(x) / P(x - change) is at most exp(|change| / scale) in each coordinate, and the draws are independent.
         """
-        return max(sum((c / t for c, t in zip(case, scales, strict=True)), Fraction(0)) for case in self.cases)
+        return max(sum((c / t for c, t in zip(case, scales, strict=True) if c), Fraction(0)) for case in self.cases)
 
     def l2_squared(self, *, variances: Sequence[Fraction]) -> Fraction:
         """The greatest Σ change_j² / variance_j: twice the rho of discrete Gaussian noise of those variances.
 
         Canonne, Kamath and Steinke (2020), Theorem 14, which has a variance of its own for each coordinate.
         """
-        return max(sum((c * c / v for c, v in zip(case, variances, strict=True)), Fraction(0)) for case in self.cases)
+        return max(
+            sum((c * c / v for c, v in zip(case, variances, strict=True) if c), Fraction(0)) for case in self.cases
+        )
 
     def on_lattice(self, units: Sequence[Fraction]) -> Changes:
         """The changes of the sums rounded to whole multiples of `units`, counted in those.
@@ -116,7 +118,7 @@ class Changes:
         Rounding is monotone and moves with whole multiples, so numbers at most c apart are rounded to multiples at
         most ⌈c / unit⌉ apart.
         """
-        return Changes(most=_divided(self.most, units), cases=tuple(_divided(case, units) for case in self.cases))
+        return Changes(most=divided(self.most, units), cases=tuple(divided(case, units) for case in self.cases))
 
     def sensitivity(self) -> Sensitivity:
         """Δ1 and Δ2² of the whole vector, where all coordinates get the same noise."""
@@ -157,5 +159,6 @@ def vote_changes(schema: Schema, *, columns: int, ballots: int) -> Changes:
     return Changes(most=(rows,) * columns, cases=((rows,) * changed + (0,) * (columns - changed),))
 
 
-def _divided(case: Case, units: Sequence[Fraction]) -> Case:
+def divided(case: Case, units: Sequence[Fraction]) -> Case:
+    """What sums that move by so much move by in steps of a lattice."""
     return tuple(ceil(change / unit) for change, unit in zip(case, units, strict=True))

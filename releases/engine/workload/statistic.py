@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, ClassVar, TypeVar
 
 from releases.engine.domain.universe import Universe
@@ -89,6 +90,61 @@ class Statistic(ABC):
     def tells_rows_apart(self, universe: Universe) -> bool:
         """Whether it can come out otherwise for another table of as many rows."""
         return True
+
+
+#: By how many columns at most a statistic is asked for in groups.
+MAX_GROUPING = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfNumbers(Statistic):
+    """A number for each of some numeric columns, over all rows or in each group of them.
+
+    Attributes:
+        by: columns of categories; each combination of their categories is a group. Empty where it is of all rows.
+    """
+
+    by: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, word: str, value: object, universe: Universe) -> OfNumbers:
+        if not isinstance(value, dict):
+            return cls(attributes=numeric_columns(value, universe, field=word))
+        fields = fields_of(value, {"columns", "by"}, field=word)
+        names = numeric_columns(fields.get("columns"), universe, field=f"{word}.columns")
+        by = _group_columns(fields.get("by"), universe, field=f"{word}.by")
+        return cls(attributes=(*names, *by), by=by)
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        """The numeric columns."""
+        return self.attributes[: len(self.attributes) - len(self.by)]
+
+    def parts(self, universe: Universe) -> tuple[Part, ...]:
+        if not self.by:
+            return tuple(Part(name=f"{self.kind} of {name}", rows=(name,)) for name in self.of)
+        labels, by = group_labels(self.by, universe), " and ".join(self.by)
+        return tuple(Part(name=f"{self.kind} of {name} by {by}", rows=labels) for name in self.of)
+
+    def to_json(self, universe: Universe) -> dict[str, Any]:
+        if not self.by:
+            return {self.kind: list(self.of)}
+        return {self.kind: {"columns": list(self.of), "by": list(self.by)}}
+
+
+def group_labels(by: Iterable[str], universe: Universe) -> tuple[str, ...]:
+    """What the groups are called: every combination of the categories of those columns, the last column's first."""
+    return tuple(", ".join(labels) for labels in product(*(universe[name].labels for name in by)))
+
+
+def _group_columns(value: object, universe: Universe, *, field: str) -> tuple[str, ...]:
+    names = columns_named(value, universe, field=field)
+    for name in names:
+        if universe[name].is_numeric:
+            raise InvalidInput(field, name, "must be a column of categories")
+    if len(names) > MAX_GROUPING:
+        raise InvalidInput(field, ", ".join(names), f"must be at most {MAX_GROUPING} columns")
+    return names
 
 
 Kind = TypeVar("Kind", bound=type[Statistic])

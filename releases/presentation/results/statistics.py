@@ -99,9 +99,10 @@ def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
 
 def _unit(inquiry: Inquiry, notes: Notes) -> str:
     """What the answers are measured in: the column's unit, of a statistic whose answers are values of one column."""
-    if not kind_of(inquiry).has_columns_unit or len(inquiry.columns) != 1:
+    valued = [name for name in inquiry.columns if inquiry.universe[name].is_numeric]
+    if not kind_of(inquiry).has_columns_unit or len(valued) != 1:
         return ""
-    return notes.get(inquiry.columns[0], {}).get(UNIT, "")
+    return notes.get(valued[0], {}).get(UNIT, "")
 
 
 def _shown(label: str, row: dict[str, Any]) -> ShownAnswer:

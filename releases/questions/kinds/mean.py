@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.mean import Mean
-from releases.questions.base import NumericColumns, register, units_of
+from releases.questions.base import NumbersByGroup, register, units_of
 
 
 @register
-class MeanKind(NumericColumns[Mean]):
+class MeanKind(NumbersByGroup[Mean]):
     statistic = Mean
     title = "Average"
-    says = "The mean of each column: its sum over the number of rows, each paid for where it is private."
+    says = (
+        "The mean of each column, of all rows or in each group. The mean of a small group is drawn towards that of all "
+        "rows as far as noise hides it."
+    )
     phrases = {"mean": "average"}
     is_within_range = True
     depends_on_rows = True

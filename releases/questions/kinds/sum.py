@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from releases.engine.workload.kinds.sum import Sum
-from releases.questions.base import NumericColumns, register, units_of
+from releases.questions.base import NumbersByGroup, register, units_of
 
 
 @register
-class SumKind(NumericColumns[Sum]):
+class SumKind(NumbersByGroup[Sum]):
     statistic = Sum
     title = "Sum"
     says = (
-        "The total of each column over all rows. A value outside the declared range counts as the declared rule says."
+        "The total of each column, over all rows or in each group. A value outside the declared range counts as the "
+        "declared rule says."
     )
     phrases = {"sum": "sum"}
     has_columns_unit = True

@@ -16,6 +16,7 @@ from releases.engine.bounds.accuracy import (
     gaussian_max_quantile,
     gaussian_sum_quantile,
     laplace_max_quantile,
+    laplace_pair_reach,
     laplace_sum_quantile,
     union_half_widths,
 )
@@ -142,3 +143,29 @@ def test_a_bound_survives_a_round_trip_through_json():
     bound = Bound(beta=Fraction(1, 20), half_widths=(3.0, 4.5), proof=Proof.BEFORE, formula="x", source="y")
     assert Bound.from_json(bound.to_json()) == bound
     assert bound.alpha == 4.5
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(3), Fraction(20)])
+@pytest.mark.parametrize("beta", [0.2, 0.01])
+def test_a_share_of_two_laplace_draws_stays_within_its_reach_as_often_as_said_and_not_with_more_noise(scale, beta):
+    """Against the law itself, summed over all pairs of draws."""
+
+    def missed(law_scale, share, reach):
+        most = int(60 * law_scale) + 60
+        draws = np.arange(-most, most + 1)
+        law = np.exp(-np.abs(draws) / float(law_scale))
+        law /= law.sum()
+        apart = np.abs((1 - share) * draws[:, None] - share * draws[None, :])
+        return float((law[:, None] * law[None, :])[apart > reach].sum())
+
+    shares = np.array([0.0, 0.1, 0.25, 0.4, 0.5, 0.55, 0.75, 0.9, 1.0])
+    reaches = laplace_pair_reach(shares=shares, scale=scale, beta=beta)
+    assert np.argmin(reaches) == 4
+    assert (np.diff(reaches[:5]) < 0).all()
+    assert (np.diff(reaches[4:]) > 0).all()
+    for share, reach in zip(shares, reaches, strict=True):
+        assert missed(scale, share, reach) <= beta
+        if scale > 1:
+            # A reach is at most one step too far, and does not hold for twice the noise.
+            assert missed(scale, share, reach - 2.5) > beta
+            assert missed(2 * scale, share, reach) > beta

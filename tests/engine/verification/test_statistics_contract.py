@@ -67,6 +67,8 @@ QUESTIONS = [
     (PEOPLE, {"sum": ["age", "income"]}),
     (PEOPLE, {"mean": ["income"]}),
     (PEOPLE, {"mean": ["age", "income"]}),
+    (PEOPLE, {"mean": {"columns": ["age"], "by": ["town", "tea"]}}),
+    (PEOPLE, {"sum": {"columns": ["age", "income"], "by": "tea"}}),
     (PEOPLE, {"second_moments": ["age", "income"]}),
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
@@ -446,6 +448,23 @@ def sums_and_count(result):
     return [result.notes["noisy number of rows"], *result.notes["noisy sums about the middle"].values()]
 
 
+def sums_and_counts_of_groups(result):
+    """Above the lowest value and below the highest, in each group."""
+    counts, (sums,) = result.notes["noisy numbers of rows"], result.notes["noisy sums about the middle"].values()
+    return [12.5 * count + sign * total for count, total in zip(counts, sums, strict=True) for sign in (1, -1)]
+
+
+def true_sums_and_counts_of_groups(statistic, rows):
+    """Incomes from -5 to 20, by tea."""
+    above = [value for group in range(2) for value in _above_and_below(rows, rows.columns["tea"] == group)]
+    return [float(each) for each in above]
+
+
+def _above_and_below(rows, kept):
+    incomes = _numbers(rows, "income")[kept]
+    return (incomes + 5).sum(), (20 - incomes).sum()
+
+
 def true_sums_and_count(statistic, rows):
     sums = []
     for name in statistic.attributes:
@@ -457,6 +476,7 @@ def true_sums_and_count(statistic, rows):
 ONE_VOTE = {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 1}}
 ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
 LOW, HIGH = (0, -50, 0, 0, 0, 1), (30, 200, 0, 1, 1, 0)
+HIGH_WITH_TEA = (30, 200, 0, 0, 1, 0)
 ATTACKS = [
     Attack(
         mechanisms=ON_NUMBERS,
@@ -479,6 +499,18 @@ ATTACKS = [
             {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])},
             sums_and_count,
             true_sums_and_count,
+        ),
+        (
+            {"mean": {"columns": ["income"], "by": "tea"}},
+            {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])},
+            sums_and_counts_of_groups,
+            true_sums_and_counts_of_groups,
+        ),
+        (
+            {"sum": {"columns": ["income"], "by": "tea"}},
+            {"add_remove": ([], [HIGH]), "replace": ([HIGH], [HIGH_WITH_TEA])},
+            all_estimates,
+            all_truths,
         ),
         ({"second_moments": ["age"]}, {"add_remove": ([], [HIGH])}, all_estimates, all_truths),
         (ONE_VOTE, {"add_remove": ([], [LOW]), "replace": ([LOW], [HIGH])}, all_estimates, all_truths),

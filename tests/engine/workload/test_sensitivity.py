@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Rows
+from releases.engine.workload import row_means
+from releases.engine.workload.measurements import measurements
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.row_sums import measurements
 from releases.engine.workload.sensitivity import ONE, Changes, Span, changes, product_span, vote_changes
 
 RELATIONS = ["add_remove", "replace"]
@@ -35,7 +36,8 @@ def integers(ends):
 
 
 def measured(schema, query):
-    return measurements(read_question({"version": 1, "queries": [query]}, schema.universe).statistic, schema)
+    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    return measurements(question.statistic, schema, takes_pairs=True)
 
 
 def contributions(measurement):
@@ -95,6 +97,44 @@ def test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared(
     names = list(schema.universe.names)
     for measurement in (*measured(schema, {"sum": names}), *measured(schema, {"mean": names})):
         compared(measurement, weights, is_attained=True)
+
+
+@settings(max_examples=40)
+@given(ends, st.integers(2, 3), relations, st.integers(1, 2), weights)
+def test_sums_by_group_move_exactly_as_far_as_declared_in_one_group_or_from_one_to_another(
+    column, groups, neighbours, rows, weights
+):
+    """Every way to spread a unit's rows over the groups is tried; noise is the same in each of them."""
+    towns = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"][:groups], "outside": "a"}
+    schema = schema_of([*integers([column]), towns], neighbours, rows)
+    for kind in ("sum", "mean"):
+        for measurement in measured(schema, {kind: {"columns": ["c0"], "by": "town"}}):
+            compared(measurement, weights[: len(measurement.each.coordinates)] * groups, is_attained=True)
+
+
+@given(
+    st.tuples(st.integers(-9, 9), st.integers(1, 40)),
+    st.integers(1, 7),
+    st.lists(st.integers(0, 40), max_size=6),
+    st.integers(0, 40),
+)
+def test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_together_when_a_row_is_added(ends, steps, others, new):
+    (low, size), half = ends, row_means._PAIR_STEPS
+    schema = schema_of(integers([(low, low + size)]), "add_remove")
+    _, pair = measured(schema, {"mean": ["c0"]})
+
+    def stepped(values):
+        rows = Rows(universe=schema.universe, columns={"c0": low + np.minimum(np.array(values, dtype=np.int64), size)})
+        return np.array(pair.rounded(pair.totals(rows), pair.units(1)))
+
+    row_means._PAIR_STEPS = steps
+    try:
+        moved = stepped([*others, new]) - stepped(others)
+        assert moved.min() >= 0
+        assert moved.sum() == steps
+        assert pair.moved.on_lattice(pair.units(1)).cases == ((steps, 0), (0, steps))
+    finally:
+        row_means._PAIR_STEPS = half
 
 
 @settings(max_examples=40)

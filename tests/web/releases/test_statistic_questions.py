@@ -41,6 +41,12 @@ ASKED = [
         {"columns": ["tea", "rice"], "category": "yes", "ballots": "2"},
         {"votes": {"columns": ["tea", "rice"], "category": "yes", "ballots": 2}},
     ),
+    (
+        "mean",
+        {"columns": ["income"], "by": "sex, tea"},
+        {"mean": {"columns": ["income"], "by": ["sex", "tea"]}},
+    ),
+    ("sum", {"columns": ["age", "income"], "by": "sex"}, {"sum": {"columns": ["age", "income"], "by": ["sex"]}}),
     ("most_common", {"column": "age", "k": "1"}, {"most_common": "age"}),
     ("most_common", {"column": "age", "k": "3"}, {"top": {"column": "age", "k": 3}}),
     ("largest_count", {"counts": [YOUNG, MEN]}, {"largest_count": [json.loads(YOUNG), json.loads(MEN)]}),

@@ -87,6 +87,18 @@ def test_a_small_number_keeps_the_digits_that_its_bound_leaves_it(publish, show)
     assert f"<dd>{number_text(float(row['estimate']))}</dd>" in body(show(release))
 
 
+def test_means_by_group_stand_in_one_table_each_with_its_own_interval(publish, show):
+    release = publish("laplace-numbers", {"mean": {"columns": ["age"], "by": ["sex"]}})
+    page = show(release)
+    rows = rows_of(release)
+    assert [(row["query"], row["of"]) for row in rows] == [("mean of age by sex", sex) for sex in ("female", "male")]
+    for row in rows:
+        estimate, lower, upper = (float(row[name]) for name in ("estimate", "lower", "upper"))
+        assert 0 <= lower <= estimate <= upper <= 100
+        cells = "".join(f'<td class="number">{number_text(each)}</td>' for each in (estimate, lower, upper))
+        assert f'<th scope="row">{row["of"]}</th>{cells}' in body(page)
+
+
 def test_the_most_common_value_is_named_alone(publish, show):
     release = publish("exponential-choice", {"most_common": "sex"})
     assert "<dt>Most common sex</dt><dd>male</dd>" in body(show(release))

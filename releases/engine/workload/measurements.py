@@ -1,0 +1,314 @@
+"""Which sums a statistic can be read off, over all rows or in each group of them.
+
+By group, one combination of categories of up to three columns: the rows of each group are a table of their own,
+measured in the same form with the same noise.
+
+Sensitivity, for noise that is the same in every group. A row is in one group.
+
+*   Added or removed, it changes that group's sums alone, as it would without groups. Which group that is makes no
+    difference to a norm, so the first stands for all.
+*   Replaced, it stays in its group and changes its sums as a row replaced does, or it leaves one group and comes to
+    another: then the sums of two groups change, each as by a row added.
+*   A unit of g rows makes at most g such changes, and the norm of a sum is at most the sum of the norms: g times the
+    largest for one row. That is attained where all g rows are in one group, or go from one to one other. So spreading a
+    person's rows over the groups costs no more than having them in the worst one.
+
+The bound is of all groups at once: the draws of different groups are independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import ceil, floor, log10
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.domain.universe import Schema
+from releases.engine.tables.counts import Tally
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
+from releases.engine.workload.row_sums import (
+    Ballots,
+    CentredSums,
+    Coordinate,
+    Measured,
+    Measurement,
+    Moments,
+    OfColumns,
+    PlainSums,
+    Reading,
+    Sharing,
+    Tallies,
+    between,
+    outwards,
+    within,
+)
+from releases.engine.workload.sensitivity import Case, Changes
+from releases.engine.workload.statistic import Statistic, group_labels
+
+#: Fewer groups than this do not tell how far their means are apart.
+_MIN_POOLED = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped(Measurement):
+    """The sums of each group, one group after the other.
+
+    Attributes:
+        each: those of one group.
+        by: the columns whose categories make the groups.
+    """
+
+    each: OfColumns
+    by: tuple[str, ...]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The groups."""
+        return group_labels(self.by, self.schema.universe)
+
+    @property
+    def groups(self) -> int:
+        return len(self.labels)
+
+    @property
+    def pairs(self) -> int:
+        return self.each.pairs * self.groups
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        return tuple(
+            replace(coordinate, label=f"{coordinate.label} in {label}")
+            for label in self.labels
+            for coordinate in self.each.coordinates
+        )
+
+    def described(self) -> tuple[Coordinate, ...]:
+        return tuple(replace(each, label=f"{each.label} in each group") for each in self.each.coordinates)
+
+    @cached_property
+    def _added(self) -> Measurement:
+        """One group's where rows are added and removed."""
+        return replace(self.each, schema=replace(self.schema, neighbours=NeighbouringRelation.ADD_REMOVE))
+
+    @cached_property
+    def moved(self) -> Changes:
+        cases = [self._padded(case) for case in self.each.moved.cases]
+        if self.groups > 1 and self.schema.neighbours is NeighbouringRelation.REPLACE:
+            cases += [self._padded(case + case) for case in self._added.moved.cases]
+        one = [max(each) for each in zip(*self._added.moved.cases, *self.each.moved.cases, strict=True)]
+        return Changes(most=tuple(one) * self.groups, cases=tuple(cases))
+
+    def _padded(self, case: Case) -> Case:
+        return case + (0,) * (len(self.coordinates) - len(case))
+
+    @property
+    def base(self) -> Case:
+        one = self._added if self.groups > 1 else self.each
+        return one.base * self.groups
+
+    def shares(self, law: Sharing) -> tuple[Fraction, ...]:
+        """Those of one group where rows are added. Where they are replaced one may come to another group, which changes
+        two as by a row added each, so that a count does not come free beside the sums, as it does without groups."""
+        return (self._added if self.groups > 1 else self.each).shares(law) * self.groups
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        return self.each.units(steps) * self.groups
+
+    def rounded(self, totals: Sequence[int], units: Sequence[Fraction]) -> list[int]:
+        size = len(self.each.coordinates)
+        starts = range(0, len(totals), size)
+        return [
+            step
+            for start in starts
+            for step in self.each.rounded(totals[start : start + size], units[start : start + size])
+        ]
+
+    def totals(self, counts: Tallies) -> list[int]:
+        whole = _ByGroup(counts=counts, by=self.by, sizes=tuple(self.schema.universe[name].size for name in self.by))
+        return [total for group in range(self.groups) for total in self.each.totals(_OfGroup(whole=whole, group=group))]
+
+    def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...] | None:
+        # All groups have the same noise.
+        return self.each.widths(reach[: len(self.each.coordinates)])
+
+    def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
+        size = len(self.each.coordinates)
+        return self.each.loss(reach[:size], variances[:size])
+
+    def formula(self, quantile: str, upper: str) -> str:
+        return self.each.formula(quantile, upper)
+
+    def read(self, measured: Measured) -> Reading:
+        parts = self._of_groups(measured)
+        if isinstance(self.each, OfMeans):
+            return self._read_means([self.each.means(part) for part in parts])
+        readings = [self.each.read(part) for part in parts]
+        widths = self.each.widths(parts[0].reach)
+        assert widths is not None
+        labels = tuple(f"every one of the {self.groups:,} sums of {name}" for name in self.each.names)
+        rows = sum(reading.total for reading in readings)
+        return Reading(
+            estimates=tuple(np.concatenate(each) for each in zip(*(r.estimates for r in readings), strict=True)),
+            half_widths=readings[0].half_widths,
+            says=within(labels, widths, clamped=self.each.columns),
+            total=rows,
+            notes={"noisy number of rows": rows} if rows else {},
+        )
+
+    def _of_groups(self, measured: Measured) -> list[Measured]:
+        size = len(self.each.coordinates)
+        return [
+            replace(
+                measured,
+                values=measured.values[start : start + size],
+                reach=measured.reach[start : start + size],
+                variances=measured.variances[start : start + size],
+            )
+            for start in range(0, len(self.coordinates), size)
+        ]
+
+    def _read_means(self, groups: list[tuple[MeanRead, ...]]) -> Reading:
+        assert isinstance(self.each, OfMeans)
+        estimates, spans, half_widths, says = [], [], [], {}
+        for name, (lowest, size), means in zip(
+            self.each.names, self.each.ranges, zip(*groups, strict=True), strict=True
+        ):
+            places = pooled(means)
+            ends = np.array([_rounded_outwards(lowest + size * mean.low, lowest + size * mean.high) for mean in means])
+            ends = np.clip(ends, float(lowest), float(lowest + size))
+            # To four digits of the narrowest interval, as its ends are.
+            values = np.round(float(lowest) + float(size) * places, _places(float((ends[:, 1] - ends[:, 0]).min())))
+            values = np.clip(values, ends[:, 0], ends[:, 1])
+            estimates.append(values)
+            spans.append(ends)
+            half_widths.append(outwards(Fraction(float(max((ends[:, 1] - values).max(), (values - ends[:, 0]).max())))))
+            for label, mean in zip(self.labels, means, strict=True):
+                says[f"{name} in {label}"] = lowest + size * mean.low, lowest + size * mean.high
+        of_groups = [float(sum((mean.rows for mean in means), Fraction(0)) / len(means)) for means in groups]
+        centred = {
+            name: [float(size * means[place].centred) for means in groups]
+            for place, (name, (_, size)) in enumerate(zip(self.each.names, self.each.ranges, strict=True))
+        }
+        return Reading(
+            estimates=tuple(estimates),
+            half_widths=tuple(half_widths),
+            says=between(says, clamped=self.each.columns),
+            total=max(0.0, sum(of_groups)),
+            notes={
+                "noisy number of rows": sum(of_groups),
+                "noisy numbers of rows": of_groups,
+                "noisy sums about the middle": centred,
+            },
+            spans=tuple(spans),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ByGroup:
+    """The tallies of a table, cut into groups; each is taken once. As private as the table."""
+
+    counts: Tallies
+    by: tuple[str, ...]
+    sizes: tuple[int, ...]
+    cut: dict[tuple[str, ...], list[Tally]] = field(default_factory=dict)
+
+    def tally(self, names: tuple[str, ...], group: int) -> Tally:
+        if names not in self.cut:
+            self.cut[names] = self._cut(self.counts.tally((*names, *self.by)), len(names))
+        return self.cut[names][group]
+
+    def _cut(self, tally: Tally, kept: int) -> list[Tally]:
+        groups = int(np.prod(self.sizes))
+        codes = np.ravel_multi_index(tally.values[kept:], self.sizes)
+        order = np.argsort(codes, kind="stable")
+        starts = np.searchsorted(codes[order], np.arange(groups + 1))
+        places = [order[start:end] for start, end in pairwise(starts.tolist())]
+        return [
+            Tally(values=tuple(each[place] for each in tally.values[:kept]), counts=tally.counts[place])
+            for place in places
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfGroup:
+    """The tallies of one group."""
+
+    whole: _ByGroup
+    group: int
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        return self.whole.tally(names, self.group)
+
+
+def pooled(means: Sequence[MeanRead]) -> NDArray[np.float64]:
+    """Each group's place p_g in the range, drawn towards the place of all rows together as far as its noise says.
+
+    The empirical Bayes estimate of Efron and Morris (1975), with the variances of Fay and Herriot (1979) known, from
+    noisy numbers alone, so for nothing. With D_g = n_g (p_g - 1/2) the noisy sum about the middle and n_g the noisy
+    number of rows, p = 1/2 + Σ D_g / Σ n_g, and T_g = D_g - (p - 1/2) n_g with noise of variance v = Var D + (p -
+    1/2)² Var n,
+
+        p_g = p + w_g T_g / n_g,    w_g = τ n_g² / (τ n_g² + v),
+
+    where τ is how far the groups' places are apart, Σ (T_g² - v) / n_g over Σ (n_g² - Var n) / n_g, from 0 to 1/4. A
+    group whose noise is small beside τ keeps its own mean. What is drawn together is the estimate, never the interval.
+    """
+    rows = np.array([float(mean.rows) for mean in means])
+    centred = np.array([float(mean.centred) for mean in means])
+    together = max(1.0, rows.sum())
+    middle = float(np.clip(centred.sum() / together, -0.5, 0.5))
+    of_rows = means[0].rows_variance
+    noise = means[0].centred_variance + middle**2 * of_rows
+    if len(means) < _MIN_POOLED or not noise > 0:
+        return np.array([float(mean.place) for mean in means])
+    apart = centred - middle * rows
+    weights = 1 / np.maximum(rows, max(1.0, np.sqrt(of_rows)))
+    known = float((weights * (rows**2 - of_rows)).sum())
+    spread = float(np.clip((weights * (apart**2 - noise)).sum() / known, 0, 0.25)) if known > 0 else 0.0
+    counted = np.maximum(1.0, rows)
+    own = spread * counted**2 / (spread * counted**2 + noise)
+    return np.array(0.5 + middle + own * apart / counted)
+
+
+def _rounded_outwards(low: Fraction, high: Fraction) -> tuple[float, float]:
+    """The ends of an interval with four digits of its width."""
+    scale = 10.0 ** _places(float(high - low))
+    return floor(float(low) * scale) / scale, ceil(float(high) * scale) / scale
+
+
+def _places(width: float) -> int:
+    """Decimals that show four digits of a width."""
+    return max(0, 3 - floor(log10(width or 1.0)))
+
+
+def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> tuple[Measurement, ...]:
+    """The forms in which a statistic can be measured; a plan takes that with the least loss, of equal ones the first.
+
+    Args:
+        takes_pairs: whether the noise is of a law for which pairs have a bound.
+    """
+    if isinstance(statistic, SecondMoments):
+        return (Moments(schema=schema, statistic=statistic),)
+    if isinstance(statistic, Votes):
+        return (Ballots(schema=schema, statistic=statistic),)
+    assert isinstance(statistic, Mean | Sum)
+    forms: tuple[OfColumns, ...]
+    if isinstance(statistic, Mean):
+        forms = (Means(schema=schema, names=statistic.of),)
+        if takes_pairs and len(statistic.of) <= MAX_PAIRED:
+            forms += (PairedMeans(schema=schema, names=statistic.of),)
+    else:
+        forms = PlainSums(schema=schema, names=statistic.of), CentredSums(schema=schema, names=statistic.of)
+    if not statistic.by:
+        return forms
+    return tuple(Grouped(schema=schema, each=form, by=statistic.by) for form in forms)
