@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from releases.benchmarks import beside_ours, designs, filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks import beside_ours, designs, filters, fit, kernels, means, noise, session, smalldb, wide
 from releases.benchmarks.tables import Table
 from releases.management import load
 
@@ -23,11 +23,13 @@ FILE = "BENCHMARKS.md"
 
 
 class Command(BaseCommand):
-    help = "Measure noise, fits, kernels, sessions, small databases and pages; prints tables with ratios and targets."
+    help = "Measure noise, answers, fits, kernels, sessions, small databases and pages; prints tables with targets."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--only", help="one of noise, designs, fit, wide, kernels, session, smalldb, filters, load")
-        parser.add_argument("--data", type=Path, help="the folder of adult_reduced.csv, adult13.csv and their schemas")
+        parser.add_argument(
+            "--only", help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, load"
+        )
+        parser.add_argument("--data", type=Path, help="the folder of Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
         parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for the load")
         parser.add_argument("--processes", type=int, help="of the site under load; by default one, and one a core")
@@ -51,6 +53,7 @@ class Command(BaseCommand):
         return {
             "noise": noise.tables,
             "designs": designs.tables,
+            "means": lambda: means.tables(folder),
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import designs, filters, fit, kernels, noise, session, smalldb, wide
+from releases.benchmarks import designs, filters, fit, kernels, means, noise, session, smalldb, wide
 from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.universe import Schema
@@ -66,6 +66,31 @@ def test_designs_are_compared_with_noise_on_each_answer_and_their_bounds_are_cou
     assert table.is_met
     assert [row.cells[7] == "" for row in table.rows] == [not each.is_run for each in designs.QUESTIONS]
     assert designs.fewest_covered(1_000) < 920
+
+
+def test_means_by_group_are_compared_with_a_sum_and_a_count_and_are_in_their_intervals(tmp_path, monkeypatch):
+    (missing,) = means.tables(tmp_path)
+    assert missing.says.endswith("does not hold adult.csv and health_insurance.csv.")
+    question = means.Question(
+        title="ages by town and sex",
+        file="people.csv",
+        of=("age", means._code("years", plus=1)),
+        edges=(1, 100),
+        by=(("town", means._text("town")), ("sex", means._text("sex"))),
+    )
+    monkeypatch.setattr(means, "QUESTIONS", (question,))
+    lines = [f"{20 + 7 * i % 50},{'abc'[i % 3]},{'fm'[i % 2]}" for i in range(600)]
+    (tmp_path / "people.csv").write_text("\n".join(["years,town,sex", *lines, "99,d,f"]))
+    asked = means.Asked.read(question, tmp_path)
+    assert asked.sizes.tolist() == [100] * 6 + [1, 0]
+    assert asked.means[6] == 100
+    (made,) = means.tables(tmp_path, runs=40)
+    assert [row.cells[:3] for row in made.rows] == [
+        ("ages by town and sex", "7", name) for name in ("laplace-numbers", "gaussian-numbers")
+    ]
+    assert all(len(row.cells) == len(made.heads) for row in made.rows)
+    # At 40 runs fewer than 30 are in their intervals with probability below a millionth.
+    assert all(int(row.cells[9]) >= 30 for row in made.rows)
 
 
 def test_choices_are_timed_on_every_profile():
@@ -165,6 +190,6 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    known = "noise, designs, kernels, fit, wide, session, smalldb, filters, load"
+    known = "noise, designs, means, kernels, fit, wide, session, smalldb, filters, load"
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)
