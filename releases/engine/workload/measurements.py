@@ -38,6 +38,7 @@ from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
 from releases.engine.workload.row_sums import (
     Ballots,
+    CentredMoments,
     CentredSums,
     Coordinate,
     Measured,
@@ -298,7 +299,7 @@ def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> 
         takes_pairs: whether the noise is of a law for which pairs have a bound.
     """
     if isinstance(statistic, SecondMoments):
-        return (Moments(schema=schema, statistic=statistic),)
+        return Moments(schema=schema, statistic=statistic), CentredMoments(schema=schema, statistic=statistic)
     if isinstance(statistic, Votes):
         return (Ballots(schema=schema, statistic=statistic),)
     assert isinstance(statistic, Mean | Sum)

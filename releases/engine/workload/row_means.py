@@ -46,6 +46,7 @@ from releases.engine.workload.row_sums import (
     Coordinate,
     Measured,
     OfColumns,
+    PlainSums,
     Reading,
     Sharing,
     Tallies,
@@ -159,6 +160,10 @@ class Means(AboutMiddle, OfMeans):
     """Each mean as c + Σ (v - c) / n, with c the middle of the range."""
 
     form: ClassVar[str] = "the sum of each column about the middle of its range, and the number of rows"
+
+    @cached_property
+    def plain(self) -> PlainSums:
+        return PlainSums(schema=self.schema, names=self.names)
 
     def _weights(self) -> tuple[float, float]:
         # At an end of the range, the worst case for a mean, a row too many counts as much as half the range in the sum.

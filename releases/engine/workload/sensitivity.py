@@ -65,13 +65,12 @@ def column_span(attribute: Attribute) -> Span:
     return Span(lowest=attribute.lowest, highest=attribute.highest)
 
 
-def centred_span(attribute: Attribute) -> Span:
+def centred_span(span: Span) -> Span:
     """The values of 2 v - (L + U) for v from L to U: twice the distance to the middle, a whole number always.
 
     Its largest size is U - L, so that adding a row moves the sum of v about the middle by (U - L) / 2 at most.
     """
-    width = attribute.highest - attribute.lowest
-    return Span(lowest=-width, highest=width)
+    return Span(lowest=-span.width, highest=span.width)
 
 
 def product_span(one: Span, other: Span, *, is_square: bool) -> Span:

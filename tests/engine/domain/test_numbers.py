@@ -27,7 +27,7 @@ from releases.engine.verification.recording import record
 from releases.engine.workload.measurements import pooled
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.row_means import MeanRead, Means, PairedMeans
-from releases.engine.workload.row_sums import CentredSums, Measured, PlainSums, shown
+from releases.engine.workload.row_sums import CentredMoments, CentredSums, Measured, PlainSums, shown
 
 RELATIONS = ["add_remove", "replace"]
 PURE = PureDP(epsilon=Fraction(1))
@@ -47,6 +47,7 @@ QUESTIONS = [
     {"mean": ["salary"]},
     {"mean": ["age", "salary", "born0"]},
     {"second_moments": ["age", "salary"]},
+    {"second_moments": ["born0", "born1", "age"]},
     {"mean": {"columns": ["age", "salary"], "by": ["maths", "music"]}},
     {"mean": {"columns": ["age", "salary", "born0"], "by": "maths"}},
     {"sum": {"columns": ["born0", "age"], "by": ["music"]}},
@@ -267,6 +268,25 @@ def test_several_columns_far_from_zero_are_summed_about_their_middles_and_gain_b
     for estimate, true, width in zip(result.estimates, truths, result.bound.half_widths, strict=True):
         assert abs(estimate[0] - true) <= width
     assert abs(result.notes["noisy number of rows"] - 2_000) < 300
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("name", ["laplace-numbers", "gaussian-numbers"])
+def test_second_moments_far_from_zero_are_summed_about_their_middles_and_gain_by_it(name, neighbours):
+    asked = {"second_moments": ["born0", "born1", "born2"]}
+    plan = planned(name, asked, neighbours=neighbours, beta=Fraction(1, 10**9))
+    assert isinstance(plan.noised.measurement, CentredMoments)
+    plain = plan.noised.measurement.plain
+    assert max(plan.bound.half_widths) < 0.6 * min(
+        plain.widths(Noised.within(plain, plan.noised.law, beta=plan.beta).reach)
+    )
+    rows = rows_of(plan.schema.universe, 2_000)
+    result = plan.run(rows, rng=StreamRandomness(b"born twice"))
+    pairs = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
+    for estimate, (one, other), width in zip(result.estimates, pairs, result.bound.half_widths, strict=True):
+        assert abs(estimate[0] - (rows.columns[f"born{one}"] * rows.columns[f"born{other}"]).sum()) <= width
+    none = plan.run(rows_of(plan.schema.universe, 0), rng=StreamRandomness(b"nobody"))
+    assert all(abs(each[0]) <= width for each, width in zip(none.estimates, none.bound.half_widths, strict=True))
 
 
 def test_salaries_and_ages_are_summed_plainly():
