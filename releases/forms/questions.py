@@ -26,8 +26,9 @@ _LISTED = "importance-"
 
 
 class KindLinkForm(LenientForm):
-    """Of which kind of question the page is to be."""
+    """What is wanted, or of which kind of question the page is to be."""
 
+    want = TypedTextField()
     kind = TypedTextField()
 
 
@@ -88,6 +89,8 @@ class QuestionsForm(ConditionsForm, LenientForm):
     def _added(self) -> dict[str, Any]:
         if self.action_pressed == "marginals":
             return self._marginals()
+        if self.action_pressed == "rows":
+            return self._pairs()
         if self.action_pressed == "prefix":
             return {"prefix": self._prefix()}
         if self.action_pressed != "count":
@@ -102,8 +105,7 @@ class QuestionsForm(ConditionsForm, LenientForm):
         """
         order = self.sent["order"]
         query: dict[str, Any] = {"marginals": int(order) if re.fullmatch(r"[0-9]{1,4}", order) else order}
-        typed = [name.strip() for name in re.split(r"[\n,]", self.sent["typed_columns"]) if name.strip()]
-        if chosen := self.sent["columns"] or typed:
+        if chosen := self._chosen_columns:
             query["columns"] = chosen
             if isinstance(query["marginals"], int) and query["marginals"] > len(chosen):
                 tables = f"a table of {query['marginals']} columns needs {query['marginals']} of them or more"
@@ -111,6 +113,17 @@ class QuestionsForm(ConditionsForm, LenientForm):
                 rule = f"is too few: {tables}. Choose more, or tables of {less}"
                 raise InvalidInput("columns", ", ".join(chosen), rule)
         return query
+
+    def _pairs(self) -> dict[str, Any]:
+        """The tables that synthetic rows are to agree with: over every two of the columns, or over the one there is."""
+        chosen = self._chosen_columns or list(self.universe.names)
+        return {"marginals": min(2, len(chosen)), "columns": chosen}
+
+    @property
+    def _chosen_columns(self) -> list[str]:
+        """Ticked, or typed where there are very many; none for all."""
+        typed = [name.strip() for name in re.split(r"[\n,]", self.sent["typed_columns"]) if name.strip()]
+        return self.sent["columns"] or typed
 
     def _prefix(self) -> str:
         """The column of running totals. "At or below" has a meaning for categories only where they are in order.

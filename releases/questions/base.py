@@ -81,11 +81,23 @@ class Shape(StrEnum):
     BOUND = "bound"
 
 
+class Want(StrEnum):
+    """What questions are for, in plain words; some want the same kind of question for another purpose."""
+
+    TABLE = "table"
+    ROWS = "rows"
+    AVERAGES = "averages"
+    PERCENTILES = "percentiles"
+    OTHER = "other"
+    SAME = "same"
+
+
 class Kind(ABC):
     """A kind of question.
 
     Attributes:
         name: the engine's name of the kind.
+        want: what it is for.
         place: among the kinds: the least comes first.
         title: of the choice among kinds.
     """
@@ -93,6 +105,7 @@ class Kind(ABC):
     name: ClassVar[str]
     place: ClassVar[int]
     title: ClassVar[str]
+    want: ClassVar[Want] = Want.OTHER
     #: By the words of the workload format, what pages call them.
     phrases: ClassVar[Mapping[str, str]]
     #: Whether its answers are numbers of rows, so that none is below 0.

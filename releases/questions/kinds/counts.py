@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question
-from releases.questions.base import HALF_A_ROW, Kind, register
+from releases.questions.base import HALF_A_ROW, Kind, Want, register
 
 
 @register
@@ -15,6 +15,7 @@ class CountsKind(Kind):
     name = Workload.kind
     place = 0
     title = "Tables and counts"
+    want = Want.TABLE
     phrases = {
         "count": "count",
         "marginal": "table",

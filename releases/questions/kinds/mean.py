@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.mean import Mean
-from releases.questions.base import NumbersByGroup, register, units_of
+from releases.questions.base import NumbersByGroup, Want, register, units_of
 
 
 @register
 class MeanKind(NumbersByGroup[Mean]):
     statistic = Mean
     title = "Average"
+    want = Want.AVERAGES
     says = (
         "The mean of each column, of all rows or in each group. The mean of a small group is drawn towards that of all "
         "rows as far as noise hides it."

@@ -16,6 +16,7 @@ from releases.questions.base import (
     Field,
     Input,
     StatisticKind,
+    Want,
     column_field,
     register,
     units_of,
@@ -29,6 +30,7 @@ _BOUND_RANKS = ("counted-quantile", "exponential-quantile")
 class QuantileKind(StatisticKind[Quantile]):
     statistic = Quantile
     title = "Median or quantile"
+    want = Want.PERCENTILES
     says = "The value that a share of the rows have or are below."
     phrases = {"median": "median", "quantile": "quantile"}
     fields = (

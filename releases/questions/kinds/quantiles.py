@@ -8,13 +8,14 @@ from typing import Any
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
-from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, column_field, register
+from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register
 
 
 @register
 class QuantilesKind(StatisticKind[Quantiles]):
     statistic = Quantiles
     title = "Several quantiles, or quantiles by group"
+    want = Want.PERCENTILES
     says = "For each of several shares, the value that so many of the rows have or are below; if asked, in each group."
     phrases = {"quantiles": "several quantiles"}
     fields = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from releases.engine.workload.kinds.sum import Sum
-from releases.questions.base import NumbersByGroup, register, units_of
+from releases.questions.base import NumbersByGroup, Want, register, units_of
 
 
 @register
 class SumKind(NumbersByGroup[Sum]):
     statistic = Sum
     title = "Sum"
+    want = Want.AVERAGES
     says = (
         "The total of each column, over all rows or in each group. A value outside the declared range counts as the "
         "declared rule says."

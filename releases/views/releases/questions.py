@@ -27,9 +27,12 @@ from releases.forms.releases import WorkloadForm
 from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
-from releases.questions.base import kinds, offered_statistics
+from releases.presentation.releases.wants import kinds_of, wants_shown
+from releases.questions.base import Want, kinds, offered_statistics
 from releases.views.common.wizard import workload_of
 
+#: The buttons that add counts.
+COUNT_ACTIONS = ("marginals", "prefix", "count")
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 #: Questions listed with a button to remove them.
@@ -49,6 +52,8 @@ def changed_workload(release: Release, form: QuestionsForm) -> dict[str, Any] | 
     action = form.action_pressed
     if action == "clear":
         return None
+    if action == "rows":
+        return {"version": WORKLOAD_VERSION, "queries": [form.added()]}
     queries = _weighed_queries(release, form)
     if action.startswith("remove-"):
         queries = [query for position, query in enumerate(queries) if position != form.removed]
@@ -80,6 +85,7 @@ class Asked:
 
     Attributes:
         action: the button that was pressed; empty where the page is only looked at.
+        want: what the questions are for; None until that is chosen.
         kind: of question the page is about: counts, or a statistic's.
         workload, stale: what is asked so far, or why it no longer fits the columns.
         statistic: the fields of the kind; None for counts.
@@ -89,6 +95,7 @@ class Asked:
     """
 
     action: str
+    want: Want | None
     kind: str
     workload: Question | None
     stale: str
@@ -106,7 +113,7 @@ class Asked:
             workload, stale = workload_of(release), ""
         except InvalidInput as error:
             workload, stale = None, in_words(error)
-        kind = _chosen_kind(form.sent["kind"] or KindLinkForm(request.GET).given["kind"], workload)
+        want, kind = _chosen(form, KindLinkForm(request.GET).given, workload)
         action, problem, counts = form.action_pressed, "", form.sent["counts"]
         try:
             counts = form.counts_after()
@@ -116,6 +123,7 @@ class Asked:
             problem = in_words(error)
         return Asked(
             action="change-counts" if action.startswith(("add-", "drop-")) else action,
+            want=want,
             kind=kind,
             workload=workload,
             stale=stale,
@@ -153,11 +161,18 @@ def asked_statistic(form: StatisticForm) -> dict[str, Any]:
     return {"version": WORKLOAD_VERSION, "queries": [form.statistic.to_json(form.universe)]}
 
 
-def _chosen_kind(sent: str, workload: Question | None) -> str:
-    """The kind of question the page is about: the one sent, else that of what is asked so far."""
-    if sent == Workload.kind or sent in offered_statistics():
-        return sent
-    return Workload.kind if workload is None else workload.kind
+def _chosen(form: QuestionsForm, link: dict[str, str], workload: Question | None) -> tuple[Want | None, str]:
+    """What is wanted and the kind of question the page is about: those sent, else those of what is asked so far."""
+    asked = "" if workload is None else workload.kind
+    if (sent := form.sent["kind"] or link["kind"]) in (Workload.kind, *offered_statistics()):
+        return kinds()[sent].want, sent
+    if link["want"] in list(Want):
+        want = Want(link["want"])
+        names = kinds_of(want)
+        return want, asked if asked in names else next(iter(names), Workload.kind)
+    if form.action_pressed in COUNT_ACTIONS:
+        return Want.TABLE, Workload.kind
+    return (kinds()[asked].want, asked) if asked else (None, Workload.kind)
 
 
 def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, Any]]:
@@ -202,7 +217,8 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "is_category_chosen": any(is_chosen for _, is_chosen in categories),
         "is_in_order": bool(form.sent["in_order"]),
         "is_ticked": is_ticked,
-        "kinds": [(name, kinds()[name].title, name == asked.kind) for name in (Workload.kind, *offered_statistics())],
+        "shows_asked": workload is not None or asked.want is Want.TABLE,
+        "wants": wants_shown(release, want=asked.want, kind=asked.kind),
         "is_statistic": workload is not None and not workload.is_counts,
         "column_fields": fields,
         "as_json": WorkloadForm.as_text(release.workload) if release.workload else "",

@@ -35,6 +35,7 @@ from releases.presentation.releases.release_rows import release_rows
 from releases.presentation.releases.release_status import release_status
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
+from releases.questions.base import Want
 from releases.schema.descriptions import notes_of, table_of
 from releases.views.common.live_validation import checked, is_check, undone_if_check
 from releases.views.common.wizard import frame, workload_of
@@ -130,7 +131,10 @@ def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: A
         return ""
     if is_check(request):
         return checked(request, form, says=_would_ask(release) if not form.errors else "")
-    return redirect(step, release_id=release.pk) if step else ""
+    if not step:
+        return ""
+    address = reverse(step, args=[release.pk])
+    return redirect(f"{address}?want={Want.ROWS}" if asked.action == "rows" else address)
 
 
 def _questions_page(
@@ -142,7 +146,7 @@ def _questions_page(
         "opens_json": bool(form.errors or asked.stale or not context["is_ticked"]),
         "problem": problem,
         "said": asked.said,
-        "saved": saved_questions(request, release),
+        "saved": saved_questions(request, release) if asked.want is Want.SAME else [],
         "taken_from": workload_of_release(request, release),
         **frame("questions", release.dataset, release),
     }
@@ -196,7 +200,7 @@ def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Aske
     else:
         return ""
     services.releases.set_questions(release=release, workload=workload)
-    return "questions"
+    return "compare" if asked.action in ("ask", "rows") else "questions"
 
 
 @login_not_required

@@ -33,6 +33,7 @@ def test_a_curator_says_what_matters_more_and_reads_how_close_it_came(
     page = alice.page
     alice.sign_in("alice", PASSWORD)
     alice.go(f"/releases/{draft}/questions/", "questions before any")
+    alice.follow("A table of counts")
     page.get_by_label("1 column", exact=False).first.check()
     alice.press("Add tables")
     page.get_by_label("2 columns", exact=False).first.check()
@@ -50,7 +51,7 @@ def test_a_curator_says_what_matters_more_and_reads_how_close_it_came(
     field.press("Enter")
     expect(page.get_by_label("Importance of sex", exact=True)).to_have_value("2")
     expect(page.get_by_label(re.compile("^Importance of "))).to_have_count(3)
-    alice.press("Compare mechanisms")
+    alice.press("Compare methods")
     alice.heading("Compare before you spend")
     alice.reads("rows at importance 4")
     alice.look("comparison of different importance")

@@ -73,7 +73,7 @@ def test_a_plan_is_saved_as_a_file_and_loaded_into_another_draft(visitor, instal
     alice.go(f"/releases/{careful}/", "release of one's own")
     alice.press("Plan another like it")
     alice.heading("What should the release answer?")
-    alice.press("Compare mechanisms")
+    alice.press("Compare methods")
     file = tmp_path / "kept.json"
     with alice.page.expect_download() as started:
         alice.follow("Download this plan")

@@ -42,6 +42,7 @@ def test_questions_are_saved_edited_and_asked_of_next_year_s_table(
     page = alice.page
     alice.sign_in("alice", PASSWORD)
     alice.go(f"/releases/{made['draft']}/questions/", "questions of a draft to save")
+    alice.follow("A table of counts")
     page.get_by_label("2 columns", exact=False).first.check()
     alice.press("Add tables")
 

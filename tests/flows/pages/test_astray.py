@@ -128,7 +128,7 @@ def test_back_forward_and_reload_show_each_step_as_it_was_left(visitor, make):
         alice.heading(heading)
         page.reload()
         alice.heading(heading)
-    alice.press("Compare mechanisms")
+    alice.press("Compare methods")
     alice.heading("Compare before you spend")
     page.get_by_label("Epsilon", exact=True).fill("2")
     alice.press("Compare again")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from releases.questions.base import offered_statistics
+from releases.questions.base import Want, offered_statistics
 from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import PASSWORD
 from tests.web.shared.test_access import GETS
@@ -153,6 +153,7 @@ def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
         pages |= {"both releases": other}
         pages |= {"a workload on a dataset": f"/workloads/{world['workload']}/use/?dataset={world['dataset']}"}
         pages |= {f"questions, {kind}": f"/releases/{draft}/questions/?kind={kind}" for kind in offered_statistics()}
+        pages |= {f"questions, {want}": f"/releases/{draft}/questions/?want={want}" for want in Want}
         pages |= {"a heat map": f"/releases/{world['published']}/?question=1", "404": "/nothing/"}
         assert len(pages) > 35
     for name, path in pages.items():

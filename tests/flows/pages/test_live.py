@@ -117,7 +117,7 @@ def test_what_is_no_longer_asked_for_does_not_stand_in_the_way(typing, installat
 
 def test_a_question_says_what_would_be_asked_before_it_is_added(typing, installation, tmp_path):
     _, release = installation.run(DRAFT.format(title="Counted", folder=str(tmp_path)))
-    alice, _ = typing(f"/releases/{release}/questions/", "questions", "Name of this draft")
+    alice, _ = typing(f"/releases/{release}/questions/?want=table", "questions", "Name of this draft")
     page = alice.page
     page.get_by_label("age (5 bins)").check()
     page.get_by_label("sex (2 values)").check()

@@ -21,17 +21,23 @@ def blank(dataset, alice):
     return services.releases.draft_release(dataset=dataset, by=alice)
 
 
+def address(release, want=""):
+    """The page of a draft's questions, as the link leads to it that says what is wanted."""
+    page = reverse("questions", args=[release.pk])
+    return f"{page}?want={want}" if want else page
+
+
 @pytest.fixture
 def ask(blank, as_, alice):
-    def post(**data):
-        return as_(alice).post(reverse("questions", args=[blank.pk]), data)
+    def post(want="table", **data):
+        return as_(alice).post(address(blank, want), data)
 
     return post
 
 
 @pytest.fixture
 def show(blank, as_, alice):
-    return lambda: as_(alice).get(reverse("questions", args=[blank.pk]))
+    return lambda want="table": as_(alice).get(address(blank, want))
 
 
 def queries(blank):
@@ -83,7 +89,7 @@ def test_running_totals_can_be_asked_for(ask, blank):
 def test_running_totals_are_offered_of_numbers_and_categories_only_where_their_order_is_confirmed(
     ask, blank, as_, alice
 ):
-    page = body(as_(alice).get(reverse("questions", args=[blank.pk])))
+    page = body(as_(alice).get(address(blank, "table")))
     first, second = re.findall(r'(?s)<select id="prefix[^"]*" name="prefix".*?</select>', page)
     assert re.findall(r"<option[^>]*>([^<]+)<", first) == ["age"]
     assert re.findall(r"<option[^>]*>([^<]+)<", second) == ["choose a column", "sex"]
@@ -260,7 +266,7 @@ def test_a_universe_of_very_many_columns_still_makes_a_light_page(alice, upload_
         dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
     )
     release = services.releases.draft_release(dataset=dataset, by=alice)
-    url = reverse("questions", args=[release.pk])
+    url = address(release, "table")
     page = as_(alice).get(url)
     assert len(page.content) < 30_000
     assert "561,375,500 tables" in words(page)
@@ -293,7 +299,7 @@ def test_a_name_of_nothing_is_refused_and_the_old_one_stays(ask, blank):
 
 def test_what_was_asked_under_a_name_is_asked_again_in_another_draft(ask, blank, show, draft):
     services.releases.name_release(release=draft, title="All pairs")
-    assert "All pairs" in words(show())
+    assert "All pairs" in words(show("same"))
     ask(action="take", like=str(draft.pk))
     assert queries(blank) == draft.workload["queries"]
 
@@ -304,7 +310,7 @@ def test_questions_that_do_not_fit_these_columns_are_not_taken(ask, blank, alice
     services.datasets.declare_universe(dataset=other, columns=[*COLUMNS, rain])
     wet = services.releases.draft_release(dataset=other, by=alice, title="Wet")
     services.releases.set_questions(release=wet, workload={"version": 1, "queries": [{"marginal": ["rain"]}]})
-    response = ask(action="take", like=str(wet.pk))
+    response = ask("same", action="take", like=str(wet.pk))
     assert response.status_code == 400
     assert "'rain'" in words(response)
     assert queries(blank) is None
@@ -315,6 +321,8 @@ def test_questions_of_a_stranger_s_draft_are_neither_offered_nor_taken(draft, ch
     own = services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV + b"one more,30,male\n"))
     services.datasets.declare_universe(dataset=own, columns=COLUMNS)
     mine = services.releases.draft_release(dataset=own, by=charlie)
-    url = reverse("questions", args=[mine.pk])
-    assert "Ask what an earlier draft or release asked" not in words(as_(charlie).get(url))
+    url = address(mine, "same")
+    page = as_(charlie).get(url)
+    assert page.context["saved"] == []
+    assert draft.title not in words(page)
     assert as_(charlie).post(url, {"action": "take", "like": str(draft.pk)}).status_code == 404

@@ -1,0 +1,96 @@
+"""What people want of a dataset, in plain words: the first choice of the page of questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from releases.engine.workload.queries import Workload
+from releases.models import Release
+from releases.questions.base import Want, kinds, offered_statistics
+
+#: What each offers, in the order of the page.
+_SAID = {
+    Want.TABLE: ("A table of counts", "How many rows have each value, or each combination of values."),
+    Want.ROWS: ("Synthetic rows", "An artificial table that resembles yours."),
+    Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers."),
+    Want.PERCENTILES: ("A median or other quantiles", "Of all rows, or by group."),
+    Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
+    Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
+}
+
+
+def kinds_of(want: Want) -> tuple[str, ...]:
+    """The kinds of question that answer it."""
+    if want is Want.ROWS:
+        return (Workload.kind,)
+    return tuple(name for name in (Workload.kind, *offered_statistics()) if kinds()[name].want is want)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A link to one of several parts of a page."""
+
+    title: str
+    says: str
+    address: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantsShown:
+    """What can be wanted, and what is.
+
+    Attributes:
+        choices: what can be wanted; a session and a survey have pages of their own.
+        kinds: of question, where what is wanted has several.
+        want: its name in addresses; empty until one is chosen.
+        asks_counts, asks_rows, asks_statistic, asks_same: which part of the page it takes; none of them until then.
+    """
+
+    choices: tuple[Choice, ...]
+    kinds: tuple[Choice, ...]
+    want: str
+    asks_counts: bool
+    asks_rows: bool
+    asks_statistic: bool
+    asks_same: bool
+
+
+def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown:
+    """
+    Args:
+        want: None until one is chosen.
+        kind: of question that the page is about.
+    """
+    own = [
+        Choice(title=title, says=says, address=f"?want={each}#kind", is_chosen=each is want)
+        for each, (title, says) in _SAID.items()
+    ]
+    session = Choice(
+        title="A live session",
+        says="For questions that are not known yet.",
+        address=reverse("new_session", args=[release.dataset_id]),
+        is_chosen=False,
+    )
+    survey = Choice(
+        title="A survey",
+        says="Ask people directly: each answer is randomised before it is sent.",
+        address=reverse("new_survey"),
+        is_chosen=False,
+    )
+    names = kinds_of(want) if want is not None else ()
+    return WantsShown(
+        choices=(*own[:-1], session, survey, own[-1]),
+        kinds=tuple(
+            Choice(title=kinds()[name].title, says="", address=f"?kind={name}#kind", is_chosen=name == kind)
+            for name in names
+            if len(names) > 1
+        ),
+        want=want or "",
+        asks_counts=want is Want.TABLE,
+        asks_rows=want is Want.ROWS,
+        asks_statistic=want in (Want.AVERAGES, Want.PERCENTILES, Want.OTHER),
+        asks_same=want is Want.SAME,
+    )
