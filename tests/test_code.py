@@ -192,7 +192,6 @@ COMPARISONS = {
     "datasets/dataset_detail.html": 1,
     "datasets/upload.html": 1,
     "releases/_curves.html": 1,
-    "releases/_error_first.html": 1,
     "releases/_notes.html": 1,
     "releases/compare.html": 1,
     "results/_certified.html": 2,

@@ -153,7 +153,7 @@ def bound_curves(
     return {
         "$schema": _SCHEMA,
         "width": "container",
-        "height": 300,
+        "height": 200,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": [
             {

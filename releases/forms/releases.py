@@ -79,6 +79,11 @@ class CompareForm(ChoiceForm):
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
         error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
     )
+    error = TypedTextField(
+        label="Or the largest error",
+        help_text="You accept it; the epsilon for it is worked out.",
+        widget=forms.TextInput(attrs={"inputmode": "decimal", "placeholder": "such as 50"}),
+    )
     mechanism = TypedTextField(widget=forms.HiddenInput)
     #: What the bounds on the page were for that this was sent from.
     shown = TypedTextField(widget=forms.HiddenInput)
@@ -89,6 +94,20 @@ class CompareForm(ChoiceForm):
             posted = posted.copy()
             posted["epsilon"] = taken
         super().__init__(posted or None, **kwargs)
+
+    def ask_for_error_in(self, unit: str, *, is_weighed: bool) -> None:
+        """Say what the largest error is measured in, and whether more important answers are closer than it."""
+        field = self.fields["error"]
+        field.label = f"Or the largest error, in {unit}"
+        if is_weighed:
+            field.help_text = "This holds for every answer. More important ones are closer to the truth."
+
+    def clean_error(self) -> float | None:
+        """None where none was typed."""
+        _, problem, error = wanted_error(self.cleaned_data["error"])
+        if problem:
+            raise ValidationError(problem)
+        return error
 
     def guesses(self, guess: int | None) -> bool:
         """Whether another number of rows is guessed than before."""
@@ -126,25 +145,30 @@ class OptionsForm(forms.Form):
 
 
 class CompareLinkForm(LenientForm):
-    """What a link or a small form beside the comparison asks to be worked out: curves, or the largest error wanted."""
+    """What the comparison is for, and what is to be worked out beside it: curves, or what an error takes."""
 
     curves = SentField()
     error = TypedTextField()
+    want = TypedTextField()
 
     @property
     def wanted_error(self) -> tuple[str, str, float | None]:
-        """As it was typed, what is wrong with that, and as a number if nothing is."""
-        wanted = (self.given["error"] or "").strip()
-        if not wanted:
-            return "", "", None
-        try:
-            error = exact(wanted, field="error")
-        except InvalidInput as problem:
-            rule = "must be a number, such as 50"
-            return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
-        if not 0 < error < 10**15:
-            return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
-        return wanted, "", float(error)
+        return wanted_error(self.given["error"] or "")
+
+
+def wanted_error(typed: str) -> tuple[str, str, float | None]:
+    """A largest error as it was typed, what is wrong with that, and as a number if nothing is."""
+    wanted = typed.strip()
+    if not wanted:
+        return "", "", None
+    try:
+        error = exact(wanted, field="error")
+    except InvalidInput as problem:
+        rule = "must be a number, such as 50"
+        return wanted, f"{problem.field}: {problem.value!r} {rule}{separators(wanted, rule)}", None
+    if not 0 < error < 10**15:
+        return wanted, f"error: {wanted!r} must be a number of rows above 0, such as 50", None
+    return wanted, "", float(error)
 
 
 class SessionForm(ChoiceForm):

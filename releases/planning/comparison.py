@@ -193,7 +193,7 @@ class ComparedPlan:
     def sentence(self) -> str:
         if self.wants_rows:
             return (
-                "How accurate it is depends on how many rows there are. Type about how many, next to epsilon, and it "
+                "How accurate it is depends on how many rows there are. Type about how many, below epsilon, and it "
                 "is said here; the release proves its own bound."
             )
         if self.bound is None:
@@ -384,12 +384,6 @@ def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
         return ""
     closest = min(bounded, key=lambda row: _alpha(row.plan))
     return f"{closest.margin} {closest.says_little}".strip()
-
-
-def closes_each(rows: Sequence[ComparedPlan]) -> str:
-    """What no longer fits after any of them, where that is one sentence for all."""
-    sentences = {row.leaves.closes for row in rows if row.leaves is not None}
-    return sentences.pop() if len(sentences) == 1 else ""
 
 
 def bound_unit(plan: Plan) -> str:

@@ -63,5 +63,5 @@ def _why_no_epsilon(row: ComparedPlan) -> str:
         closest = f"{bound.alpha:,.4g}" if bound.says else rows_text(bound.alpha)
         return f"Not at any epsilon up to {MAX_EPSILON}: there it is within {closest}."
     if row.wants_rows:
-        return "It depends on how many rows there are: type about how many, next to epsilon."
+        return "It depends on how many rows there are: type about how many, below epsilon."
     return "It proves its bound from what it releases; none is known before."

@@ -129,6 +129,17 @@ class Visitor:
     def press(self, words: str) -> None:
         self.page.get_by_role("button", name=words, exact=True).first.click()
 
+    def method(self, name: str) -> Locator:
+        """What a comparison says of a method; the other methods are unfolded where it is among them."""
+        button = self.page.get_by_role("button", name=f"Choose {name}", exact=True, include_hidden=True).first
+        if not button.is_visible():
+            self.page.get_by_text("Other methods", exact=True).click()
+        return self.page.locator("tbody, section.recommended").filter(has=button)
+
+    def choose(self, name: str) -> None:
+        self.method(name)
+        self.press(f"Choose {name}")
+
     def follow(self, words: str) -> None:
         self.page.get_by_role("link", name=words, exact=True).first.click()
 

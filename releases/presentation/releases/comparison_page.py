@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from releases.engine.mechanisms.base import Mechanism
-from releases.planning import comparison
+from releases.planning import comparison, recommendation
 from releases.planning.comparison import ComparedPlan, OptionField
 from releases.planning.error_target import Needed
+from releases.questions.base import Want
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +69,6 @@ class MechanismShown:
     leaves: str
     leaves_notes: tuple[Note, ...]
     seconds: str
-    memory: str
     why_not: str
     is_outlined: bool
     is_open: bool
@@ -80,6 +81,28 @@ class MechanismShown:
     @property
     def has_bound(self) -> bool:
         return bool(self.margin or self.sentence)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recommended:
+    """The one method that the page recommends.
+
+    Attributes:
+        why: the reason, in one sentence.
+        within: how close its answers are, in their unit.
+        leaves: what it leaves of the budget, and what no longer fits then; empty where it does not fit itself.
+        notes: what else is to be known before it is chosen.
+        other: where another want has another method, the address of the page that recommends that one.
+        other_text: of the link.
+    """
+
+    method: MechanismShown
+    why: str
+    within: str
+    leaves: str
+    notes: tuple[Note, ...]
+    other: str
+    other_text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,24 +128,33 @@ class ComparisonPage:
     """Every mechanism's plan for a draft.
 
     Attributes:
+        recommended: None where no mechanism can be run.
         says_little: how wide the closest bound is, where none says anything; empty otherwise.
         cannot_run: those that cannot be run with these numbers; `opens_cannot_run` where they are to be seen at once.
-        closes_each: what no longer fits after any of them, where that is one sentence for all.
         others: mechanisms for another kind of question.
-        units: what the bounds are measured in.
+        units: what the bounds are measured in; `unit`: that of the recommended one.
         has_importance: some answers are more important than others.
         needed: what a given error takes; empty until an error is given.
+        further: those that can be run beside the recommended one.
+        opens_further: what is folded away below the recommended one is to be seen at once.
+        keeps: what the page's own links keep of its address, before what they add.
+        error: the bound of the recommended one as it is typed; empty where it has none.
     """
 
+    recommended: Recommended | None
     says_little: str
     can_run: tuple[MechanismShown, ...]
     cannot_run: tuple[MechanismShown, ...]
     opens_cannot_run: bool
-    closes_each: str
     others: tuple[Mechanism, ...]
     units: tuple[str, ...]
+    unit: str
     has_importance: bool
     needed: tuple[EpsilonShown, ...]
+    further: tuple[MechanismShown, ...]
+    opens_further: bool
+    keeps: str
+    error: str
 
     @property
     def has_units(self) -> bool:
@@ -131,32 +163,74 @@ class ComparisonPage:
 
 
 def comparison_page(
-    rows: Sequence[ComparedPlan], *, chosen: str, others: Sequence[Mechanism], needed: Sequence[Needed] = ()
+    rows: Sequence[ComparedPlan],
+    *,
+    chosen: str,
+    others: Sequence[Mechanism],
+    needed: Sequence[Needed] = (),
+    want: str = "",
+    opens: bool = False,
 ) -> ComparisonPage:
     """
     Args:
         rows: in the order of the page.
         chosen: the name of the mechanism that the draft has; empty where it has none.
+        want: what the address says that the questions are for.
+        opens: what is folded away is asked for.
         needed: the least epsilons for an error, if one is given.
     """
-    best, closes = comparison.best_choices(rows), comparison.closes_each(rows)
-    shown = [(row, _shown(row, chosen=chosen, best=best, closes_each=closes)) for row in rows]
-    can_run = tuple(each for row, each in shown if not row.plan.infeasible)
-    cannot_run = tuple(each for row, each in shown if row.plan.infeasible)
+    best = comparison.best_choices(rows)
+    shown = {row.mechanism.name: _shown(row, chosen=chosen, best=best) for row in rows}
+    can_run = tuple(each for each in shown.values() if not each.reason)
+    cannot_run = tuple(each for each in shown.values() if each.reason)
+    for_rows = want == Want.ROWS
+    first = recommendation.recommended(rows, for_rows=for_rows)
+    further = tuple(each for each in can_run if first is None or each.name != first.mechanism.name)
     return ComparisonPage(
+        recommended=None if first is None else _recommended(first, rows, shown, for_rows=for_rows),
         says_little=comparison.says_little_at_all(rows),
         can_run=can_run,
         cannot_run=cannot_run,
         opens_cannot_run=not can_run or any(each.is_open for each in cannot_run),
-        closes_each=closes,
         others=tuple(others),
         units=tuple(dict.fromkeys(row.unit for row in rows)),
+        unit="rows" if first is None else first.unit,
         has_importance=any(row.margins for row in rows),
         needed=tuple(_epsilon(each) for each in needed),
+        further=further,
+        opens_further=first is None or opens or any(each.is_open for each in (*further, *cannot_run)),
+        keeps=f"want={want}&" if want in list(Want) else "",
+        error="" if first is None or first.bound is None else _typed(first.bound.alpha),
     )
 
 
-def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str], closes_each: str) -> MechanismShown:
+def _typed(alpha: float) -> str:
+    """A bound as a number that can be typed, rounded up: with a smaller one the epsilon would have to rise."""
+    return f"{ceil(alpha)}" if alpha >= 10 else f"{ceil(alpha * 1000) / 1000:g}"
+
+
+def _recommended(
+    row: ComparedPlan, rows: Sequence[ComparedPlan], shown: Mapping[str, MechanismShown], *, for_rows: bool
+) -> Recommended:
+    other = recommendation.recommended(rows, for_rows=not for_rows)
+    is_other = other is not None and other is not row
+    method = shown[row.mechanism.name]
+    return Recommended(
+        method=method,
+        notes=tuple(each for each in (*method.bound_notes, *method.leaves_notes) if each.kind != "muted"),
+        why=recommendation.why(row, rows, for_rows=for_rows),
+        within=recommendation.within(row),
+        leaves=f"Leaves {row.leaves.share} of the budget: {row.leaves.more_text}. {row.leaves.closes}".strip()
+        if row.leaves
+        else "",
+        other=f"?want={Want.TABLE if for_rows else Want.ROWS}" if is_other else "",
+        other_text="Recommend a method for the answers instead"
+        if for_rows
+        else "Recommend a method for synthetic rows instead",
+    )
+
+
+def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str]) -> MechanismShown:
     name, can_run = row.mechanism.name, not row.plan.infeasible
     advice = best.get(name, "") if can_run else ""
     return MechanismShown(
@@ -170,9 +244,8 @@ def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str], closes_each:
         bound_notes=tuple(_bound_notes(row)) if can_run else (),
         cost=row.cost,
         leaves=row.leaves.share if row.leaves else "" if row.refusal else "–",
-        leaves_notes=tuple(_leaves_notes(row, closes_each=closes_each)),
+        leaves_notes=(Note(text="does not fit", kind="little"),) if row.leaves is None and row.refusal else (),
         seconds=row.seconds if can_run else "",
-        memory=row.memory if can_run else "",
         why_not=row.why_not,
         is_outlined=bool(best) and not advice,
         is_open=any(option.problem for option in row.options),
@@ -192,21 +265,10 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
     if row.margins:
         importance, margin = row.margins[-1]
         yield Note(text=f"{margin} at importance {importance}", kind="")
-    yield Note(text=row.proof)
+    if row.is_unproved:
+        yield Note(text=row.proof)
     if row.says_little:
         yield Note(text=row.says_little, kind="little")
-    elif row.useful_from:
-        yield Note(text=row.useful_from)
-
-
-def _leaves_notes(row: ComparedPlan, *, closes_each: str) -> Iterator[Note]:
-    if row.leaves is None:
-        if row.refusal:
-            yield Note(text="does not fit", kind="little")
-        return
-    yield Note(text=row.leaves.more_text)
-    if row.leaves.closes and row.leaves.closes != closes_each:
-        yield Note(text=row.leaves.closes, kind="closes")
 
 
 def _option(field: OptionField) -> OptionShown:
@@ -228,7 +290,12 @@ def _facts(row: ComparedPlan) -> Iterator[tuple[str, str]]:
     if row.cost_in_full:
         yield "Cost in full", row.cost_in_full
     if row.leaves is not None:
-        yield "Left in full", f"{row.leaves.text}. {row.leaves.runs_out}".strip()
+        full = (f"{row.leaves.text}, {row.leaves.more_text}.", row.leaves.runs_out, row.leaves.closes)
+        yield "Left in full", " ".join(each for each in full if each)
+    if row.bound is not None:
+        yield "Bound known", f"{row.proof}{f'; {row.useful_from}' if row.useful_from else ''}"
+    if not row.plan.infeasible:
+        yield "Memory", row.memory
     for name, value in row.parameters.items():
         yield name[:1].upper() + name[1:], value
     if row.margins:

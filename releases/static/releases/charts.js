@@ -34,9 +34,12 @@
 
   function draw(holder) {
     const source = document.getElementById(holder.dataset.chart);
-    if (!source || typeof vegaEmbed === "undefined") return;
+    // In a closed part of the page there is no width to fill; it is drawn when that opens.
+    if (!source || !holder.clientWidth || typeof vegaEmbed === "undefined") return;
     const spec = JSON.parse(source.textContent);
     spec.config = Object.assign(theme(), spec.config || {});
+    spec.config.legend.columns = Math.max(1, Math.floor(holder.clientWidth / 270));
+    if (spec.config.legend.columns > 1) spec.config.legend.labelFontSize = 11;
     spec.config.axis.labelLimit = Math.min(220, 0.45 * holder.clientWidth);
     vegaEmbed(holder, spec, {
       ast: true, actions: false, renderer: "svg",
@@ -56,4 +59,5 @@
   document.addEventListener("DOMContentLoaded", drawAll);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   document.addEventListener("htmx:afterSettle", drawNew);
+  document.addEventListener("toggle", drawNew, true);
 })();

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from releases import services
 from releases.display.error_messages import in_words
@@ -18,11 +19,12 @@ from releases.forms.releases import CompareForm, CompareLinkForm, OptionsForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
 from releases.models import Release
-from releases.planning import comparison, error_target
+from releases.planning import comparison, error_target, recommendation
 from releases.planning.curves import bound_curves as drawn_curves
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import GUESSES, guessed_rows
 from releases.presentation.releases.comparison_page import comparison_page
+from releases.questions.base import Want
 from releases.views.common.live_validation import checked, is_check
 from releases.views.common.wizard import frame
 from releases.views.public.methods import numbers_in_address
@@ -53,7 +55,9 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 def _form(request: HttpRequest, release: Release) -> CompareForm:
+    wanted, problem, _ = CompareLinkForm(request.GET).wanted_error
     initial = {
+        "error": wanted if problem else "",
         "epsilon": release.epsilon,
         "delta": release.delta or "0",
         "beta": release.beta,
@@ -74,13 +78,17 @@ def _page(
     curves = _curves(request, release, rows)
     if curves and request.headers.get("HX-Request"):
         return render(request, "releases/_curves.html", curves)
+    compared = _compared(request, release, plans, rows)
+    page = compared["page"]
+    form.ask_for_error_in(page.unit, is_weighed=page.has_importance)
     context = {
         "form": form,
         "shown": _numbers_shown(release),
         "ways": numbers_in_address(plans[0]),
+        "opens_numbers": bool(form.errors.keys() - {"epsilon", "error"}) or any(row.wants_rows for row in rows),
         "says": _still_shown(release) if is_wrong else "",
         "fits": reports.room_of(release.dataset.budget),
-        **_compared(request, release, plans, rows),
+        **compared,
         **curves,
         "meaning": epsilon_meaning(release.epsilon, delta=release.delta),
         **frame("compare", release.dataset, release),
@@ -101,11 +109,19 @@ def _compared(
     request: HttpRequest, release: Release, plans: list[Plan], rows: list[comparison.ComparedPlan]
 ) -> dict[str, Any]:
     """The mechanisms, and what an error that somebody wants would take."""
-    wanted, problem, most = CompareLinkForm(request.GET).wanted_error
+    link = CompareLinkForm(request.GET)
+    wanted, problem, most = link.wanted_error
     needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
     others = comparison.other_mechanisms(plans)
     return {
-        "page": comparison_page(rows, chosen=release.mechanism, others=others, needed=needed),
+        "page": comparison_page(
+            rows,
+            chosen=release.mechanism,
+            others=others,
+            needed=needed,
+            want=link.given["want"],
+            opens=bool(wanted),
+        ),
         "wanted": wanted,
         "wanted_problem": problem,
         "problems": [{"id": each.id, "text": each.problem} for row in rows for each in row.options if each.problem],
@@ -156,6 +172,8 @@ def _choose(
             options=typed.get(chosen),
             other_options=typed,
         )
+        if given["error"] is not None:
+            return _take_epsilon(request, release, form)
     except (InvalidInput, services.release_inputs.Refusal) as error:
         form.add_error(None, in_words(error))
         return None
@@ -163,8 +181,31 @@ def _choose(
     if chosen and (is_other or is_guessed_anew):
         # Whoever chose has read a bound and a price for other numbers.
         messages.info(request, "You changed the numbers, so here is the comparison for them. Choose again.")
-        return redirect("compare", release_id=release.pk)
-    return redirect("confirm" if chosen else "compare", release_id=release.pk)
+        return redirect(_address(request, release))
+    return redirect("confirm", release_id=release.pk) if chosen else redirect(_address(request, release))
+
+
+def _take_epsilon(request: HttpRequest, release: Release, form: CompareForm) -> HttpResponse | None:
+    """Take the least epsilon with which the recommended method keeps an error; the comparison for it is read first."""
+    plans, budget = services.releases.compare(release=release), release.dataset.budget
+    typed = str(form["error"].value()).strip()
+    rows = comparison.compared(plans, budget, guess=guessed_rows(release.options or {}))
+    first = recommendation.recommended(rows, for_rows=CompareLinkForm(request.GET).given["want"] == Want.ROWS)
+    if first is None:
+        return None
+    (needed,) = error_target.needed_for([first], budget, error=form.cleaned_data["error"])
+    if not needed.epsilon:
+        form.add_error("error", f"error: {typed!r} cannot be kept. {needed.why}")
+        return None
+    services.releases.set_choice(release=release, epsilon=needed.epsilon, delta=release.delta, beta=release.beta)
+    messages.info(request, f"{needed.mechanism.title}: an error of at most {typed} takes epsilon {needed.epsilon}.")
+    return redirect(_address(request, release))
+
+
+def _address(request: HttpRequest, release: Release) -> str:
+    """The comparison, for what it was for before."""
+    address, want = reverse("compare", args=[release.pk]), CompareLinkForm(request.GET).given["want"]
+    return f"{address}?want={want}" if want in list(Want) else address
 
 
 def _numbers_shown(release: Release) -> str:

@@ -55,7 +55,7 @@ def test_a_curator_says_what_matters_more_and_reads_how_close_it_came(
     alice.heading("Compare before you spend")
     alice.reads("rows at importance 4")
     alice.look("comparison of different importance")
-    page.locator('button[name="mechanism"][value="laplace-queries"]').click()
+    alice.choose("Laplace noise on each answer")
     alice.heading("Confirm the release")
     alice.reads("those of importance 4 within")
     alice.press("Spend and release")

@@ -142,6 +142,8 @@ def test_columns_are_declared_and_released_by_keyboard_alone(visitor, undeclared
     keyboard.type("0.5")
     alice.enter()
     expect(page.get_by_label("Epsilon", exact=True)).to_have_value("0.5")
+    alice.tab_to("Other methods")
+    keyboard.press("Enter")
     alice.tab_to("Choose Laplace noise on each answer")
     alice.enter()
     alice.heading("Confirm the release")

@@ -75,7 +75,7 @@ def test_a_stream_of_counts_is_asked_compared_released_and_read(visitor, tmp_pat
     ask_a_stream(alice)
     expect(alice.page.get_by_role("button", name="Choose Above threshold")).to_be_enabled()
     expect(alice.page.get_by_role("button", name="Choose Laplace noise on each answer")).to_have_count(0)
-    alice.press("Choose Above threshold")
+    alice.choose("Above threshold")
     confirm_and_wait(alice, title)
     alice.look("result of a statistic")
     rows = list(csv.DictReader(alice.download("answers.csv", tmp_path).open()))

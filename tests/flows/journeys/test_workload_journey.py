@@ -56,7 +56,7 @@ def test_questions_are_saved_edited_and_asked_of_next_year_s_table(
     workload = page.url
 
     alice.go(f"/releases/{made['draft']}/compare/", "comparison of a workload's draft")
-    page.locator('button[name="mechanism"][value="laplace-queries"]').click()
+    alice.choose("Laplace noise on each answer")
     alice.press("Spend and release")
     alice.wait_for_result()
     alice.follow(f"Yearly tables, {title}, version 1")

@@ -135,7 +135,7 @@ def test_back_forward_and_reload_show_each_step_as_it_was_left(visitor, make):
     expect(page.get_by_label("Epsilon", exact=True)).to_have_value("2")
     page.reload()
     expect(page.get_by_label("Epsilon", exact=True)).to_have_value("2")
-    alice.press("Choose Laplace noise on each answer")
+    alice.choose("Laplace noise on each answer")
     alice.heading("Confirm the release")
     alice.reads("epsilon 2")
     page.reload()
@@ -186,10 +186,13 @@ def test_a_stale_tab_charges_nothing_else_than_it_shows(visitor, make, charges):
     other = alice.context.new_page()
     other.goto(f"/releases/{release}/compare/")
     other.get_by_label("Epsilon", exact=True).fill("3")
+    others = other.get_by_text("Other methods", exact=True)
+    others.click()
     choose = other.get_by_role("button", name="Choose Laplace noise on each answer", exact=True).first
     choose.click()
     # The bound that was read is for epsilon 1, so the comparison for epsilon 3 comes first.
     expect(other.get_by_text("You changed the numbers")).to_be_visible()
+    others.click()
     choose.click()
     expect(other.get_by_role("heading", level=1)).to_have_text("Confirm the release")
     alice.press("Spend and release")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import monotonic
 
 import pytest
@@ -12,6 +13,8 @@ from tests.flows.conftest import GRANTED, PASSWORD
 from tests.flows.pages.test_every_page import WORLD
 
 pytestmark = pytest.mark.browser
+
+LAPTOP = {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +74,10 @@ def test_no_price_is_cut_off_on_a_telephone(visitor, world):
     window.sign_in("alice", PASSWORD)
     page = window.page
     page.goto(f"/releases/{world['draft']}/compare/")
+    page.get_by_text("Delta, confidence and number of rows").click()
     page.get_by_label("Delta", exact=True).fill("0.00000012345678")
     window.press("Compare again")
+    page.get_by_text("Other methods", exact=True).click()
     costs = page.locator("td[data-label=Cost]")
     expect(costs.first).to_be_visible()
     window.look("comparison with a long delta")
@@ -85,6 +90,49 @@ def test_no_price_is_cut_off_on_a_telephone(visitor, world):
     )
     assert len(beyond) > 3
     assert max(beyond) <= 0
+
+
+def test_a_comparison_fits_one_and_a_half_screens_with_its_chart_open_and_the_other_methods_on_one(visitor, world):
+    window = visitor(size=LAPTOP)
+    window.sign_in("alice", PASSWORD)
+    page = window.page
+    page.goto(f"/releases/{world['draft']}/compare/")
+    # With a delta every method can be run.
+    page.get_by_text("Delta, confidence and number of rows").click()
+    page.get_by_label("Delta", exact=True).fill("0.000000001")
+    window.press("Compare again")
+    expect(page.locator("#curves svg")).to_be_visible()
+    choose = page.get_by_role("button", name=re.compile("^Choose "))
+    expect(choose).to_have_count(1)
+    assert choose.bounding_box()["y"] < LAPTOP["height"]
+    assert page.evaluate("document.documentElement.scrollHeight") <= 1.5 * LAPTOP["height"]
+    window.look("comparison on a laptop")
+    others = page.get_by_text("Other methods", exact=True)
+    others.click()
+    assert choose.count() > 10
+    table = page.locator("table.plans").first.bounding_box()
+    assert 200 < table["height"] <= LAPTOP["height"]
+    window.look("comparison on a laptop, with the other methods")
+
+
+def test_an_epsilon_is_typed_slid_or_worked_out_from_an_error_in_one_form(visitor, world):
+    window = visitor(size=LAPTOP)
+    window.sign_in("alice", PASSWORD)
+    page = window.page
+    page.goto(f"/releases/{world['draft']}/compare/")
+    epsilon, slider = page.get_by_label("Epsilon", exact=True), page.get_by_label("On a scale")
+    epsilon.fill("0.1")
+    assert float(slider.input_value()) == -1
+    slider.focus()
+    page.keyboard.press("End")
+    expect(epsilon).to_have_value("10")
+    epsilon.fill("0.5")
+    window.press("Compare again")
+    expect(epsilon).to_have_value("0.5")
+    page.get_by_label("Or the largest error, in rows").fill("30")
+    window.press("Compare again")
+    window.reads("an error of at most 30 takes epsilon")
+    assert float(epsilon.input_value()) != 0.5
 
 
 def test_a_curator_puts_a_wrong_upload_right_without_javascript(visitor, world, tmp_path):

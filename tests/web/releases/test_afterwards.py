@@ -46,9 +46,9 @@ def page(as_, alice):
 def test_the_comparison_says_what_each_mechanism_leaves_and_how_many_more_fit(ask, page):
     assert "Leaves" in page(ask(), "compare")
     shown = page(ask(epsilon="0.25"), "compare")
-    assert "87.5% about 7 more releases like this fit" in shown
-    assert "Left in full 87.5% (epsilon 1.75)." in shown
-    assert "0% no further release like this fits" in page(ask(epsilon="2"), "compare")
+    assert "Leaves 87.5% of the budget: about 7 more releases like this fit." in shown
+    assert "Left in full 87.5% (epsilon 1.75), about 7 more releases like this fit." in shown
+    assert "Leaves 0% of the budget: no further release like this fits." in page(ask(epsilon="2"), "compare")
     assert "does not fit" in page(ask(epsilon="3"), "compare")
 
 
@@ -74,8 +74,9 @@ def test_the_confirmation_says_both_as_well(ask, page):
 @pytest.mark.django_db
 def test_why_no_other_fits_is_said_where_something_is_left(ask, page):
     shown = page(ask(epsilon="1.2"), "compare")
-    assert "40% no further release like this fits" in shown
-    assert "Left in full 40% (epsilon 0.8). The budget’s epsilon runs out first." in shown
+    assert "Leaves 40% of the budget: no further release like this fits." in shown
+    full = "Left in full 40% (epsilon 0.8), no further release like this fits. The budget’s epsilon runs out first."
+    assert full in shown
 
 
 def test_one_and_none_and_very_many_are_said_in_words():
@@ -130,7 +131,7 @@ def test_on_average_a_belief_exceeds_that_of_epsilon_by_delta_at_most_and_the_wo
 @pytest.mark.django_db
 def test_a_mean_has_no_bound_before_until_somebody_says_about_how_many_rows(ask, as_, alice, page):
     release = ask(MEAN)
-    assert "or now if you enter about how many rows there are" in page(release, "compare")
+    assert "Type about how many, below epsilon, and it is said here" in page(release, "compare")
     sent = {"epsilon": "1", "delta": "0", "beta": "0.05", "population": "200"}
     said = words(as_(alice).post(reverse("compare", args=[release.pk]), sent, follow=True))
     assert "if at least 200 rows are counted, the mean of age is within" in said
@@ -235,10 +236,11 @@ def test_ticks_of_the_bound_are_written_in_one_form_only():
 @pytest.mark.django_db
 def test_no_chip_calls_a_useless_bound_the_smallest_and_the_page_says_that_none_is_of_use(ask, page, as_, alice):
     release = ask(epsilon="0.1")
-    assert "smallest bound" in page(release, "compare")
+    assert "it has the smallest" in page(release, "compare")
     sent = {"epsilon": "0.1", "delta": "0", "beta": "0.05", "population": "30"}
     said = words(as_(alice).post(reverse("compare", args=[release.pk]), sent, follow=True))
     assert "smallest bound" not in said
+    assert "it has the smallest" not in said
     assert "expected to be closer" not in said
     assert "None of these would be of use. The closest is within ±" in said
     assert "of about 30 rows: the answers would say nothing" in said

@@ -56,7 +56,8 @@ def answering_counts(asked_draft):
 
 def row_of(page, title):
     """The part of the comparison that is about one mechanism."""
-    return next(part for part in re.split(r"<tbody", body(page)) if f'value="{title}"' in part)
+    parts = re.split('<tbody|<section class="panel recommended', body(page))
+    return next(part for part in parts if f'value="{title}"' in part)
 
 
 def test_every_mechanism_for_counts_is_there_with_bound_cost_time_and_memory_or_why_not(show, asked_draft):
@@ -64,7 +65,7 @@ def test_every_mechanism_for_counts_is_there_with_bound_cost_time_and_memory_or_
     for each in answering_counts(asked_draft):
         row = row_of(page, each.name)
         assert each.title in row
-        assert "Cannot be run." in row or re.search(r"±\s[\d,]+ rows|known with the release", row)
+        assert "Cannot be run." in row or re.search(r"(±|is within)\s[\d,]+ rows|known with the release", row)
         assert each.source.split(",")[0] in row.replace("&#x27;", "'").replace("&amp;", "&")
     assert body(page).count('name="mechanism"') == len(answering_counts(asked_draft))
 
@@ -425,8 +426,9 @@ def test_the_smallest_bound_is_marked_and_so_is_what_is_expected_to_be_closer(sh
     rows = comparison.compared(services.releases.compare(release=stored(asked_draft)), Budget.objects.get())
     best = comparison.best_choices(rows)
     proved = [row for row in rows if row.can_be_chosen and not row.is_unproved and row.margin]
-    assert best[min(proved, key=lambda row: row.bound.alpha).mechanism.name] == "smallest bound"
-    assert body(shown).count("smallest bound</span>") == 1
+    first = min(proved, key=lambda row: row.bound.alpha).mechanism.name
+    assert best[first] == "smallest bound"
+    assert shown.context["page"].recommended.method.name == first
     offered = {each.name: each for each in shown.context["page"].can_run if not each.why_not}
     assert {name: each.advice for name, each in offered.items() if each.advice} == best
     assert {name for name, each in offered.items() if each.is_outlined} == offered.keys() - best.keys() != set()

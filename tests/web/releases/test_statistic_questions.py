@@ -316,5 +316,5 @@ def test_bounds_in_unlike_units_are_neither_drawn_together_nor_ranked_by_each_ot
     assert ranks in drawn.values()
     assert all(each == ranks or not each & ranks for each in drawn.values())
     assert len(drawn) == 2
-    assert "Every answer should be within this many rows or units of age of the truth" in words(compared)
+    assert "Least epsilon for an error of at most 5 rows or units of age" in words(compared)
     assert "for another kind of question" in words(compared)

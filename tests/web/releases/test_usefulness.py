@@ -58,7 +58,8 @@ def send(asked, as_, alice):
 
 
 def row_of(page, name):
-    part = next(part for part in re.split(r"<tbody", body(page)) if f'value="{name}"' in part)
+    parts = re.split('<tbody|<section class="panel recommended', body(page))
+    part = next(part for part in parts if f'value="{name}"' in part)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part))
 
 

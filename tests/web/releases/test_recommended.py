@@ -1,0 +1,195 @@
+"""The comparison recommends one method, says why and how close it is, and works out an epsilon for an error."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.engine.mechanisms.base import mechanism
+from releases.models import LedgerEntry, Release
+from releases.planning import comparison, error_target
+from releases.publication.receipt import rows_text
+from tests.web.conftest import WORKLOAD
+from tests.web.pages import body, field_value
+
+pytestmark = pytest.mark.django_db
+
+CHOICE = {"epsilon": "1", "delta": "0.0000001", "beta": "0.05"}
+PAIRS = {"version": 1, "queries": [{"marginals": 2}]}
+
+
+@pytest.fixture
+def drafted(dataset, alice):
+    """A draft that asks something."""
+
+    def make(workload, of=dataset):
+        release = services.releases.draft_release(dataset=of, by=alice)
+        services.releases.set_questions(release=release, workload=workload)
+        services.releases.set_choice(release=release, epsilon="1", delta="0.0000001")
+        return release
+
+    return make
+
+
+@pytest.fixture
+def draft(drafted):
+    return drafted(PAIRS)
+
+
+@pytest.fixture
+def show(as_, alice):
+    return lambda release, **link: as_(alice).get(reverse("compare", args=[release.pk]), link)
+
+
+@pytest.fixture
+def send(as_, alice):
+    def post(release, want="", **data):
+        address = reverse("compare", args=[release.pk])
+        return as_(alice).post(f"{address}?want={want}" if want else address, CHOICE | data)
+
+    return post
+
+
+def rows_of(release):
+    stored = Release.objects.get(pk=release.pk)
+    return comparison.compared(services.releases.compare(release=stored), stored.dataset.budget)
+
+
+def chosen_in(page):
+    """The names of the buttons that choose, in the order of the page."""
+    return re.findall(r'name="mechanism" value="([^"]+)"', body(page))
+
+
+def test_of_a_table_the_least_proved_bound_is_recommended_with_its_bound_in_rows_and_its_button_comes_first(
+    drafted, show
+):
+    release = drafted(WORKLOAD)
+    page = show(release)
+    proved = [row for row in rows_of(release) if row.can_be_chosen and row.bound and not row.is_unproved]
+    least = min(proved, key=lambda row: row.bound.alpha)
+    shown = page.context["page"].recommended
+    assert shown.method.name == least.mechanism.name == chosen_in(page)[0]
+    assert rows_text(least.bound.alpha) in shown.within
+    assert "95%" in shown.within
+    assert str(len(proved)) in shown.why
+    assert shown.method.name not in {each.name for each in page.context["page"].further}
+    assert len(page.context["page"].further) == len(page.context["page"].can_run) - 1
+    assert not page.context["page"].opens_further
+
+
+def test_of_synthetic_rows_the_method_that_makes_rows_is_recommended_and_each_page_leads_to_the_other(draft, show):
+    rows = {row.mechanism.name: row for row in rows_of(draft)}
+    for_rows, for_table = (show(draft, want=want).context["page"].recommended for want in ("rows", "table"))
+    row = rows[for_rows.method.name]
+    assert row.for_synthetic_rows == for_rows.why != ""
+    assert for_table.method.name != for_rows.method.name
+    assert (for_table.other, for_rows.other) == ("?want=rows", "?want=table")
+
+
+@pytest.mark.parametrize("want", ["", "nonsense", "ROWS"])
+def test_what_is_not_offered_is_recommended_as_for_a_table(draft, show, want):
+    page = show(draft, want=want).context["page"]
+    assert page.recommended.method == show(draft).context["page"].recommended.method
+    assert page.keeps == ""
+
+
+def test_what_is_wanted_is_kept_while_numbers_are_compared(draft, show, send):
+    here = reverse("compare", args=[draft.pk])
+    assert send(draft, "rows", epsilon="0.5").url == f"{here}?want=rows"
+    assert send(draft, "rows", error="30").url == f"{here}?want=rows"
+    assert send(draft, "nonsense", epsilon="0.5").url == here
+    assert "?want=rows&amp;curves=1" in body(show(draft, want="rows"))
+
+
+def test_a_mean_is_not_recommended_of_a_method_that_may_give_no_answer(drafted, show):
+    page = show(drafted({"version": 1, "queries": [{"mean": ["age"]}]})).context["page"]
+    assert any(mechanism(each.name).may_refuse for each in page.can_run)
+    assert not mechanism(page.recommended.method.name).may_refuse
+    assert page.recommended.why
+
+
+def test_of_a_median_what_says_more_is_recommended(drafted, show):
+    page = show(drafted({"version": 1, "queries": [{"median": "age"}]})).context["page"]
+    assert page.recommended.method.name == "counted-quantile"
+    assert page.recommended.method.advice in page.recommended.why
+
+
+def test_before_a_grant_a_method_is_recommended_and_cannot_be_chosen(drafted, make_dataset, show):
+    page = show(drafted(PAIRS, of=make_dataset(epsilon="", content=b"person,age,sex\np1,30,male\n")))
+    assert page.context["page"].recommended.method.why_not == "No budget has been granted yet."
+    part = body(page).split('class="panel recommended')[1].split("</section>")[0]
+    assert "disabled" in part
+
+
+def test_what_does_not_fit_is_not_recommended_before_what_does(draft, show):
+    services.releases.set_choice(release=draft, epsilon="1.9", delta="0.0000009")
+    page = show(draft).context["page"]
+    assert not page.recommended.method.why_not
+
+
+@pytest.mark.parametrize("want", ["", "rows"])
+def test_an_error_takes_the_least_epsilon_of_the_recommended_method_and_spends_nothing(draft, show, send, want):
+    first = show(draft, want=want).context["page"].recommended.method.name
+    row = next(row for row in rows_of(draft) if row.mechanism.name == first)
+    least = comparison.least_epsilon(row.plan, error=30)
+    assert send(draft, want, error=" 30 ").status_code == 302
+    stored = Release.objects.get(pk=draft.pk)
+    assert float(stored.epsilon) == float(least)
+    assert (stored.delta, stored.beta, stored.mechanism) == ("0.0000001", "0.05", "")
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+    assert field_value(show(draft, want=want), "error") in ("", None)
+
+
+def test_one_method_alone_is_planned_at_other_epsilons_for_an_error(draft, send, monkeypatch):
+    planned = []
+    least = comparison.least_epsilon
+
+    def counted(plan, *, error):
+        planned.append(plan.mechanism)
+        return least(plan, error=error)
+
+    monkeypatch.setattr(error_target, "least_epsilon", counted)
+    send(draft, error="30")
+    assert len(planned) == 1
+
+
+def test_an_error_typed_beside_a_choice_is_read_first(draft, send):
+    response = send(draft, error="30", mechanism="laplace-queries", shown="")
+    assert response.url == reverse("compare", args=[draft.pk])
+    assert Release.objects.get(pk=draft.pk).mechanism == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "rule"),
+    [
+        ("much", "error: 'much' must be a number, such as 50"),
+        ("0", "error: '0' must be a number of rows above 0, such as 50"),
+        ("1,5", "error: '1,5' must be a number, such as 50; decimals have a point"),
+    ],
+)
+def test_an_error_that_cannot_be_kept_is_said_beside_its_field_and_nothing_typed_is_lost(draft, send, typed, rule):
+    response = send(draft, error=typed, epsilon="0.7", population="900")
+    assert response.status_code == 400
+    (said,) = response.context["form"].errors["error"]
+    assert said.startswith(rule)
+    assert [field_value(response, name) for name in ("error", "epsilon", "population")] == [typed, "0.7", "900"]
+
+
+def test_an_error_that_nothing_is_known_of_is_refused_with_the_reason(drafted, send):
+    release = drafted({"version": 1, "queries": [{"mean": ["age"]}]})
+    response = send(release, error="5")
+    assert response.status_code == 400
+    (said,) = response.context["form"].errors["error"]
+    assert said.startswith("error: '5' cannot be kept. It depends on how many rows there are")
+    assert response.context["opens_numbers"]
+
+
+def test_the_least_epsilon_of_every_method_is_a_link_that_needs_no_typing(draft, show):
+    page = show(draft).context["page"]
+    assert float(page.error) >= next(row for row in rows_of(draft) if row.can_be_chosen).bound.alpha
+    needed = show(draft, error=page.error).context["page"]
+    assert len(needed.needed) == len(rows_of(draft))
+    assert needed.opens_further
