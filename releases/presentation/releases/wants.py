@@ -14,7 +14,7 @@ from releases.questions.base import Want, kinds, offered_statistics
 _SAID = {
     Want.TABLE: ("A table of counts", "How many rows have each value, or each combination of values."),
     Want.ROWS: ("Synthetic rows", "An artificial table that resembles yours."),
-    Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers."),
+    Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers, over all rows or by group."),
     Want.PERCENTILES: ("A median or other quantiles", "Of all rows, or by group."),
     Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
     Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
