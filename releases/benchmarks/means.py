@@ -28,6 +28,7 @@ from releases.engine.noise.randomness import OperatingSystemRandomness, Randomne
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
 from releases.engine.verification.cases import Remembered
+from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.parsing import read_question
 
 RUNS = 1_000
@@ -189,7 +190,7 @@ class Asked:
 
     def plan(self, name: str) -> Plan:
         by = [name for name, _ in self.question.by]
-        query = {"mean": {"columns": [self.question.of[0]], "by": by}}
+        query = {Mean.kind: {"columns": [self.question.of[0]], "by": by}}
         question = read_question({"version": 1, "queries": [query]}, self.schema.universe)
         return mechanism(name).plan(self.schema, question, budget=_BUDGETS[name], beta=BETA, options={})
 

@@ -23,7 +23,7 @@ FILE = "BENCHMARKS.md"
 
 
 class Command(BaseCommand):
-    help = "Measure noise, answers, fits, kernels, sessions, small databases and pages; prints tables with targets."
+    help = "Measure noise, fits, kernels, answers, sessions, small databases and pages; prints tables with ratios and targets."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
