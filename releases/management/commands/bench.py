@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from releases.benchmarks import beside_ours, designs, filters, fit, kernels, means, noise, session, smalldb, wide
 from releases.benchmarks.tables import Table
-from releases.management import load
+from releases.management import counting, load
 
 #: A server on this machine, as tests look for it.
 POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -23,21 +23,25 @@ FILE = "BENCHMARKS.md"
 
 
 class Command(BaseCommand):
-    help = "Measure noise, fits, kernels, answers, sessions, small databases and pages; prints tables with ratios and targets."
+    help = (
+        "Measure noise, fits, kernels, answers, sessions, small databases, tables and pages; prints tables with ratios "
+        "and targets."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--only", help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, load"
+            "--only", help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, tables, load"
         )
         parser.add_argument("--data", type=Path, help="the folder of Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
-        parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for the load")
+        parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for tables and load")
         parser.add_argument("--processes", type=int, help="of the site under load; by default one, and one a core")
         parser.add_argument("--out", type=Path, help=f"a folder; the tables are written to {FILE} in it")
 
     def handle(self, **options: Any) -> None:
         made = []
         benchmarks = self._benchmarks(options["data"] or _usual_folder(), peers=options["peers"])
+        benchmarks["tables"] = lambda: counting.tables(options["postgres"])
         benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
         for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")

@@ -190,6 +190,6 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    known = "noise, designs, means, kernels, fit, wide, session, smalldb, filters, load"
+    known = "noise, designs, means, kernels, fit, wide, session, smalldb, filters, tables, load"
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)

@@ -1,0 +1,178 @@
+"""Reading tables under measurement: as releases and uploads do it, in the confined process, beside statements that a
+person would write.
+
+What is written by hand runs in a program of its own, which nothing confines.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+from releases.benchmarks.tables import Row, Table
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
+from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.workload.queries import all_marginals
+from releases.services import reading
+from releases.services.datasets import upload_limits
+
+#: Rows, columns, and values of each column; of the triples, the survey's pairs, the file taken in and the large one.
+TRIPLES, PAIRS, TAKEN_IN, LARGE = (1_000_000, 8), (170_000, 35), (10_000_000, 8), (100_000_000, 8)
+VALUES = 10
+#: Seconds that pairs and large file may take by the clock of a machine with two cores.
+PAIRS_SECONDS, LARGE_SECONDS = 3, 600
+REPEATS = 3
+_TIMED = "import time\nstart = time.monotonic()\n{}\nprint(time.monotonic() - start)"
+_DUCKDB = "import duckdb\nwith duckdb.connect() as made:\n    {}"
+_POSTGRESQL = "import psycopg\nwith psycopg.connect({url!r}) as made:\n    {code}"
+
+
+def tables(server: str) -> Iterator[Table]:
+    """
+    Args:
+        server: the URL of a PostgreSQL database from which others may be made.
+    """
+    with TemporaryDirectory() as folder:
+        yield Table(
+            title="Reading tables",
+            says=f"Columns of {VALUES} values. Releases of laplace-queries and uploads as a worker makes them, in the "
+            f"confined process, beside one statement by hand with the same casts. Seconds by the clock, the median of "
+            f"{REPEATS}, of the last two the only ones.",
+            heads=("what", "ours", "by hand", "ratio", "target"),
+            rows=list(_rows(Path(folder), server)),
+        )
+
+
+def _rows(folder: Path, server: str) -> Iterator[Row]:
+    path = folder / "rows.parquet"
+    _write(path, TRIPLES)
+    name = "all triples of {:,} rows and {} columns".format(*TRIPLES)
+    grouped = _grouped("TRY_CAST(NULLIF(trim({}), '') AS DOUBLE)", f"read_parquet('{path}')")
+    by_hand = _DUCKDB.format(f"made.execute({grouped!r}).fetchall()")
+    yield _beside(f"{name}, Parquet", _release(str(path), TRIPLES[1], 3), by_hand, most=3)
+    with _table_on(server) as url:
+        if url is None:
+            yield Row(cells=("PostgreSQL does not answer", "", "", "", ""))
+        else:
+            grouped = _grouped(
+                "CASE WHEN trim({0}) ~ '^[+-]?[0-9]{{1,40}}$' THEN trim({0})::double precision END", "rows"
+            )
+            by_hand = _POSTGRESQL.format(url=url, code=f"made.execute({grouped!r}).fetchall()")
+            yield _beside(f"{name}, PostgreSQL", _release(f"{url}#rows", TRIPLES[1], 3), by_hand, most=2)
+    _write(path, PAIRS)
+    yield _alone(
+        "all pairs of {:,} rows and {} columns, Parquet".format(*PAIRS), _release(str(path), PAIRS[1], 2), PAIRS_SECONDS
+    )
+    text = folder / "rows.csv"
+    _write(text, TAKEN_IN)
+    copied = f"COPY (SELECT * FROM read_csv('{text}', all_varchar = true)) TO '{folder / 'copied'}' (FORMAT parquet)"
+    yield _beside(
+        f"upload of {text.stat().st_size / 10**6:,.0f} MB of CSV",
+        lambda: reading.upload(text, folder / "taken-in.parquet", table=upload_limits()),
+        _DUCKDB.format(f"made.execute({copied!r})"),
+        most=1.5,
+        repeats=1,
+    )
+    _write(path, LARGE, kind="TINYINT")
+    name = "all pairs of {:,} rows and {} columns, Parquet".format(*LARGE)
+    yield _alone(name, _release(str(path), LARGE[1], 2), LARGE_SECONDS, repeats=1)
+
+
+def _release(location: str, columns: int, ways: int) -> Callable[[], object]:
+    """Of all marginals over so many columns."""
+    edges = list(range(VALUES + 1))
+    declared = [{"name": f"c{place}", "type": "integer", "edges": edges} for place in range(columns)]
+    schema = Schema.from_json({"version": 1, "columns": declared})
+    plan: Plan = mechanism("laplace-queries").plan(
+        schema,
+        all_marginals(schema.universe, ways),
+        budget=PureDP(epsilon=Fraction(1)),
+        beta=Fraction(1, 20),
+        options={},
+    )
+    return lambda: reading.run_plan(plan, location, progress=lambda step, share: None)
+
+
+def _beside(name: str, ours: Callable[[], object], by_hand: str, *, most: float, repeats: int = 0) -> Row:
+    times = range(repeats or REPEATS)
+    seconds = median(_seconds(ours) for _ in times)
+    of_hand = median(float(_run(_TIMED.format(by_hand))) for _ in times)
+    cells = (name, f"{seconds:.2f} s", f"{of_hand:.2f} s", f"{seconds / of_hand:.2f}", f"{most:g}")
+    return Row(cells=cells, is_met=seconds <= most * of_hand)
+
+
+def _alone(name: str, ours: Callable[[], object], most: float, *, repeats: int = 0) -> Row:
+    seconds = median(_seconds(ours) for _ in range(repeats or REPEATS))
+    return Row(cells=(name, f"{seconds:.2f} s", "", "", f"{most:g} s"), is_met=seconds <= most)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.monotonic()
+    call()
+    return time.monotonic() - start
+
+
+def _run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def _write(path: Path, size: tuple[int, int], *, kind: str = "TEXT") -> None:
+    rows, columns = size
+    form = "HEADER" if path.suffix == ".csv" else "FORMAT parquet"
+    made = f"COPY ({_made_up(columns, kind)} FROM range({rows}) AS rows(i)) TO '{path}' ({form})"
+    _run(_DUCKDB.format(f"made.execute({made!r})"))
+
+
+@contextmanager
+def _table_on(server: str) -> Iterator[str | None]:
+    """The URL of a database with a table `rows`; None where the server does not answer."""
+    import psycopg
+
+    try:
+        control = psycopg.connect(server, autocommit=True, connect_timeout=2)
+    except psycopg.OperationalError:
+        yield None
+        return
+    name = f"dpweb_bench_{uuid.uuid4().hex[:12]}"
+    url = urlsplit(server)._replace(path=f"/{name}").geturl()
+    rows, columns = TRIPLES
+    with control:
+        control.execute(f'CREATE DATABASE "{name}"'.encode())
+        try:
+            with psycopg.connect(url, autocommit=True) as made:
+                series = f"generate_series(1, {rows}) AS rows(i)"
+                made.execute(f"CREATE TABLE rows AS {_made_up(columns, 'TEXT')} FROM {series}".encode())
+                made.execute("VACUUM ANALYZE rows")
+            yield url
+        finally:
+            control.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+def _made_up(columns: int, kind: str) -> str:
+    """Whole numbers, the same in every database."""
+    made = (f"(i * {2 * place + 7} + i % {place + 3}) % {VALUES}" for place in range(columns))
+    return f"SELECT {', '.join(f'CAST({each} AS {kind}) AS c{place}' for place, each in enumerate(made))}"
+
+
+def _grouped(number: str, source: str) -> str:
+    names = [f"c{place}" for place in range(TRIPLES[1])]
+    bins = ", ".join(f"least(greatest(floor({number.format(name)}), 0), {VALUES - 1}) AS {name}" for name in names)
+    sets = ", ".join(f"({', '.join(triple)})" for triple in combinations(names, 3))
+    return (
+        f"SELECT {', '.join(names)}, GROUPING({', '.join(names)}), count(*) "
+        f"FROM (SELECT {bins} FROM {source}) AS coded GROUP BY GROUPING SETS ({sets})"
+    )
