@@ -150,8 +150,14 @@ class Standing:
         return "; ".join(each for each in (spent, reserved) if each)
 
     @property
+    def shares(self) -> str:
+        """The shares in one line, without the amounts."""
+        reserved = f", {self.reserved:g}% reserved" if self.reserved_text else ""
+        return f"{self.spent:g}% spent{reserved}, {self.left:g}% left"
+
+    @property
     def in_words(self) -> str:
-        """The same in one line."""
+        """Shares and amounts in one line, for reviewers."""
         reserved = f", {self.reserved:g}% reserved ({self.reserved_text})" if self.reserved_text else ""
         spent = f"{self.spent:g}% spent" + (f" ({self.spent_text})" if self.spent_text != "nothing" else "")
         return f"{spent}{reserved}, {self.left:g}% left ({self.left_text})"

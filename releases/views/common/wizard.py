@@ -51,13 +51,12 @@ def budget_facts(budget: Budget | None) -> dict[str, str]:
 
 
 def budget_text(budget: Budget) -> str:
-    """What was granted, what is spent and reserved of it, and what is left."""
+    """What is spent and reserved of what was granted, and what is left."""
     if not budget.is_granted:
         return "waits for a reviewer" if budget.requests.filter(state="waiting").exists() else "not asked for yet"
-    delta = f", delta {budget.delta}" if budget.delta not in ("", "0") else ""
     frozen = "; frozen by a reviewer" if budget.is_frozen else ""
     frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
-    return f"epsilon {budget.epsilon}{delta} in all; {reports.standings([budget])[0].in_words}{frozen}"
+    return f"{reports.standings([budget])[0].shares}{frozen}"
 
 
 def workload_of(release: Release) -> Question | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
 from releases import services
 from releases.models import Budget, BudgetRequest, LedgerEntry
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, field_value, visible_text, words
 
 pytestmark = pytest.mark.django_db
 
@@ -166,3 +168,14 @@ def test_more_of_either_can_be_asked_for(dataset, as_, alice, epsilon, delta):
     url = reverse("budget", args=[dataset.pk])
     as_(alice).post(url, {"policy": "zcdp", "epsilon": epsilon, "delta": delta, "reason": ""})
     assert dataset.budget.requests.filter(state="waiting").count() == 1
+
+
+def test_curators_see_what_is_left_in_per_cent_and_reviewers_its_amounts_too(as_, alice, sofia, draft):
+    for step in ("questions", "compare", "confirm"):
+        summary = dict(as_(alice).get(reverse(step, args=[draft.pk])).context["summary"])
+        assert summary["Budget"] == "0% spent, 100% left"
+    granted = re.compile(r"epsilon\s*2\b")
+    shown = visible_text(as_(alice).get(reverse("dataset_detail", args=[draft.dataset_id])))
+    assert "100%" in shown
+    assert not granted.search(shown.partition("Budget requests")[0])
+    assert granted.search(visible_text(as_(sofia).get(reverse("budget_detail", args=[draft.dataset.budget_id]))))
