@@ -261,7 +261,7 @@ def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tm
                 quiet + f"alice, _ = people()\nupload = services.uploads.receive_upload("
                 f"owner=alice, title={'{2} {1}'.format(*step)!r}, source=Path({str(table)!r}))\nanswer = str(upload.pk)"
             )
-            code = quiet + KILLING.format(step=step) + f"\nservices.execute_upload(upload_id={name!r})"
+            code = quiet + KILLING.format(step=step) + f"\nservices.uploads.execute_upload(upload_id={name!r})"
             (done,) = stack.run_at_once([code])
             assert done.returncode == -SIGKILL, f"nothing was killed at {step}: it is not on the way"
         answer = stack.run(
@@ -295,7 +295,8 @@ def test_a_message_delivered_twice_at_once_makes_one_dataset(stack, tmp_path):
     table = table_of(tmp_path, "raced")
     quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
     stack.run(quiet + f"services.uploads.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
-    code = quiet + "from releases.models import Upload\nservices.execute_upload(upload_id=Upload.objects.get().pk)"
+    code = f"{quiet}from releases.models import Upload\n"
+    code += "services.uploads.execute_upload(upload_id=Upload.objects.get().pk)"
     assert [racer.returncode for racer in stack.run_at_once([code] * 3)] == [0, 0, 0]
     answer = stack.run(
         "from releases.models import Notice, Upload\n"
