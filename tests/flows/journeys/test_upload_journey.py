@@ -205,7 +205,7 @@ def test_a_file_that_is_half_sent_is_not_stored(visitor, site, how):
     alice.go("/datasets/new/", "upload")
     line = page.context.new_cdp_session(page)
     line.send("Network.enable")
-    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 200_000}
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 40_000}
     line.send("Network.emulateNetworkConditions", slow)
     page.get_by_label("What the table is").fill(f"Half of it, {how}")
     page.get_by_label("Table", exact=True).set_input_files(
