@@ -103,9 +103,11 @@ def tables_of(connection: Connection) -> tuple[str, ...]:
     """The tables that a database lists, as ``schema.table``. No row is read.
 
     Raises:
-        Unavailable: it does not answer, or the site's role may do more there than read.
+        Unavailable: it does not answer, is not in UTF-8, or the site's role may do more there than read.
     """
     found = _tables_of(connection)
+    if not found.is_utf8:
+        raise Unavailable(f"The database {connection.name} is not in UTF-8, so not every text of it can be read.")
     if found.faults:
         raise Unavailable(
             f"The role by which this site signs in to {connection.name} {', and '.join(found.faults)}. It must be one "

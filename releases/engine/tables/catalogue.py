@@ -88,10 +88,12 @@ class Tables:
     Attributes:
         names: ``schema.table``, in the order of the alphabet.
         faults: what the role may do beside reading, in words; empty of one that reads alone.
+        is_utf8: every text of the database can be read. Of others one row could end a run.
     """
 
     names: tuple[str, ...]
     faults: tuple[str, ...]
+    is_utf8: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +123,8 @@ def tables(url: str) -> Tables:
     with _asked(url) as connection:
         names = [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
         faults = [says for statement, says in _RIGHTS.items() if _is_true(connection, statement)]
-    return Tables(names=tuple(names), faults=tuple(faults))
+        is_utf8 = connection.info.parameter_status("server_encoding") == "UTF8"
+    return Tables(names=tuple(names), faults=tuple(faults), is_utf8=is_utf8)
 
 
 def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]:

@@ -280,6 +280,18 @@ def test_a_role_that_may_do_more_than_read_is_refused(clinic, register, right):
     assert not Dataset.objects.exists()
 
 
+def test_a_database_of_another_encoding_is_refused_before_anything_is_charged(clinic, register, settings):
+    name = f"latin_{uuid.uuid4().hex[:8]}"
+    made = "CREATE DATABASE {} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    clinic.run(made.format(name))
+    try:
+        settings.CONNECTIONS = {"clinic": clinic.address.rpartition("/")[0] + f"/{name}"}
+        with pytest.raises(Unavailable, match="is not in UTF-8"):
+            register()
+    finally:
+        clinic.run(f"DROP DATABASE {name}")
+
+
 @pytest.mark.parametrize("table", ["ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""])
 def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register, table):
     with pytest.raises(InvalidInput):
