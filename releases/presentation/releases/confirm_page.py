@@ -90,7 +90,7 @@ def confirm_page(
         charge=row.charge,
         takes=f"{row.seconds}, {row.memory}",
         synthetic_rows=row.synthetic_rows,
-        leaves=row.leaves.text if row.leaves else "",
+        leaves=row.leaves.share if row.leaves else "",
         leaves_note=_note(row.leaves) if row.leaves else "",
         useful_from=f"{row.margin}: {row.useful_from}." if row.useful_from else "",
         says_little=_says_little(row),

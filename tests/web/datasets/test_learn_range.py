@@ -100,7 +100,7 @@ def test_columns_and_protection_come_first(alice, group, upload_file, as_):
 def test_the_page_says_what_it_costs_how_far_off_it_may_be_and_what_is_left(sheet):
     shown = words(sheet.get(**TYPED))
     assert "Charged to the budget epsilon 20" in shown
-    assert "Leaves 80% (epsilon 80) about 4 more releases like this fit" in shown
+    assert "Leaves 80% about 4 more releases like this fit" in shown
     assert "With probability 95%, at most 5% of the rows and" in shown
     assert "Either end may be off by 3" in shown
     assert "If you go on, wage is declared again: 0 to 1000000 in one bin" in shown

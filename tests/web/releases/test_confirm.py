@@ -44,7 +44,7 @@ def test_it_says_the_charge_the_accuracy_and_that_it_cannot_be_undone(url, as_, 
     assert "With probability 95%, every one of the 17 counts is within" in page
     assert "Charged to the budget epsilon 1" in page
     assert "This cannot be undone." in page
-    assert "Leaves 50% (epsilon 1) about one more release like this fits." in page
+    assert "Leaves 50% about one more release like this fits." in page
     assert "10% 23.2%" in page
 
 
