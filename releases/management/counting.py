@@ -19,13 +19,12 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+from releases import services
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.workload.queries import all_marginals
-from releases.services import reading
-from releases.services.datasets import upload_limits
 
 #: Rows, columns, and values of each column; of the triples, the survey's pairs, the file taken in and the large one.
 TRIPLES, PAIRS, TAKEN_IN, LARGE = (1_000_000, 8), (170_000, 35), (10_000_000, 8), (100_000_000, 8)
@@ -79,7 +78,7 @@ def _rows(folder: Path, server: str) -> Iterator[Row]:
     copied = f"COPY (SELECT * FROM read_csv('{text}', all_varchar = true)) TO '{folder / 'copied'}' (FORMAT parquet)"
     yield _beside(
         f"upload of {text.stat().st_size / 10**6:,.0f} MB of CSV",
-        lambda: reading.upload(text, folder / "taken-in.parquet", table=upload_limits()),
+        lambda: services.reading.upload(text, folder / "taken-in.parquet", table=services.datasets.upload_limits()),
         _DUCKDB.format(f"made.execute({copied!r})"),
         most=1.5,
         repeats=1,
@@ -101,7 +100,7 @@ def _release(location: str, columns: int, ways: int) -> Callable[[], object]:
         beta=Fraction(1, 20),
         options={},
     )
-    return lambda: reading.run_plan(plan, location, progress=lambda step, share: None)
+    return lambda: services.reading.run_plan(plan, location, progress=lambda step, share: None)
 
 
 def _beside(name: str, ours: Callable[[], object], by_hand: str, *, most: float, repeats: int = 0) -> Row:

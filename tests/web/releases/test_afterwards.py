@@ -66,9 +66,7 @@ def test_what_is_left_really_fits_and_no_more_does(ask):
 @pytest.mark.django_db
 def test_the_confirmation_says_both_as_well(ask, page):
     said = page(ask(epsilon="0.25", mechanism_name="laplace-queries"), "confirm")
-    assert (
-        "Leaves 87.5% about 7 more releases like this fit. The budget’s epsilon runs out first." in said
-    )
+    assert "Leaves 87.5% about 7 more releases like this fit. The budget’s epsilon runs out first." in said
 
 
 @pytest.mark.django_db
