@@ -50,3 +50,7 @@ def test_the_statements_by_hand_count_every_row_once_in_each_triple(small, tmp_p
 def test_where_postgresql_does_not_answer_it_is_said(small):
     (table,) = counting.tables("postgresql://nobody@127.0.0.1:1/nothing")
     assert re.search("does not answer", table.rows[1].cells[0])
+
+
+def test_what_a_database_prints_before_the_time_is_no_time():
+    assert counting._run("print('99% (<1 second remaining)')\nprint(2.5)") == "2.5"
