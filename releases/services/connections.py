@@ -116,7 +116,6 @@ def tables_of(connection: Connection) -> tuple[str, ...]:
     return found.names
 
 
-@transaction.atomic
 def register_table(
     *, owner: User, title: str, connection: Connection, table: str, group: Group | None = None
 ) -> Dataset:
@@ -137,23 +136,27 @@ def register_table(
     columns = _columns_of(connection, table)
     if not columns:
         raise InvalidInput("table", table, "has no column that this site may read")
-    dataset = Dataset.objects.create(
-        title=title,
-        owner=owner,
-        group=group,
-        digest=_digest(connection, table),
-        columns=list(columns),
-        location=f"{_SCHEME}{connection.name}#{table}",
-        catalogue={"server": connection.server, "types": {name: each.type for name, each in columns.items()}},
-        file_codebook=[
-            {"name": name, "label": each.comment, "values": dict.fromkeys(each.values, ""), "missing": []}
-            for name, each in columns.items()
-            if each.comment or each.values
-        ],
-    )
-    # The same table, whoever registers it, is recognised by where it is. Its rows are compared with no others.
-    Fingerprint.objects.create(dataset=dataset, is_telling=True)
-    audit_log.record(AuditAction.UPLOAD, actor=owner, on=dataset, detail=f"{table} in the database {connection.name}")
+    # The database has answered: no lock of the site's own is held while another server is waited for.
+    with transaction.atomic():
+        dataset = Dataset.objects.create(
+            title=title,
+            owner=owner,
+            group=group,
+            digest=_digest(connection, table),
+            columns=list(columns),
+            location=f"{_SCHEME}{connection.name}#{table}",
+            catalogue={"server": connection.server, "types": {name: each.type for name, each in columns.items()}},
+            file_codebook=[
+                {"name": name, "label": each.comment, "values": dict.fromkeys(each.values, ""), "missing": []}
+                for name, each in columns.items()
+                if each.comment or each.values
+            ],
+        )
+        # The same table, whoever registers it, is recognised by where it is. Its rows are compared with no others.
+        Fingerprint.objects.create(dataset=dataset, is_telling=True)
+        audit_log.record(
+            AuditAction.UPLOAD, actor=owner, on=dataset, detail=f"{table} in the database {connection.name}"
+        )
     return dataset
 
 

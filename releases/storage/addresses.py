@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from django.conf import settings
 
 
 def fault_of(name: str, address: str) -> str:
     """What is wrong with a connection of the settings, so that nothing is read by it; empty where nothing is."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+        port = parts.port or 5432
+    except ValueError:
+        return "must be an address whose host and port can be read"
     if not re.fullmatch("[a-z][a-z0-9_]{0,39}", name):
         return "is no name: it begins with a small letter; then come small letters, digits and _"
     if parts.fragment:
@@ -27,6 +31,9 @@ def fault_of(name: str, address: str) -> str:
         return "must be postgresql://ROLE@HOST/DATABASE or file:///FOLDER"
     if parts.password is not None:
         return f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
+    # Others would name another host, database or role than the address does, or a password.
+    if others := sorted(name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name[:3] != "ssl"):
+        return f"must have no parameter but those of sslmode and its kin; it has {', '.join(others)}"
     site = settings.DATABASES["default"]
     own_place = (site.get("HOST"), int(site.get("PORT") or 5432), site.get("NAME"))
-    return "is the site's own database" if own_place == (parts.hostname, parts.port or 5432, parts.path[1:]) else ""
+    return "is the site's own database" if own_place == (parts.hostname, port, parts.path[1:]) else ""

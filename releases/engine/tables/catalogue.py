@@ -150,16 +150,20 @@ def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]
 def _files(folder: Path) -> tuple[str, ...]:
     refuse_unless_confined()
     try:
-        # A link out of the folder would lead to a file that nobody has named.
-        inside = [each for each in folder.iterdir() if each.is_file() and each.resolve().parent == folder.resolve()]
+        inside = [each for each in folder.iterdir() if _is_own(each)]
     except OSError:
         raise UnreadableTable("The folder is not there, or may not be read. Nothing was read.") from None
     names = sorted(each.name for each in inside if each.suffix == ".parquet" and "#" not in each.name)
     return tuple(names[:MOST_TABLES])
 
 
+def _is_own(path: Path) -> bool:
+    """Whether it is a file of its folder; a link out of it would lead to one that nobody has named."""
+    return path.is_file() and path.resolve().parent == path.parent.resolve()
+
+
 def _columns_of_file(path: str, limits: Limits | None) -> dict[str, Column]:
-    if not Path(path).is_file():
+    if not _is_own(Path(path)):
         return {}
     connection = connect(paths=[path], limits=limits)
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path]).fetchall()

@@ -301,6 +301,18 @@ def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register,
     assert sent.context["form"]["title"].value() == "Mine"
 
 
+def test_no_lock_of_the_site_is_held_while_a_database_is_waited_for(register, monkeypatch):
+    held = []
+    for name in ("tables_of_server", "columns_of_server"):
+        ask = getattr(services.reading, name)
+        monkeypatch.setattr(
+            services.reading, name, lambda given, ask=ask: held.append(len(site.savepoint_ids)) or ask(given)
+        )
+    outside = len(site.savepoint_ids)
+    register()
+    assert held == [outside, outside]
+
+
 def test_only_curators_are_shown_what_a_database_lists(as_, charlie, clinic):
     for address in (reverse("databases"), reverse("database_table", args=["clinic"])):
         assert as_(charlie).get(address).status_code == 403
@@ -376,6 +388,11 @@ def test_the_site_s_own_database_cannot_be_named(settings, monkeypatch):
         ("clinic", "postgresql://reader@db.example.org/clinic", ""),
         ("Clinic", "postgresql://reader@db.example.org/clinic", "is no name"),
         ("clinic", "postgresql://reader:secret@db.example.org/clinic", "must have no password"),
+        ("clinic", "postgresql://reader@db.example.org/clinic?sslmode=verify-full", ""),
+        ("clinic", "postgresql://reader@db.example.org/clinic?password=secret", "it has password"),
+        ("clinic", "postgresql://reader@db.example.org/clinic?sslmode=require&host=other", "it has host"),
+        ("clinic", "postgresql://reader@db.example.org:port/clinic", "whose host and port can be read"),
+        ("clinic", "postgresql://reader@[db/clinic", "whose host and port can be read"),
         ("clinic", "postgresql://db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
         ("clinic", "mysql://reader@db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
         ("clinic", "postgresql://reader@db.example.org/", "must be postgresql://ROLE@HOST/DATABASE"),

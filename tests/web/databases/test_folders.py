@@ -128,6 +128,15 @@ def test_a_file_that_is_gone_costs_nothing(queued, stays, settings):
     assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
 
 
+def test_a_file_that_became_a_link_out_of_its_folder_is_not_read(queued, stays, tmp_path, settings):
+    write(tmp_path / "elsewhere.parquet", sex=["male"])
+    stays.unlink()
+    os.symlink(tmp_path / "elsewhere.parquet", stays)
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert not services.execution.execute_release(release_id=queued.pk)
+    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
 def test_a_folder_offers_its_own_files_alone(folder, stays, tmp_path, register):
     write(tmp_path / "elsewhere.parquet", sex=["male"])
     os.symlink(tmp_path / "elsewhere.parquet", folder / "link.parquet")
