@@ -23,6 +23,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import (
     AuditAction,
     AuditEvent,
+    Collection,
     Dataset,
     Organisation,
     Release,
@@ -78,6 +79,18 @@ def workload_of_release(request: HttpRequest, release: Release) -> WorkloadVersi
     visible = Workload.objects.visible_to(request.user)
     named = WorkloadVersion.objects.filter(pk=release.workload_version_id, workload__in=visible)
     return named.select_related("workload").defer("questions", "columns").first()
+
+
+def get_collection_for(request: HttpRequest, collection_id: uuid.UUID) -> Collection:
+    """Releases planned together, of which one may read at least one."""
+    visible = Collection.objects.visible_to(request.user)
+    return _get_visible(visible.select_related("dataset__budget"), collection_id)
+
+
+def get_own_collection_for(request: HttpRequest, collection_id: uuid.UUID) -> Collection:
+    """Releases planned together, of a dataset one may work on."""
+    own = Collection.objects.editable_by(request.user)
+    return _get_visible(own.select_related("dataset__budget"), collection_id)
 
 
 def groups_to_choose(person: User, held: int | None) -> QuerySet[Group]:

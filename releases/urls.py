@@ -6,9 +6,19 @@ from django.urls import include, path
 
 from releases.api import api_urls
 from releases.views.account import notifications, resubmit, tokens
-from releases.views.datasets import budget, codebooks, column_checks, columns, databases, datasets, learning, upload
+from releases.views.datasets import (
+    budget,
+    codebooks,
+    column_checks,
+    columns,
+    databases,
+    datasets,
+    learning,
+    taking_over,
+    upload,
+)
 from releases.views.public import api_guide, catalogue, methods
-from releases.views.releases import compare, confirm, plan_files, releases, workloads
+from releases.views.releases import collections, compare, confirm, plan_files, releases, workloads
 from releases.views.results import certificates, downloads, registry
 from releases.views.results import compare as compare_releases
 from releases.views.review import backups, ledger, people, queue, settings
@@ -34,6 +44,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/sharing/", datasets.share_dataset, name="share_dataset"),
     path("<uuid:dataset_id>/delete/", datasets.delete_dataset, name="delete_dataset"),
     path("<uuid:dataset_id>/columns/", columns.columns, name="columns"),
+    path("<uuid:dataset_id>/take-over/", taking_over.take_over, name="take_over"),
     path("<uuid:dataset_id>/codebook.json", codebooks.codebook_file, name="codebook_file"),
     path("<uuid:dataset_id>/columns/check/", column_checks.check_columns, name="check_columns"),
     path("<uuid:dataset_id>/columns/learn/", learning.learn_range, name="learn_range"),
@@ -42,6 +53,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/budget/", budget.budget, name="budget"),
     path("<uuid:dataset_id>/budget/take-back/", budget.take_back, name="take_back_budget"),
     path("<uuid:dataset_id>/releases/new/", releases.new_release, name="new_release"),
+    path("<uuid:dataset_id>/collections/new/", collections.new_collection, name="new_collection"),
     path("<uuid:dataset_id>/sessions/new/", sessions.new_session, name="new_session"),
 ]
 
@@ -66,6 +78,12 @@ release_urls = [
     path("<uuid:release_id>/deployment.yaml", registry.registry, name="registry"),
     path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
     path("<uuid:release_id>/files/<str:name>", downloads.download, name="download"),
+]
+
+#: Planned on a dataset -> Checked and released together -> Read together
+collection_urls = [
+    path("<uuid:collection_id>/", collections.collection, name="collection"),
+    path("<uuid:collection_id>/confirm/", collections.confirm_collection, name="confirm_collection"),
 ]
 
 #: Saved from a draft -> Read -> Edit -> Use on a dataset
@@ -135,6 +153,7 @@ urlpatterns = [
     path("uploads/", include(upload_urls)),
     path("datasets/", include(dataset_urls)),
     path("releases/", include(release_urls)),
+    path("collections/", include(collection_urls)),
     path("workloads/", include(workload_urls)),
     path("sessions/", include(session_urls)),
     path("surveys/", include(survey_urls)),

@@ -228,6 +228,20 @@ def _reads_here(request, monkeypatch):
         monkeypatch.setattr(runner, "warm", lambda **_: None)
 
 
+@pytest.fixture(autouse=True)
+def _draws_at_once(request):
+    """The program that draws charts takes a second to start: it draws in tests of reports alone, and in journeys.
+
+    Patched by itself, so that what is set up for many tests is still played from its recording.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.node.get_closest_marker("draws"):
+            from releases.publication import drawing, report
+
+            patch.setattr(report, "draw", lambda work: (work / drawing.PDF).write_bytes(b"%PDF-1.7 of a test"))
+        yield
+
+
 @pytest.fixture
 def opens_tables(monkeypatch):
     """For tests that compare with what is in a table: it may be opened in this process too."""

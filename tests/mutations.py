@@ -158,6 +158,21 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="a-share-certified-by-the-better-end",
+        file="releases/engine/estimation/trust.py",
+        text="-float(np.maximum(at_a, at_b).min())",
+        instead="-float(np.minimum(at_a, at_b).min())",
+        test="tests/engine/estimation/test_trust.py::test_no_table_within_the_intervals_is_further_away_than_certified",
+    ),
+    Mutation(
+        name="a-pair-certified-by-intervals-that-are-not-proved",
+        file="releases/engine/estimation/trust.py",
+        text="        if not self.given.is_proved:",
+        instead="        if False:",
+        test="tests/engine/estimation/test_trust.py::"
+        "test_nothing_is_certified_where_intervals_are_not_proved_or_time_is_up",
+    ),
+    Mutation(
         name="noisy-tables-kept-whole-at-the-price-of-residuals",
         file="releases/engine/estimation/residuals.py",
         text="found = size * found - found.sum(axis=axis, keepdims=True)",
@@ -175,6 +190,36 @@ MUTATIONS = (
         test=(
             "tests/engine/mechanisms/test_least_squares.py::"
             "test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said"
+        ),
+    ),
+    Mutation(
+        name="bound-of-sums-for-one-answer-and-not-for-all",
+        file="releases/engine/mechanisms/least_squares.py",
+        text="share = beta / self.workload.size",
+        instead="share = beta",
+        test=(
+            "tests/engine/mechanisms/test_least_squares.py::"
+            "test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed"
+        ),
+    ),
+    Mutation(
+        name="noise-of-other-cells-counted-once-a-table",
+        file="releases/engine/mechanisms/least_squares.py",
+        text="numbers = np.multiply.outer(cells[of], states[at].ravel())",
+        instead="numbers = np.ones_like(factors)",
+        test=(
+            "tests/engine/mechanisms/test_least_squares.py::"
+            "test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes"
+        ),
+    ),
+    Mutation(
+        name="sums-of-noise-with-light-tails",
+        file="releases/engine/bounds/combinations.py",
+        text="-np.log1p(2 * variances * np.sin(angles / 2) ** 2)",
+        instead="-2 * variances * np.sin(angles / 2) ** 2",
+        test=(
+            "tests/engine/bounds/test_combinations.py::"
+            "test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does"
         ),
     ),
     Mutation(
@@ -705,6 +750,27 @@ MUTATIONS = (
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
     ),
     Mutation(
+        name="every-fourth-year-has-a-leap-day",
+        file="releases/engine/tables/date.py",
+        text='("29", "0~2", _LEAP_YEAR)',
+        instead='("29", "0~2", f"[0-9]{{2}}{_FOURTH}|[0-9]{{2}}00")',
+        test="tests/engine/tables/test_dates.py::test_dirty_dates_count_as_the_reference_says[duckdb]",
+    ),
+    Mutation(
+        name="the-day-after-the-last-one-counts",
+        file="releases/engine/tables/code.py",
+        text="    not_over = exp.LT(",
+        instead="    not_over = exp.LTE(",
+        test="tests/engine/tables/test_dates.py::test_dirty_dates_count_as_the_reference_says[duckdb]",
+    ),
+    Mutation(
+        name="a-missing-condition-is-false",
+        file="releases/engine/tables/derived.py",
+        text="chosen = chosen.when(exp.Not(this=parts[0].copy()), parts[2], copy=False)",
+        instead="chosen = chosen.else_(parts[2], copy=False)",
+        test="tests/engine/tables/test_formulas.py::test_each_operation_gives_on_dirty_rows_what_the_reference_says[duckdb]",
+    ),
+    Mutation(
         name="one-row-more-of-each-person",
         file="releases/engine/tables/bounding.py",
         text="whole(schema.unit.max_rows)",
@@ -769,8 +835,8 @@ MUTATIONS = (
     Mutation(
         name="rows-without-a-number-never-vanish",
         file="releases/engine/domain/universe.py",
-        text="        return not self.missing_as if self.is_numeric else (self.missing_as or self.outside) == DROP",
-        instead="        return False if self.is_numeric else (self.missing_as or self.outside) == DROP",
+        text="        return not self.missing_as if self.has_grammar else (self.missing_as or self.outside) == DROP",
+        instead="        return False if self.has_grammar else (self.missing_as or self.outside) == DROP",
         test="tests/engine/tables/test_tables.py::test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it",
     ),
     Mutation(
@@ -864,6 +930,22 @@ MUTATIONS = (
         text="KeptColumns.objects.filter(dataset=dataset, person=signed_in(request)).first()",
         instead="KeptColumns.objects.filter(dataset=dataset).first()",
         test="tests/web/datasets/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other",
+    ),
+    Mutation(
+        name="learned-from-other-rows-taken-over",
+        file="releases/schema/taken_columns.py",
+        text="taken={name: each for name, each in fitting.items() if name not in learned}",
+        instead="taken=fitting",
+        test="tests/web/datasets/test_take_over.py"
+        "::test_what_a_release_learned_from_the_other_table_s_rows_is_not_taken_and_that_is_said",
+    ),
+    Mutation(
+        name="taken-over-from-anybody-s-table",
+        file="releases/models/datasets.py",
+        text="self.visible_to(person).filter(nearby).exclude(declared=None)",
+        instead="self.filter(nearby | Q(pk__isnull=False)).exclude(declared=None)",
+        test="tests/web/datasets/test_take_over.py"
+        "::test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered",
     ),
     Mutation(
         name="unreleased-description-found",

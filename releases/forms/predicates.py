@@ -33,7 +33,7 @@ class ConditionsForm(forms.Form):
         conditions: dict[str, Any] = {}
         for attribute in self.universe.attributes:
             name = attribute.name
-            if attribute.is_numeric:
+            if attribute.is_numeric or attribute.in_time:
                 limits = {end: self.posted.get(f"{end}.{name}", "").strip() for end in ("from", "to")}
                 limits["to"] = _edge_above(attribute, limits["to"])
                 if any(limits.values()):
@@ -65,7 +65,8 @@ class ColumnField:
 
     Attributes:
         size: how many bins or categories it has.
-        edges: of a numeric column, the first ones; `lowest` and `highest` of all.
+        is_in_order: a range of its bins can be asked for: of numbers, or of dates in order of time.
+        edges: of a numeric column, the first ones; `lowest` and `highest` of all. Of dates the names of bins.
         lower, upper: what was typed as the ends of a range.
         lower_choices, upper_choices: edges with whether each was chosen, where all are offered; else empty.
         categories: of another column, the first ones, each with whether it was chosen; `more` how many are left out.
@@ -76,6 +77,7 @@ class ColumnField:
     is_numeric: bool
     size: int
     is_set: bool
+    is_in_order: bool = False
     edges: tuple[str, ...] = ()
     lowest: str = ""
     highest: str = ""
@@ -89,6 +91,8 @@ class ColumnField:
 
 def _column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
     name = attribute.name
+    if attribute.in_time:
+        return _field_in_time(attribute, posted)
     if not attribute.is_numeric:
         chosen = posted.getlist(f"in.{name}")
         return ColumnField(
@@ -105,6 +109,7 @@ def _column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
     return ColumnField(
         name=name,
         is_numeric=True,
+        is_in_order=True,
         size=attribute.ranges,
         is_set=bool(lower or upper),
         edges=edges,
@@ -114,4 +119,24 @@ def _column_field(attribute: Attribute, posted: QueryDict) -> ColumnField:
         upper=upper,
         lower_choices=tuple((each, each == lower) for each in offered[:-1]),
         upper_choices=tuple((each, each == upper) for each in offered[1:]),
+    )
+
+
+def _field_in_time(attribute: Attribute, posted: QueryDict) -> ColumnField:
+    bins, name = attribute.labels[: attribute.in_time], attribute.name
+    lower, upper = posted.get(f"from.{name}", ""), posted.get(f"to.{name}", "")
+    offered = bins[:_MAX_OFFERED_BINS]
+    return ColumnField(
+        name=name,
+        is_numeric=False,
+        is_in_order=True,
+        size=attribute.size,
+        is_set=bool(lower or upper),
+        edges=offered,
+        lowest=bins[0],
+        highest=bins[-1],
+        lower=lower,
+        upper=upper,
+        lower_choices=tuple((each, each == lower) for each in offered) if offered == bins else (),
+        upper_choices=tuple((each, each == upper) for each in offered) if offered == bins else (),
     )

@@ -132,11 +132,14 @@ class QuestionsForm(ConditionsForm, LenientForm):
             InvalidInput: nobody has said that they are.
         """
         name: str = self.sent["prefix"]
-        is_unordered = name in self.universe.names and not self.universe[name].is_numeric
+        is_unordered = name in self.universe.names and not self._is_in_order(name)
         if is_unordered and not self.sent["in_order"]:
             rule = "has categories; say that they are declared in order, or ask for a table"
             raise InvalidInput("prefix", name, rule)
         return name
+
+    def _is_in_order(self, name: str) -> bool:
+        return self.universe[name].is_numeric or self.universe[name].in_time > 0
 
     # How much each question matters
 

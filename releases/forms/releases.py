@@ -67,10 +67,9 @@ class ChoiceForm(forms.Form):
 NEVER_LOOKED_UP = "A public guess, such as the size of the survey. Never look it up in the table."
 
 
-class CompareForm(ChoiceForm):
-    """What the comparison is made for: a guess at the rows tells which bounds would say nothing of them."""
-
-    population = forms.IntegerField(
+def population_field() -> forms.IntegerField:
+    """A guess at the rows."""
+    return forms.IntegerField(
         label="About how many rows",
         required=False,
         min_value=1,
@@ -79,6 +78,12 @@ class CompareForm(ChoiceForm):
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
         error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
     )
+
+
+class CompareForm(ChoiceForm):
+    """What the comparison is made for: a guess at the rows tells which bounds would say nothing of them."""
+
+    population = population_field()
     error = TypedTextField(
         label="Or the largest error",
         help_text="You accept it; the epsilon for it is worked out.",
@@ -288,6 +293,8 @@ class AskForm(forms.Form):
         widget=forms.Textarea(attrs={"class": "code short", "rows": 3, "spellcheck": "false"}),
         error_messages=missing("Question: nothing was typed; must be a JSON object from columns to ranges or lists"),
     )
+    #: Whether it is asked although a finished release answers it.
+    anyway = forms.BooleanField(required=False)
 
     def clean_query(self) -> dict[str, Any]:
         """The predicate; the workload format's own `{"count": ...}` around it is understood too."""

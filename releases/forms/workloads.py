@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 
-from releases.forms.datasets import SharingForm
 from releases.forms.fields import TypedTextField, missing
 from releases.forms.releases import WorkloadForm
+from releases.forms.sharing import SharingForm
 from releases.models import Workload, WorkloadVersion
 
 

@@ -60,7 +60,7 @@ NEITHER: Mapping[AuditAction, str] = {
     AuditAction.DISCARD: "of a draft, a workload or a codebook, which hold nothing of any rows",
     AuditAction.RENAME: "shows and hides nothing",
     AuditAction.DECLARE: "what a budget protects and has spent is in its mark",
-    AuditAction.SAVE: "makes a workload or a codebook",
+    AuditAction.SAVE: "makes a workload, a codebook, or drafts that were planned together",
     AuditAction.LOAD_PLAN: "changes a draft",
     AuditAction.REQUEST: "an older database lacks the request",
     AuditAction.FIRST_APPROVAL: "an older database wants two approvals again",

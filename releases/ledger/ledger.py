@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _Signed: TypeAlias = tuple[int, int, int, int]
 
 
+NOTHING = filters.Totals()
 #: As epsilon: the sum of what has none.
 NO_EPSILON = Fraction(filters.CLOSED, 10**accountant.EPSILON_PLACES)
 
@@ -449,17 +450,27 @@ def remaining(budget: Budget) -> filters.Remaining:
     return filters.remaining(budget.totals, budget.caps)
 
 
-def over_the_limit(*, release: Release, budget: Budget, price: accountant.Price, person: User) -> PersonLimit | None:
+def over_the_limit(
+    *,
+    release: Release,
+    budget: Budget,
+    price: accountant.Price,
+    person: User,
+    beside: filters.Totals = NOTHING,
+) -> PersonLimit | None:
     """Why a release is more than one person may spend; None where it is not, or where there is no limit.
 
     Everything that this person was charged counts, but for what was given back; the release counts once, whether or
     not it is booked already.
+
+    Args:
+        beside: what else they are about to be charged.
     """
     most = Organisation.current().most_share_per_person
     if most is None:
         return None
     caps = budget.caps
-    own = _charged_to(person, budget, but=release)
+    own = _charged_to(person, budget, but=release).plus(beside)
     spent = share_of(own, caps)
     with_it = share_of(own.plus(filters.amounts(price, policy=caps.policy)), caps)
     return PersonLimit(spent=spent, takes=with_it - spent, most=most) if with_it > most else None

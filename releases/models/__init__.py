@@ -10,6 +10,7 @@ from releases.models.attempts import LOST, Attempt, Ending
 from releases.models.audit import AuditAction, AuditEvent
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
+from releases.models.collections import Collection, CollectionPart
 from releases.models.datasets import Dataset
 from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
@@ -45,6 +46,8 @@ __all__ = [
     "BudgetAlert",
     "BudgetRequest",
     "Codebook",
+    "Collection",
+    "CollectionPart",
     "Dataset",
     "Ending",
     "EntryKind",

@@ -34,6 +34,12 @@ class DatasetQuerySet(models.QuerySet["Dataset"]):
         named = Case(When(title=budget.name, then=0), default=1)
         return self.filter(budget=budget).order_by(named, "created_at")
 
+    def to_take_over(self, person: Person, dataset: Dataset) -> DatasetQuerySet:
+        """Declared tables of a person, or of the group that works on a dataset, whose declaration it could take."""
+        nearby = Q(owner=person.pk) | (Q(group=dataset.group_id) if dataset.group_id is not None else Q())
+        declared = self.visible_to(person).filter(nearby).exclude(declared=None).exclude(pk=dataset.pk)
+        return declared.select_related("budget").order_by("-created_at")
+
     def for_list(self, person: Person) -> DatasetQuerySet:
         return (
             self.visible_to(person)
@@ -88,6 +94,22 @@ class Dataset(models.Model):
             return None
         columns = {"version": 1, "columns": self.declared}
         return Schema.from_json(columns).universe
+
+    @property
+    def columns_read(self) -> list[str]:
+        """The columns of the table that the declaration reads: those declared, and those of formulas."""
+        read = [each["name"] for column in self.declared or [] for each in column.get("reads", [column])]
+        return list(dict.fromkeys(read))
+
+    @property
+    def declared_of_table(self) -> int:
+        """How many columns of the table are declared."""
+        return len(self.declared or []) - len(self.made_columns)
+
+    @property
+    def made_columns(self) -> list[str]:
+        """The declared columns that are made by formulas."""
+        return [each["name"] for each in self.declared or [] if "formula" in each]
 
     @property
     def is_in_database(self) -> bool:

@@ -97,9 +97,10 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         )
 
     def with_bound(self) -> ReleaseQuerySet:
-        """Of a result, which is wide, only what its bound says in short."""
+        """Of a result, which is wide, only what its bound says in short, and its headline."""
         parts = ("alpha", "beta", "says", "proof")
-        return self.annotate(**{f"bound_{part}": F(f"result__receipt__bound__{part}") for part in parts})
+        bound = {f"bound_{part}": F(f"result__receipt__bound__{part}") for part in parts}
+        return self.annotate(**bound, headline=F("result__headline"))
 
     def with_description(self) -> ReleaseQuerySet:
         """Of a result, what it says of its table; None where it says nothing."""
@@ -150,6 +151,17 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         """Those of which every attempt is on record, and none came to opening the table. Unknown means opened."""
         unopened = Attempt.objects.filter(release=OuterRef("pk"), opened_at=None).order_by().values("release")
         return self.filter(attempts=Coalesce(Subquery(unopened.annotate(number=Count("pk")).values("number")), 0))
+
+    def for_collection(self, person: Person) -> ReleaseQuerySet:
+        """Those that a person may see, each with what was found and which files were published."""
+        return (
+            self.visible_to(person)
+            .with_bound()
+            .with_files()
+            .annotate(bound_sentence=F("result__receipt__bound__sentence"))
+            .select_related("dataset__budget")
+            .defer(*WIDE)
+        )
 
     def for_certified(self, release: Release, person: Person) -> ReleaseQuerySet:
         """The published certificates of a release that a person may read, each with its line in the ledger."""

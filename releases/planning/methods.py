@@ -109,8 +109,12 @@ def tables(numbers: Numbers) -> list[dict[str, Any]]:
     ]
 
 
+@lru_cache(maxsize=64)
 def along(numbers: Numbers, axis: Axis) -> list[dict[str, Any]]:
-    """For each kind what happens along an axis: chart, sentences, crossings, and the curves as a table."""
+    """For each kind what happens along an axis: chart, sentences, crossings, and the curves as a table.
+
+    It follows from the numbers alone, and is kept: most who come look at the sample's.
+    """
     kinds = (True,) if numbers.delta == 0 else (True, False)
     return [
         {

@@ -10,9 +10,11 @@ import csv
 import io
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import date, timedelta
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.dates import By, Dates
 from releases.engine.domain.universe import (
     AS_DECLARED,
     CLAMP,
@@ -27,7 +29,7 @@ from releases.engine.domain.universe import (
 )
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
-from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, missing_in_words
+from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, made_in_words, missing_in_words
 from releases.schema.descriptions import Notes
 
 DICTIONARY = "dictionary.csv"
@@ -39,7 +41,7 @@ class Line:
 
     Attributes:
         column: its name as declared.
-        type: categorical, integer or number; text or number of columns of our own.
+        type: categorical, integer, number, date or datetime; text or number of columns of our own.
         bin: its position, from 1.
         label: as it is written in the files.
         meaning: which values it holds.
@@ -49,6 +51,7 @@ class Line:
         in_answers: what the column is called in answers.csv; empty where it is not there.
         in_synthetic: the same of synthetic.csv.
         description, unit: of the column, as the curator had put them when the release was made.
+        formula: what the column was made by, of one that was not in the table.
     """
 
     column: str
@@ -63,6 +66,7 @@ class Line:
     in_synthetic: str = ""
     description: str = ""
     unit: str = ""
+    formula: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +107,8 @@ def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
         Column(
             name=each.name,
             type=each.kind.value,
-            bins=bins_in_words(each) if each.is_numeric else _categories_in_words(each),
-            other_values=_other_values(each),
+            bins=bins_in_words(each) if each.has_grammar else _categories_in_words(each),
+            other_values=f"{made}; {_other_values(each)}" if (made := made_in_words(each)) else _other_values(each),
             fuller=ends_in_words(each),
             synthetic_value=_synthetic_value(each) if each.name in synthetic else "",
             **notes.get(each.name, {}),
@@ -125,6 +129,7 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -
             "synthetic_value": _synthetic_value(attribute) if is_synthetic else "",
             "in_answers": answered if answered in answers else "",
             "in_synthetic": attribute.name if is_synthetic else "",
+            "formula": formula.text if (formula := (attribute.state_of or attribute).formula) is not None else "",
             **notes.get(attribute.name, {}),
         }
         for index, label in enumerate(attribute.labels):
@@ -175,6 +180,8 @@ _STATES = {
 def _meaning(attribute: Attribute, index: int) -> str:
     if attribute.state_of is not None:
         return f"rows whose {attribute.name} {_STATES[attribute.categories[index]]}"
+    if attribute.dates is not None:
+        return _meaning_of_date(attribute, attribute.dates, index)
     if not attribute.is_numeric:
         return f"rows whose {attribute.name} is “{attribute.categories[index]}”"
     if index == attribute.ranges:
@@ -188,9 +195,28 @@ def _meaning(attribute: Attribute, index: int) -> str:
     return f"numbers from {low} to below {high}"
 
 
+def _meaning_of_date(attribute: Attribute, dates: Dates, index: int) -> str:
+    if index == dates.size:
+        return f"rows whose {attribute.name} is missing, or is text that writes no date as {dates.written}"
+    between = f"from {dates.first} to {dates.last}"
+    if dates.by is By.HOUR:
+        return f"times of day {attribute.labels[index]}, of dates {between}"
+    if dates.by is By.WEEKDAY:
+        return f"{attribute.labels[index]}s {between}"
+    start, many, _ = dates.within(index)
+    first, last = (date(1970, 1, 1) + timedelta(days=day) for day in (start, start + many - 1))
+    return f"the date {first}" if first == last else f"dates from {first} to {last}, both included"
+
+
 def _also_holds(attribute: Attribute, index: int) -> str:
     if attribute.state_of is not None:
         return ""
+    if attribute.dates is not None:
+        if attribute.outside != CLAMP or index >= attribute.in_time:
+            return ""
+        before = [f"dates before {attribute.dates.first}"] if index == 0 else []
+        after = [f"dates after {attribute.dates.last}"] if index == attribute.in_time - 1 else []
+        return " and ".join(before + after)
     if not attribute.is_numeric:
         category = attribute.categories[index]
         if category == DROP or category not in (attribute.outside, attribute.missing_as):
@@ -213,22 +239,26 @@ def _other_values(attribute: Attribute) -> str:
 def _rule_in_words(attribute: Attribute) -> str:
     if attribute.state_of is not None:
         return "every value has one of these states"
-    if not attribute.is_numeric:
+    if not attribute.has_grammar:
         or_none = "" if attribute.missing_as else ", or none,"
         if attribute.outside != DROP:
             return f"any other value{or_none} counts as {attribute.outside}"
         return f"a row with any other value{or_none} is left out of every count"
+    what = "date" if attribute.dates is not None else "number"
     if attribute.drops_missing and attribute.outside != CLAMP:
-        return "a row with a number beyond, or without one, is left out of every count"
+        return f"a row with a {what} beyond, or without one, is left out of every count"
     beyond = "counts in the nearest bin" if attribute.outside == CLAMP else "leaves its row out of every count"
     without = "is left out of every count" if attribute.drops_missing else f"counts as {attribute.missing_as}"
-    return f"a number beyond {beyond}; a row without a number {without}"
+    return f"a {what} beyond {beyond}; a row without a {what} {without}"
 
 
 def _synthetic_value(attribute: Attribute) -> str:
-    if not attribute.is_numeric:
+    if not attribute.has_grammar:
         return "the category itself"
     nothing = f"; none in the bin “{attribute.missing_as}”" if attribute.missing_as else ""
+    if attribute.dates is not None:
+        time = ", with a time of day" if attribute.dates.has_time else ""
+        return f"a date within the bin, written {attribute.dates.written}{time}, each equally likely{nothing}"
     if attribute.kind is AttributeKind.INTEGER:
         return f"a whole number within the bin, each equally likely{nothing}"
     places = "1 decimal" if attribute.decimals == 1 else f"{attribute.decimals} decimals"

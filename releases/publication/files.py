@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
 import shutil
@@ -18,6 +19,7 @@ import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -30,19 +32,25 @@ import pyarrow.parquet
 from django.conf import settings
 from django.utils import timezone
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.dates import By, Dates
+from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.number import NUMBER_GRAMMAR
+from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import MarginalSource, Workload
 from releases.engine.workload.questions import Question
 from releases.models import Release
+from releases.publication import report
+from releases.publication.headline import Rows, headline
+from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
 from releases.publication.spreadsheets import begins_a_formula
+from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
 from releases.questions.base import kind_of
-from releases.schema.descriptions import described
+from releases.schema.descriptions import described, notes_of
 from releases.storage.private_files import FILE, FOLDER, private_folder, sync
 
 ANSWERS, SYNTHETIC, RECEIPT = "answers", "synthetic", "receipt.json"
@@ -54,6 +62,7 @@ _MAX_COUNTED = 200_000_000
 #: Decimals of an estimate; intervals are rounded outwards.
 _DECIMALS = 2
 _OWN_COLUMNS = ("query", "estimate", "lower", "upper")
+_logger = logging.getLogger(__name__)
 
 
 def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any]:
@@ -66,6 +75,9 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     synthetic = None if made.records is None else synthetic_table(made.plan.schema.universe, made.records)
     if synthetic is not None:
         receipt |= _beside(receipt, made.plan.workload, answers, synthetic)
+        if (trust := _trust(receipt, made, answers, synthetic)) is not None:
+            (folder / TRUST_MAP).write_text(trust[0])
+            receipt |= {"synthetic_quality": trust[1]}
     metadata = description_of(receipt)
     _write_table(folder, ANSWERS, answers, metadata)
     if synthetic is not None:
@@ -73,7 +85,10 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
         metadata |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
         _write_table(folder, SYNTHETIC, synthetic, metadata)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
-    sizes = {}
+    result = _outcome(folder, receipt, {}, release)
+    for name, content in _to_read(folder, result, has_synthetic_rows=synthetic is not None).items():
+        (folder / name).write_bytes(content)
+    sizes: dict[str, int] = {}
     for path in sorted(folder.iterdir()):
         path.chmod(FILE)
         sizes[path.name] = path.stat().st_size
@@ -82,9 +97,18 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     folder.rename(complete)
     sync(complete.parent)
     sync(complete.parent.parent)
-    # Beside the receipt: words for readers change nothing that is digested.
-    said_of_it = described(release.dataset, made.plan.schema.universe.names)
-    return {"receipt": receipt, "files": sizes, "described": said_of_it}
+    return result | {"files": sizes}
+
+
+def _to_read(folder: Path, result: Mapping[str, Any], *, has_synthetic_rows: bool) -> dict[str, bytes]:
+    """The report and the notebook by their names. A release is published without them rather than lost with them."""
+    try:
+        said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT))
+        notebook = notebook_of(said, has_synthetic_rows=has_synthetic_rows).encode()
+        return {NOTEBOOK: notebook, **report.files_of(said)}
+    except Exception:
+        _logger.exception("no report was drawn; the release is published without it")
+        return {}
 
 
 def _seal(folder: Path, said: Mapping[str, Any]) -> None:
@@ -145,10 +169,27 @@ def read_again(folder: Path, *, release: Release, digests: Mapping[str, str]) ->
             return None
         receipt = json.loads((folder / RECEIPT).read_text())
         sizes = {name: (folder / name).stat().st_size for name in sorted(digests)}
+        return _outcome(folder, receipt, sizes, release)
     except OSError:
         return None
-    asked = Schema.from_json(receipt["schema"]).universe.names
-    return {"receipt": receipt, "files": sizes, "described": described(release.dataset, asked)}
+
+
+def _outcome(folder: Path, receipt: dict[str, Any], sizes: dict[str, int], release: Release) -> dict[str, Any]:
+    """What the release's row keeps. Beside the receipt: words for readers change nothing that is digested."""
+    universe = Schema.from_json(receipt["schema"]).universe
+    result = {"receipt": receipt, "files": sizes, "described": described(release.dataset, universe.names)}
+    question = read_answered(receipt["workload"], universe)
+    return {**result, "headline": headline(question, reader(folder), receipt, notes_of(result))}
+
+
+def reader(folder: Path) -> Callable[[int, int], Rows]:
+    """What reads the answers from one place to before another."""
+
+    def read(start: int, stop: int) -> Rows:
+        stored = stored_rows(folder / f"{ANSWERS}.parquet", start, stop)
+        return [dict(zip(stored, values, strict=True)) for values in zip(*stored.values(), strict=True)]
+
+    return read
 
 
 def answers_table(workload: Question, result: Result) -> pa.Table:
@@ -218,12 +259,41 @@ def synthetic_table(universe: Universe, records: Records) -> pa.Table:
         if attribute.name not in records.columns:
             continue
         values = records.columns[attribute.name]
-        if attribute.is_numeric:
+        if attribute.dates is not None:
+            columns[attribute.name] = _dates_as_text(attribute.dates, values, records.nothing.get(attribute.name))
+        elif attribute.is_numeric:
             columns[attribute.name] = pa.array(values, mask=records.nothing.get(attribute.name))
         else:
             names = pa.array([guarded(category) for category in attribute.categories], pa.string())
             columns[attribute.name] = pa.DictionaryArray.from_arrays(values.astype(np.int32), names).cast(pa.string())
     return pa.table(columns)
+
+
+def _dates_as_text(dates: Dates, values: Any, nothing: Any) -> pa.Array:
+    """As the table writes them; nothing where there is no date."""
+    days, seconds = np.divmod(np.asarray(values, dtype=np.int64), dates.unit)
+    found, place = np.unique(days, return_inverse=True)
+    text = pa.array([dates.write(day) for day in found.tolist()], pa.string()).take(pa.array(place))
+    if dates.has_time:
+        found, place = np.unique(seconds, return_inverse=True)
+        times = [f"{each // 3600:02d}:{each // 60 % 60:02d}:{each % 60:02d}" for each in found.tolist()]
+        text = pa.compute.binary_join_element_wise(text, pa.array(times, pa.string()).take(pa.array(place)), " ")
+    return text if nothing is None else pa.compute.if_else(pa.array(nothing), None, text)
+
+
+def _bins_of_dates(dates: Dates, column: pa.ChunkedArray) -> Any:
+    """The bins of dates as `_dates_as_text` writes them; behind them of what is none."""
+    length = len(dates.written)
+    encoded = pa.compute.utf8_slice_codeunits(column, 0, length).combine_chunks().dictionary_encode()
+    starts = np.array(dates.days) if dates.is_ordered else None
+    days = np.array([dates.read(text) for text in encoded.dictionary.to_pylist()] + [0], dtype=np.int64)
+    if dates.by is By.HOUR:
+        hours = pa.compute.utf8_slice_codeunits(column, length + 1, length + 3).cast(pa.int64())
+        found = hours.fill_null(0).to_numpy()
+    else:
+        bins = (days + 3) % 7 if starts is None else np.searchsorted(starts, days, side="right") - 1
+        found = bins[encoded.indices.fill_null(len(days) - 1).to_numpy()]
+    return np.where(column.is_null().to_numpy(), np.int32(dates.size), found.astype(np.int32))
 
 
 def folder_of(release: Release) -> Path:
@@ -237,6 +307,30 @@ def has_answers(release: Release) -> bool:
 
 def read_answers(folder: Path) -> pa.Table:
     return pa.parquet.read_table(folder / f"{ANSWERS}.parquet")
+
+
+def answer_columns(folder: Path) -> list[str]:
+    """The columns of the answers, none of which is read."""
+    names: list[str] = pa.parquet.read_schema(folder / f"{ANSWERS}.parquet").names
+    return names
+
+
+def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
+    """The answers in some rows, by column, without labels, reading no more of the file than the pieces they lie in."""
+    with pa.parquet.ParquetFile(path) as stored:
+        names = stored.schema_arrow.names
+        columns = ["estimate", "lower", "upper"] if "estimate" in names else ["answer"]
+        lengths = [stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups)]
+        ends = list(accumulate(lengths))
+        wanted = [
+            group
+            for group, (end, length) in enumerate(zip(ends, lengths, strict=True))
+            if end > start and end - length < stop
+        ]
+        table = stored.read_row_groups(wanted, columns=columns)
+    skipped = ends[wanted[0]] - lengths[wanted[0]] if wanted else start
+    found: dict[str, list[Any]] = table.slice(start - skipped, stop - start).to_pydict()
+    return found
 
 
 def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, synthetic: pa.Table) -> dict[str, Any]:
@@ -257,6 +351,21 @@ def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, s
     }
 
 
+def _trust(
+    receipt: dict[str, Any], made: MadeRelease, answers: pa.Table, synthetic: pa.Table
+) -> tuple[str, dict[str, Any]] | None:
+    """How far the synthetic rows can be trusted, as a file and as a summary. A release is published without it rather
+    than lost with it."""
+    try:
+        counts = _marginals(synthetic.column, made.plan.counts_asked.universe)
+        is_counted = synthetic.num_rows * synthetic.num_columns <= _MAX_COUNTED
+        trust = trust_of(made, answers, counts, rows_of_one=rows_of_one(receipt), is_counted=is_counted)
+        return None if trust is None else (trust_csv(trust, guarded), quality_of(trust))
+    except Exception:
+        _logger.exception("no trust map was made; the release is published without it")
+        return None
+
+
 def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
     """The counts of published synthetic rows over any attributes; each column is read once."""
     return _marginals(lambda name: pa.parquet.read_table(path, columns=[name]).column(name), universe)
@@ -264,24 +373,36 @@ def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
 
 def _marginals(column_of: Callable[[str], pa.ChunkedArray], universe: Universe) -> MarginalSource:
     @cache
-    def bins(name: str) -> Any:
-        attribute, column = universe[name], column_of(name)
-        if attribute.is_numeric:
-            edges = np.array([float(edge) for edge in attribute.edges])
-            found = np.searchsorted(edges, column.to_numpy(), side="right") - 1
-            # There may be a hundred million rows of many columns.
-            within = np.clip(found, 0, attribute.ranges - 1).astype(np.int32)
-            return np.where(column.is_null().to_numpy(), np.int32(attribute.ranges), within)
-        # As the file writes them: text that a spreadsheet would run has a mark before it.
-        written = pa.array([guarded(category) for category in attribute.categories], pa.string())
-        return pa.compute.index_in(column, value_set=written).to_numpy()
+    def bins(name: str) -> np.ndarray:
+        found = _bins_of(universe[name], column_of(name))
+        # Once a column, and not once a table: there can be thousands of tables.
+        if len(found) and not 0 <= found.min() <= found.max() < universe[name].size:
+            raise ValueError(f"a value of {name} lies in no declared bin")
+        return found
 
     def marginal(names: tuple[str, ...]) -> np.ndarray:
         shape = tuple(universe[name].size for name in names)
-        cells = np.ravel_multi_index([bins(name) for name in names], shape)
+        cells = bins(names[0]).astype(np.int64)
+        for name, size in zip(names[1:], shape[1:], strict=True):
+            cells *= size
+            cells += bins(name)
         return np.bincount(cells, minlength=prod(shape)).reshape(shape)
 
     return marginal
+
+
+def _bins_of(attribute: Attribute, column: pa.ChunkedArray) -> np.ndarray:
+    if attribute.dates is not None:
+        return np.asarray(_bins_of_dates(attribute.dates, column))
+    if attribute.is_numeric:
+        edges = np.array([float(edge) for edge in attribute.edges])
+        found = np.searchsorted(edges, column.to_numpy(), side="right") - 1
+        # There may be a hundred million rows of many columns.
+        within = np.clip(found, 0, attribute.ranges - 1).astype(np.int32)
+        return np.where(column.is_null().to_numpy(), np.int32(attribute.ranges), within)
+    # As the file writes them: text that a spreadsheet would run has a mark before it.
+    written = pa.array([guarded(category) for category in attribute.categories], pa.string())
+    return np.asarray(pa.compute.index_in(column, value_set=written).to_numpy())
 
 
 def sha256_of(path: Path) -> str:

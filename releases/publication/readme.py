@@ -29,10 +29,13 @@ README = "README.txt"
 FILES = {
     "answers": "Every answer with its error band",
     "synthetic": "Synthetic rows",
+    "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
     "dictionary": "What every column, bin and category means",
     "receipt": "The receipt: all that is needed to judge the release without the data",
+    "report": "The result to read and to print, with charts",
+    "notebook": "A Jupyter notebook that reads the files and draws the charts again",
     "README": "This text: accuracy, cost, protection, and how to cite it",
-    "release": "Everything below in one, with a text on accuracy, cost, protection and how to cite it",
+    "release": "All of these, with a text on accuracy, cost, protection and how to cite it",
 }
 #: Digits of a version: of two releases' receipts, none will ever share so many by accident.
 _VERSION_LENGTH = 16

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -21,14 +21,14 @@ from django.conf import settings
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
-from releases.engine.domain.universe import CLAMP, DROP, NO_NUMBER, Attribute, Schema, Universe
+from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.models import CERTIFICATE, Budget, Release
 from releases.publication.build_info import SOFTWARE
-from releases.schema.bin_edges import codes_in_words, ends_in_words, missing_in_words
+from releases.schema.bin_edges import codes_in_words, ends_in_words, made_in_words, missing_in_words
 from releases.schema.learned import origins
 
 #: 2: the content's digest differs for each release; before, it was the same for the same rows.
@@ -84,7 +84,12 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
             **result.bound.to_json(),
             "sentence": accuracy_sentence(plan, result.bound),
         },
-        "total": {"estimate": result.total, "kind": "public" if plan.schema.total_is_public else "released with noise"},
+        "total": {
+            "estimate": result.total,
+            "kind": "public" if plan.schema.total_is_public else "released with noise",
+            # Older receipts do not say it: some of them call a noisy sum of answers public.
+            "is_exact": plan.schema.total_is_public and plan.workload.is_counts,
+        },
         "synthetic_rows": made.records.rows if made.records is not None else 0,
         "most_synthetic_rows": plan.most_synthetic_rows,
         "synthetic_columns": list(made.records.columns) if made.records is not None else [],
@@ -261,40 +266,32 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     Args:
         that_drop: only of the rules that can leave a row out.
     """
-    dropping = [each.name for each in universe.attributes if not each.is_numeric and each.outside == DROP]
+    dropping = [each.name for each in universe.attributes if not each.has_grammar and each.outside == DROP]
     numeric = [each for each in universe.attributes if each.is_numeric]
-    named = {
-        (outside, drops): [each.name for each in numeric if (each.outside, each.drops_missing) == (outside, drops)]
-        for outside in (DROP, CLAMP)
-        for drops in (True, False)
-    }
+    dated = [each for each in universe.attributes if each.dates is not None]
     declared = [each for each in universe.attributes if each.state_of is None]
-    catching = [each for each in declared if not each.is_numeric and each.outside != DROP]
-    rules = []
+    catching = [each for each in declared if not each.has_grammar and each.outside != DROP]
+    rules = [f"{each.name}: {said}." for each in universe.attributes if not that_drop and (said := made_in_words(each))]
     if dropping:
         rules.append(
             f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
             f"every count. Spaces around it do not matter; capitals and spelling do."
         )
-    if strict := named[DROP, True]:
-        rules.append(
-            f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
-        )
-    if ranged := named[DROP, False]:
-        rules.append(
-            f"A row whose {_listed(ranged)} is a number outside the declared range is left out of every count."
-        )
-    if clamping := named[CLAMP, True]:
-        rules.append(
-            f"A number of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
-            f"without a number there is left out of every count."
-        )
+    rules += [*_rules_that_drop(numeric, "number"), *_rules_that_drop(dated, "date")]
     if that_drop:
         return [*rules, *_missing_rules(each for each in declared if each.missing_as == DROP)]
-    if clamped := named[CLAMP, False]:
-        rules.append(f"A number of {_listed(clamped)} beyond the declared range counts in the first or the last bin.")
-    if kept := [each.name for each in numeric if not each.drops_missing]:
-        rules.append(f"A row whose {_listed(kept)} is missing, or is no number, counts as “{NO_NUMBER}”.")
+    for attributes, what in ((numeric, "number"), (dated, "date")):
+        if clamped := _ruled(attributes, CLAMP, drops=False):
+            rules.append(
+                f"A {what} of {_listed(clamped)} beyond the declared range counts in the first or the last bin."
+            )
+        if kept := [each.name for each in attributes if not each.drops_missing]:
+            rules.append(f"A row whose {_listed(kept)} is missing, or is no {what}, counts as “no {what}”.")
+    rules += [
+        f"A date of {each.name} is one written {each.dates.written} that is in the calendar; other text is no date."
+        for each in dated
+        if each.dates is not None
+    ]
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
     rules += _missing_rules(declared)
@@ -306,6 +303,23 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
             "So a release about other columns may count other rows."
         )
     return rules
+
+
+def _rules_that_drop(attributes: Sequence[Attribute], what: str) -> Iterator[str]:
+    """Of columns of numbers, or of dates."""
+    if strict := _ruled(attributes, DROP, drops=True):
+        yield f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
+    if ranged := _ruled(attributes, DROP, drops=False):
+        yield f"A row whose {_listed(ranged)} is a {what} outside the declared range is left out of every count."
+    if clamping := _ruled(attributes, CLAMP, drops=True):
+        yield (
+            f"A {what} of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
+            f"without a {what} there is left out of every count."
+        )
+
+
+def _ruled(attributes: Sequence[Attribute], outside: str, *, drops: bool) -> list[str]:
+    return [each.name for each in attributes if (each.outside, each.drops_missing) == (outside, drops)]
 
 
 def _missing_rules(attributes: Iterable[Attribute]) -> list[str]:

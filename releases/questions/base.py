@@ -7,7 +7,7 @@ import json
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -18,22 +18,27 @@ from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import OfNumbers, Statistic
+from releases.questions.headline import Measure, Released
 
 #: A bound of counts below half a row is nothing.
 HALF_A_ROW = 0.5
 
 
 class Columns(StrEnum):
-    """Which of the declared columns a field offers."""
+    """Which of the declared columns a field offers. CATEGORICAL: those counted by categories or by dates; LISTED: those
+    whose categories were listed."""
 
     ALL = "all"
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
+    LISTED = "listed"
 
     def names(self, universe: Universe) -> list[str]:
         """The columns of a universe that are offered."""
         if self is Columns.ALL:
             return list(universe.names)
+        if self is Columns.LISTED:
+            return [each.name for each in universe.attributes if not each.has_grammar]
         return [each.name for each in universe.attributes if each.is_numeric == (self is Columns.NUMERIC)]
 
 
@@ -134,6 +139,19 @@ class Kind(ABC):
         """What is asked, in one line."""
         return ", ".join(part.title(question.universe) for part in question.families)
 
+    def main_part(self, question: Question) -> int:
+        """The part that a headline is about."""
+        return 0
+
+    @abstractmethod
+    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        """What the answers to a part say, in one sentence without its full stop; empty where they say nothing.
+
+        Args:
+            answers: all of the part; of a list whose length is an answer there may be none.
+            unit: of the column that they are values of; empty where that is not known.
+        """
+
 
 S = TypeVar("S", bound=Statistic)
 
@@ -172,10 +190,19 @@ class StatisticKind(Kind, Generic[S]):
             return Shape.CHOICE
         return Shape.NUMBER if answers == 1 else Shape.NUMBERS
 
-    def summary(self, statistic: S, answers: Iterable[tuple[str, str]]) -> str:
-        """What its answers say together, by the label of each and what was chosen or measured; empty where nothing more
-        is to say."""
-        return ""
+    def main_part(self, question: Any) -> int:
+        return self.main(question.statistic)
+
+    def main(self, statistic: S) -> int:
+        """As `main_part`, of a statistic."""
+        return 0
+
+    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return self.found(question.statistic, part, answers, unit=unit)
+
+    @abstractmethod
+    def found(self, statistic: S, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        """As `headline`, of a statistic."""
 
 
 AnyKind = TypeVar("AnyKind", bound=type[Kind])
@@ -288,6 +315,11 @@ class NumbersByGroup(StatisticKind[N]):
         ),
     )
     lacks = NumericColumns.lacks
+    #: What the number is called, before the column's name.
+    noun: ClassVar[str]
+
+    def found(self, statistic: N, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return Measure(noun=f"{self.noun} {statistic.of[part]}", unit=unit).of_groups(answers)
 
     def typed(self, statistic: N, universe: Universe) -> dict[str, Any]:
         return {"columns": list(statistic.of), "by": ", ".join(statistic.by)}

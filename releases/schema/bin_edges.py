@@ -10,6 +10,12 @@
 Commas, semicolons, bars, spaces or line ends stand between them. A hyphen means "to" where it follows a number at once
 or has a space on both sides; else it is the sign of the number behind it: -5-5 is -5 to 5, and -10 -5 are two edges. A
 dash always means "to". What separates thousands, or stands for the point, could be meant otherwise and is refused.
+
+Bins of dates are written so, each date as in ISO 8601 or as the table writes it:
+
+    2020-01-01 to 2024-12-31 by month       from the first to the last date; by year, quarter, month, week, day, weekday
+                                            or hour
+    2020-01-01, 2020-07-01, 2020-12-31      edges: the first day of each bin, and the last day of the last
 """
 
 from __future__ import annotations
@@ -19,7 +25,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
+from releases.engine.domain.dates import By, Dates
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, number, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
@@ -77,6 +85,55 @@ def edges_from_text(text: str, *, kind: AttributeKind = AttributeKind.NUMBER) ->
     return [item.low for item in items]
 
 
+_DATES_BY = re.compile(r"(\S+)\s+to\s+(\S+)\s+by\s+([a-z]+)", re.IGNORECASE)
+_HOW_DATES = "write 2020-01-01 to 2024-12-31 by month, or edges as 2020-01-01, 2020-07-01, 2020-12-31"
+
+
+def dates_from_text(text: str, *, written: str) -> dict[str, Any]:
+    """The fields of the schema format that a text says for a column of dates.
+
+    Args:
+        written: how the table writes dates; the text may do so too.
+
+    Raises:
+        InvalidInput: it is of neither form.
+    """
+    text = _with_plain_dashes(text) if "–" in text or "—" in text else text.strip()
+    if match := _DATES_BY.fullmatch(text):
+        first, last = (_in_iso(match[place], written) for place in (1, 2))
+        return {"first": first, "last": last, "by": match[3].lower().removesuffix("s")}
+    parts = [each for each in re.split(r"[\s,;|]+", text) if each]
+    if len(parts) < 2 or not all(any(sign.isdigit() for sign in each) for each in parts):
+        raise InvalidInput("edges", text or None, f"must be a range of dates; {_HOW_DATES}")
+    return {"edges": [_in_iso(each, written) for each in parts]}
+
+
+def _in_iso(text: str, written: str) -> str:
+    """A date of either form, as in ISO 8601; what is of neither as it is, to be refused by who reads it."""
+    separator = next((sign for sign in written if sign not in "YMD"), "")
+    if not separator:
+        return f"{text[:4]}-{text[4:6]}-{text[6:]}" if re.fullmatch(r"[0-9]{8}", text) else text
+    parts = dict(zip(written.split(separator), text.split(separator), strict=False))
+    if set(parts) != {"YYYY", "MM", "DD"} or text.count(separator) != 2 or len(parts["YYYY"]) != 4:
+        return text
+    return f"{parts['YYYY']}-{parts['MM']:0>2}-{parts['DD']:0>2}"
+
+
+def dates_in_text(dates: Dates) -> str:
+    """What `dates_from_text` reads."""
+    if dates.by is By.EDGES:
+        return ", ".join(map(str, (*dates.starts, dates.last)))
+    return f"{dates.first} to {dates.last} by {dates.by}"
+
+
+def range_in_words(dates: Dates) -> str:
+    """From when to when dates are declared, how they are put together, and how they are written."""
+    grouped = (
+        "between edges" if dates.by is By.EDGES else f"by {'hour of the day' if dates.by is By.HOUR else dates.by}"
+    )
+    return f"from {dates.first} to {dates.last}, {grouped}, written {dates.written}"
+
+
 def names_bins(text: str) -> bool:
     """Whether a text that can be read names bins rather than their edges; a person should see how it was read."""
     text = _with_plain_dashes(text)
@@ -95,6 +152,14 @@ def bins_in_words(attribute: Attribute) -> str:
 
 def ends_in_words(attribute: Attribute) -> str:
     """Which bins hold more than their labels say, because values from outside are moved into them; else empty."""
+    if attribute.dates is not None and attribute.outside == CLAMP:
+        first, last = attribute.labels[0], attribute.labels[attribute.in_time - 1]
+        if first == last:
+            return f"dates before {attribute.dates.first} and after {attribute.dates.last} are counted in it too"
+        return (
+            f"dates before {attribute.dates.first} are counted in the first bin ({first}), dates after "
+            f"{attribute.dates.last} in the last ({last})"
+        )
     if not attribute.is_numeric or attribute.outside != CLAMP:
         return ""
     lowest, highest = plain(attribute.edges[0]), plain(attribute.edges[-1])
@@ -111,9 +176,18 @@ def codes_in_words(attribute: Attribute) -> str:
     return f"{', '.join(attribute.missing)} mean{'s' if len(attribute.missing) == 1 else ''} that a value is missing"
 
 
+def made_in_words(attribute: Attribute) -> str:
+    """Of a column that is made from others, how; else empty."""
+    formula = (attribute.state_of or attribute).formula
+    if formula is None:
+        return ""
+    names = ", ".join(each.name for each in formula.reads)
+    return f"made from {names}, each row's from that row alone, by the formula {formula.shown}"
+
+
 def missing_in_words(attribute: Attribute) -> str:
     """What becomes of missing values, where it is not what becomes of other values outside; else empty."""
-    if not attribute.missing_as or attribute.is_numeric:
+    if not attribute.missing_as or attribute.has_grammar:
         return ""
     rule = "is left out of every count" if attribute.missing_as == DROP else f"counts as {attribute.missing_as}"
     return f"a row without a value of {attribute.name} {rule}"

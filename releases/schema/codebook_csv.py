@@ -6,9 +6,9 @@
     income,number,0 to 100000 in 20 bins,
 
 The header names the columns, in any order: `name` and `type`; `values`; `outside`, `missing`, `missing_as`, `decimals`,
-`description` and `unit` where wanted; each by any of its names below. Categories, edges and missing codes stand in one
-cell: one a line, or between bars, or between commas. Lines may be separated by commas, semicolons or tabs, as the
-spreadsheet at hand writes them. Types have several names too; what is stored has one.
+`format` (of dates), `description` and `unit` where wanted; each by any of its names below. Categories, edges and
+missing codes stand in one cell: one a line, or between bars, or between commas. Lines may be separated by commas,
+semicolons or tabs, as the spreadsheet at hand writes them. Types have several names too; what is stored has one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from releases.engine.domain.dates import DATE_FORMATS
 from releases.engine.domain.universe import (
     DROP,
     LARGEST_POINT,
@@ -32,7 +33,7 @@ from releases.engine.domain.universe import (
 )
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
-from releases.schema.bin_edges import bins_in_words, codes_within, edges_from_text, names_bins
+from releases.schema.bin_edges import bins_in_words, codes_within, dates_from_text, edges_from_text, names_bins
 from releases.schema.descriptions import DESCRIPTION, LONGEST, UNIT, read_note
 
 #: The heads understood, by the field of the schema format that they fill; the first is its name.
@@ -44,15 +45,18 @@ _NAMES_OF_HEADS = {
     "missing": ("missing", "missing codes"),
     "missing_as": ("missing_as", "missing as", "missing values"),
     "decimals": ("decimals",),
+    "format": ("format", "date format"),
     DESCRIPTION: ("description", "label", "meaning"),
     UNIT: ("unit", "units"),
 }
-_HEADS = {head: field for field, heads in _NAMES_OF_HEADS.items() for head in heads}
+HEADS = {head: field for field, heads in _NAMES_OF_HEADS.items() for head in heads}
 #: The words understood for a type, by the word that is stored.
 _NAMES_OF_TYPES = {
     AttributeKind.CATEGORICAL: ("categorical", "categories", "category", "text", "string"),
     AttributeKind.INTEGER: ("integer", "int", "whole number", "whole numbers"),
     AttributeKind.NUMBER: ("number", "numbers", "float", "numeric", "decimal", "real"),
+    AttributeKind.DATE: ("date", "dates", "day"),
+    AttributeKind.DATETIME: ("datetime", "date and time", "dates and times", "timestamp"),
 }
 _TYPES = {word: kind for kind, words in _NAMES_OF_TYPES.items() for word in words}
 _DELIMITERS = (",", ";", "\t")
@@ -100,7 +104,7 @@ def kind_from_word(word: str) -> AttributeKind:
     Raises:
         InvalidInput: it has none such; the rule lists them, and the one that may be meant.
     """
-    found = _TYPES.get(_head(word))
+    found = _TYPES.get(plain_head(word))
     if found is None:
         raise InvalidInput("type", word, f"must be one of {_named(_NAMES_OF_TYPES)}{_meant(word, _TYPES)}")
     return found
@@ -163,13 +167,13 @@ def _delimiter(text: str) -> str | None:
     """What separates the heads, if the first line holds heads."""
     first = text.lstrip("\ufeff \n\r").split("\n", 1)[0]
     for delimiter in _DELIMITERS:
-        fields = [_HEADS.get(_head(cell)) for cell in first.split(delimiter)]
+        fields = [HEADS.get(plain_head(cell)) for cell in first.split(delimiter)]
         if "name" in fields and "type" in fields:
             return delimiter
     return None
 
 
-def _head(cell: str) -> str:
+def plain_head(cell: str) -> str:
     return " ".join(cell.strip().strip('"').lower().split())
 
 
@@ -194,9 +198,9 @@ def _lines(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def _fields(head: list[str]) -> list[str]:
     named: dict[str, str] = {}
     for cell in head:
-        field = _HEADS.get(_head(cell))
+        field = HEADS.get(plain_head(cell))
         if field is None:
-            rule = f"is not a known head; they are {_named(_NAMES_OF_HEADS)}{_meant(cell, _HEADS)}"
+            rule = f"is not a known head; they are {_named(_NAMES_OF_HEADS)}{_meant(cell, HEADS)}"
             raise InvalidInput("line 1", cell, rule)
         if field in named:
             raise InvalidInput("line 1", f"{named[field]}, {cell}", "say the same; keep one of them")
@@ -214,6 +218,9 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
         described: dict[str, Any] = {"name": name, "type": kind.value}
         if kind is AttributeKind.CATEGORICAL:
             described["categories"] = categories_from_text(values)
+        elif kind.is_of_dates:
+            written = cells.get("format", "").strip() or DATE_FORMATS[0]
+            described |= {"format": written, **dates_from_text(values, written=written)}
         else:
             described["edges"] = edges_from_text(values, kind=kind)
         if outside := cells.get("outside", "").strip():
@@ -222,6 +229,8 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
             described["missing"] = missing
         if missing_as := cells.get("missing_as", "").strip():
             described["missing_as"] = missing_as
+        if not kind.is_of_dates and (given := cells.get("format", "").strip()):
+            raise InvalidInput("format", given, "is for dates; declare the type date or datetime")
         if decimals := cells.get("decimals", "").strip():
             described["decimals"] = _whole(decimals)
         return Attribute.from_json(described)
@@ -245,7 +254,7 @@ def _named(names: Mapping[Any, Sequence[str]]) -> str:
 
 def _meant(word: str, known: Iterable[str]) -> str:
     """The known word that may be meant, as the end of a rule."""
-    close = difflib.get_close_matches(_head(word), list(known), n=1, cutoff=0.55)
+    close = difflib.get_close_matches(plain_head(word), list(known), n=1, cutoff=0.55)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -273,7 +282,7 @@ def doubts(universe: Universe) -> list[str]:
             found.append(
                 f"{attribute.name}: “{joined[0]}” is one category. Write several one a line, or between commas."
             )
-        elif len(attribute.categories) == 1 and attribute.outside == DROP:
+        elif len(attribute.categories) == 1 and attribute.outside == DROP and not attribute.has_grammar:
             only = attribute.categories[0]
             found.append(
                 f"{attribute.name} has one category, “{only}”: a row with any other value is left out of every count."

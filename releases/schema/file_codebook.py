@@ -3,9 +3,10 @@ it."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.universe import Attribute, AttributeKind, Schema
 from releases.engine.errors import InvalidInput
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, read_note
 
@@ -34,6 +35,28 @@ def proposed(dataset: Dataset) -> tuple[dict[str, Attribute], Notes]:
 def missing_codes(dataset: Dataset) -> list[tuple[str, str]]:
     """Of each column that has some, the codes that the file takes for missing, as text."""
     return [(each["name"], ", ".join(each["missing"])) for each in dataset.file_codebook if each["missing"]]
+
+
+def columns_of_dates(dataset: Dataset) -> dict[str, AttributeKind]:
+    """The columns that the file or the database itself declares as dates, which are stored as in ISO 8601, by their
+    types. What is of no such type, text above all, is not looked at."""
+    types = {each["name"]: each.get("format", "") for each in dataset.file_codebook}
+    types |= dataset.catalogue.get("types", {})
+    found = {name: _kind_of(str(kind)) for name, kind in types.items() if name in dataset.columns}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+#: Types of PostgreSQL and Parquet, and formats of SPSS, Stata and SAS.
+_WITH_TIME = re.compile(r"TIMESTAMP[A-Z0-9_() ]*|DATETIME[0-9.]*|YMDHMS[0-9.]*|%-?TC.*", re.IGNORECASE)
+_OF_DAYS = re.compile(
+    r"[AEJS]?DATE[0-9.]*|(DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?[0-9.]*|E8601DA[0-9.]*|%-?T?D.*", re.IGNORECASE
+)
+
+
+def _kind_of(declared: str) -> AttributeKind | None:
+    if _WITH_TIME.fullmatch(declared):
+        return AttributeKind.DATETIME
+    return AttributeKind.DATE if _OF_DAYS.fullmatch(declared) else None
 
 
 def _attribute(name: str, categories: list[str], missing: list[str]) -> Attribute | None:

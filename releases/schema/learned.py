@@ -157,8 +157,10 @@ class LearnedCategories(Learned):
     def taken_over(self, present: Attribute | None, planned: Attribute) -> Attribute:
         """Beside the categories there are; a catch-all comes last."""
         kept = planned if present is None else present
-        if kept.is_numeric:
-            raise InvalidInput(self.column, "numbers", "must be declared as categories to take values")
+        if kept.has_grammar:
+            raise InvalidInput(
+                self.column, "dates" if kept.dates else "numbers", "must be declared as categories to take values"
+            )
         caught = [] if kept.outside == DROP else [kept.outside]
         there = [each for each in kept.categories if each not in caught]
         declared = {*kept.categories, *kept.missing}
@@ -229,8 +231,8 @@ def with_catch_all(universe: Universe, column: str, *, other: str) -> Universe:
         InvalidInput: the word is no category, or the column is declared as numbers.
     """
     present = _declared(universe, column)
-    if present is not None and present.is_numeric:
-        raise InvalidInput("column", column, "must not be declared as numbers")
+    if present is not None and present.has_grammar:
+        raise InvalidInput("column", column, "must not be declared as numbers or dates")
     if other == DROP:
         raise InvalidInput("other", other, "must be another word: this one leaves rows out")
     if present is None:

@@ -2,18 +2,22 @@
 
 Read are a Frictionless Table Schema or a data package of one table, and CSV on the Web (CSVW) metadata of one table.
 What they say of a column that has no place in the schema format is left out. A column of text is declared where its
-values are listed, a column of numbers where its ends are given: in ten bins, or one for each value of few. What is
+values are listed, a column of numbers where its ends are given: in ten bins, or one for each value of few. So is a
+column of dates, by month, or by year where it spans more than ten. What is
 written holds each column of the schema format beside the words of the other format, and is read back as it was.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from releases.engine.domain.dates import DATE_FORMATS, NO_DATE, By, Dates, read_date
 from releases.engine.domain.universe import NO_NUMBER, Attribute, Universe, number
 from releases.engine.errors import InvalidInput
+from releases.schema.bin_edges import dates_from_text
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, noted
 
 #: A column of the schema format, whole, within a column of another.
@@ -26,6 +30,7 @@ _INTEGERS = {
     *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
 }
 _NUMBERS = {"number", "decimal", "float", "double"}
+_DATES = {"date": "date", "datetime": "datetime", "dateTime": "datetime", "dateTimeStamp": "datetime"}
 
 
 def is_standard(value: object) -> bool:
@@ -57,6 +62,8 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         declared.append(made)
         if OWN not in column and "edges" in made:
             said.append(f"{name}: bins were chosen between {made['edges'][0]} and {made['edges'][-1]}.")
+        if OWN not in column and "by" in made:
+            said.append(f"{name}: bins by {made['by']} were chosen from {made['first']} to {made['last']}.")
     if left:
         said.append(f"Not declared, for neither their values nor their ends are given: {', '.join(left)}.")
     return {"version": 1, "columns": declared}, said
@@ -102,7 +109,8 @@ def _field(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | No
     codes = _codes(column["missingValues"]) if "missingValues" in column else missing
     title = column.get("description") or column.get("title") or ""
     ends = (rules.get("minimum"), rules.get("maximum"))
-    return _column(column["name"], str(column.get("type", "any")), values, ends, codes, title)
+    form = _written_as(column.get("format", "default"), {"%Y": "YYYY", "%m": "MM", "%d": "DD"})
+    return _column(column["name"], str(column.get("type", "any")), values, ends, codes, title, form)
 
 
 def _csvw(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | None:
@@ -117,11 +125,12 @@ def _csvw(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | Non
         for names in (("minimum", "minInclusive"), ("maximum", "maxInclusive"))
     )
     title = column.get("dc:description") or column.get("titles") or ""
-    return _column(column["name"], str(described.get("base", "string")), values, ends, codes, title)
+    form = _written_as(listed, {"yyyy": "YYYY", "MM": "MM", "M": "MM", "dd": "DD", "d": "DD"})
+    return _column(column["name"], str(described.get("base", "string")), values, ends, codes, title, form)
 
 
 def _column(
-    name: str, kind: str, values: list[str], ends: tuple[Any, ...], codes: list[str], title: object
+    name: str, kind: str, values: list[str], ends: tuple[Any, ...], codes: list[str], title: object, form: str
 ) -> dict[str, Any] | None:
     column: dict[str, Any] = {"name": name}
     if kind == "boolean":
@@ -133,6 +142,8 @@ def _column(
         low, high = (number(end, field=which) for end, which in zip(ends, ("minimum", "maximum"), strict=True))
         column |= {"type": "integer" if kind in _INTEGERS else "number", "missing_as": NO_NUMBER}
         column["edges"] = _edges(low, high, is_whole=kind in _INTEGERS)
+    elif kind in _DATES and form and None not in ends:
+        column |= {"type": _DATES[kind], "format": form, "missing_as": NO_DATE, **_range_of_dates(ends, form)}
     else:
         return None
     if codes:
@@ -153,6 +164,25 @@ def _edges(low: Decimal, high: Decimal, *, is_whole: bool) -> list[int | float]:
         return [*range(int(low), int(high), step), int(high)]
     width = (high - low) / _BINS
     return [*(float(low + width * place) for place in range(_BINS)), float(high)]
+
+
+def _range_of_dates(ends: tuple[Any, ...], form: str) -> dict[str, str]:
+    """From the first to the last date, each as in ISO 8601 or as the table writes dates; a time of day is left out."""
+    texts = [str(end).replace("T", " ").split(" ")[0] for end in ends]
+    found = dates_from_text(f"{texts[0]} to {texts[1]} by {By.YEAR}", written=form)
+    first, last = (read_date(found[end], field=which) for end, which in (("first", "minimum"), ("last", "maximum")))
+    by = By.MONTH if last.year - first.year <= _BINS else By.YEAR
+    return {"first": str(first), "last": str(last), "by": by.value}
+
+
+def _written_as(form: object, parts: Mapping[str, str]) -> str:
+    """The form of dates that a pattern of another format means; ISO 8601 where there is none, empty where it is of no
+    known form. What follows the day is of the time, which has one form."""
+    if form in ("", "default", "any"):
+        return DATE_FORMATS[0]
+    pattern = re.split(r"[ T]", str(form))[0]
+    found = re.sub("|".join(map(re.escape, parts)), lambda part: parts[part[0]], pattern)
+    return found if found in DATE_FORMATS else ""
 
 
 def _object(value: Any, field: str) -> dict[str, Any]:
@@ -181,6 +211,11 @@ def _written(attribute: Attribute, column: dict[str, Any], written: str) -> dict
     word = DESCRIPTION if written == _FRICTIONLESS else "dc:description"
     said = {word: column[DESCRIPTION]} if DESCRIPTION in column else {}
     described = {"name": attribute.name, **said, OWN: column}
+    if attribute.formula is not None and written != _FRICTIONLESS:
+        # So CSVW calls a column that is not in the file.
+        described["virtual"] = True
+    if attribute.dates is not None:
+        return {**described, **_dates_written(attribute, attribute.dates, written)}
     ends = {} if attribute.categories else {"minimum": column["edges"][0], "maximum": column["edges"][-1]}
     kind = {"categorical": "string"}.get(attribute.kind.value, attribute.kind.value)
     if written == _FRICTIONLESS:
@@ -191,3 +226,25 @@ def _written(attribute: Attribute, column: dict[str, Any], written: str) -> dict
     listed = {"format": "|".join(attribute.categories)} if is_listed else {}
     nothing = {"null": ["", *attribute.missing]} if attribute.missing else {}
     return {**described, "datatype": {"base": kind, **ends, **listed}, **nothing}
+
+
+def _dates_written(attribute: Attribute, dates: Dates, written: str) -> dict[str, Any]:
+    """The range is written as the table writes dates; where these have a time of day, from the first second on."""
+    first, days = dates.days_of_range
+    times = (" 00:00:00", " 23:59:59") if dates.has_time else ("", "")
+    ends = {
+        "minimum": dates.write(first) + times[0],
+        "maximum": dates.write(first + days - 1) + times[1],
+    }
+    words = {"YYYY": "%Y", "MM": "%m", "DD": "%d"} if written == _FRICTIONLESS else {"YYYY": "yyyy", "DD": "dd"}
+    form = dates.written
+    for part, word in words.items():
+        form = form.replace(part, word)
+    codes = ["", *attribute.missing]
+    if written == _FRICTIONLESS:
+        form += " %H:%M:%S" if dates.has_time else ""
+        nothing = {"missingValues": codes} if attribute.missing else {}
+        return {"type": attribute.kind.value, "format": form, "constraints": ends, **nothing}
+    base = "dateTime" if dates.has_time else "date"
+    form += " HH:mm:ss" if dates.has_time else ""
+    return {"datatype": {"base": base, "format": form, **ends}, **({"null": codes} if attribute.missing else {})}

@@ -57,7 +57,7 @@ def describe_dataset(*, dataset: Dataset, notes: Notes, description: str | None 
         InvalidInput: a text breaks its rule, or is about a column that the table does not have.
     """
     for position, name in enumerate(notes):
-        if name not in dataset.columns:
+        if name not in dataset.columns and name not in dataset.made_columns:
             raise InvalidInput(f"columns[{position}].name", name, "is not a column of the table")
     read = {name: {field: read_note(field, text) for field, text in each.items()} for name, each in notes.items()}
     # As it is now: what somebody else has said of another column since this one was read stays.

@@ -190,7 +190,7 @@ def refuse_changed(dataset: Dataset) -> None:
 def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
     if not now:
         raise Unavailable(f"The database lists no table {dataset.table} any more.")
-    names = [each["name"] for each in dataset.declared or []]
+    names = dataset.columns_read
     if dataset.budget is not None and (person := dataset.budget.privacy_unit.id_column) is not None:
         names.append(person)
     before = dataset.catalogue.get("types", {})

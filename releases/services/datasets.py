@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +164,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
             does not go with it.
     """
     universe = Schema.from_json({"version": 1, "columns": columns}).universe
-    _check_present(dataset, universe.names, field="columns")
+    universe.check_columns(dataset.columns)
     if universe.is_of_states:
         raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")
     for position, name in enumerate(universe.names):
@@ -206,7 +205,7 @@ def declare_protection(
     """
     (budget,) = locked_with_budget(dataset)
     if unit.id_column is not None:
-        _check_present(dataset, [unit.id_column], field="unit.id")
+        _check_present(dataset, unit.id_column, field="unit.id")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
     refuse_public_total(dataset, neighbours)
@@ -285,7 +284,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     if under_way := release_under_way(dataset, within=Dataset.objects.filter(pk=dataset.pk)):
         raise InvalidInput("population", other.title, f"cannot be joined now. {under_way}")
     if joined.privacy_unit.id_column is not None:
-        _check_present(dataset, [joined.privacy_unit.id_column], field="population")
+        _check_present(dataset, joined.privacy_unit.id_column, field="population")
     if dataset.universe is not None:
         Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation)
     dataset.budget = joined
@@ -432,6 +431,7 @@ def discard_dataset(*, dataset: Dataset, by: User | None = None) -> None:
         budget = dataset.budget
         messages.upload_gone(dataset.pk)
         dataset.releases.all().delete()
+        dataset.collections.all().delete()
         dataset.delete()
         if budget is not None and not budget.datasets.exists():
             _leave(budget)
@@ -487,8 +487,6 @@ def _remove_file(dataset: Dataset) -> None:
         Path(table_path(dataset)).unlink(missing_ok=True)
 
 
-def _check_present(dataset: Dataset, names: Iterable[str], *, field: str) -> None:
-    for position, name in enumerate(names):
-        if name not in dataset.columns:
-            where = f"{field}[{position}].name" if field == "columns" else field
-            raise InvalidInput(where, name, "is not a column of the table")
+def _check_present(dataset: Dataset, name: str, *, field: str) -> None:
+    if name not in dataset.columns:
+        raise InvalidInput(field, name, "is not a column of the table")

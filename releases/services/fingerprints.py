@@ -142,7 +142,7 @@ def _note_failure(dataset: Dataset, counter: str, error: Exception) -> None:
 
 
 def _declared(dataset: Dataset) -> list[str]:
-    return [each["name"] for each in dataset.declared or []]
+    return dataset.columns_read
 
 
 def _file(dataset: Dataset) -> Path | None:

@@ -97,7 +97,7 @@ def _declared(dataset: Dataset) -> Universe:
 
 def _with_catch_all(dataset: Dataset, column: str, other: str) -> Universe:
     declared = _declared(dataset)
-    if column not in dataset.columns:
+    if column not in dataset.columns and column not in dataset.made_columns:
         raise InvalidInput("column", column, "is not a column of the table")
     return with_catch_all(declared, column, other=other)
 

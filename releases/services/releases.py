@@ -350,17 +350,21 @@ class WhyItWaits:
         )
 
 
-def why_it_waits(*, release: Release, plan: Plan, by: User) -> WhyItWaits | None:
-    """The numbers by which `needs_review` decides; None where no reviewer has to see it."""
+def why_it_waits(*, release: Release, plan: Plan, by: User, beside: Fraction = Fraction(0)) -> WhyItWaits | None:
+    """The numbers by which `needs_review` decides; None where no reviewer has to see it.
+
+    Args:
+        beside: the epsilon of what else this person is about to submit without a review.
+    """
     threshold, budget = _threshold(), release.dataset.budget
     if threshold is None or budget is None or _is_approved(release, plan):
         return None
     price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
-    with_it = ledger.unseen_with(release=release, budget=budget, price=price, person=by)
+    with_it = ledger.unseen_with(release=release, budget=budget, price=price, person=by) + beside
     if with_it <= threshold:
         return None
     return WhyItWaits(
-        before=decimal_text(ledger.unseen_before(release=release, budget=budget, person=by)),
+        before=decimal_text(ledger.unseen_before(release=release, budget=budget, person=by) + beside),
         with_it=None if with_it >= ledger.NO_EPSILON else decimal_text(with_it),
         most=decimal_text(threshold),
     )

@@ -53,7 +53,8 @@ _ON_PAPER = """() => {
     const isSeen = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length > 0;
     const wrong = [...document.querySelectorAll('button:not(.word), [role=button], input, select, textarea, nav a')]
         .filter(each => isSeen(each) && !each.classList.contains('brand'));
-    const lost = [...document.querySelectorAll('.key')].filter(each => !isSeen(each) ||
+    // A closed part of the page is not printed, and neither is the chart in it.
+    const lost = [...document.querySelectorAll(':not(details:not([open]) *).key')].filter(each => !isSeen(each) ||
         [...each.querySelectorAll('i')].some(sign => getComputedStyle(sign).printColorAdjust !== 'exact'));
     return [...wrong.map(each => each.outerHTML.slice(0, 100)), ...lost.map(each => 'no legend ' + each.innerText)];
 }"""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
@@ -14,6 +16,9 @@ from releases import services
 
 def functions_called() -> dict[str, FunctionType]:
     """By their names."""
+    # A module that nothing has imported yet is no attribute of its room.
+    for module in pkgutil.iter_modules(services.__path__, prefix=f"{services.__name__}."):
+        importlib.import_module(module.name)
     product = Path(releases.__file__).parent
     outside = [path for path in product.rglob("*.py") if path.relative_to(product).parts[0] != "services"]
     named = [(name, getattr(getattr(services, room, None), name, None)) for path in outside for room, name in _in(path)]

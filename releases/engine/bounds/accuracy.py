@@ -45,6 +45,11 @@ class Proof(StrEnum):
     def is_proved(self) -> bool:
         return self is not Proof.EXPECTED
 
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether it holds whatever the rows are."""
+        return self in (Proof.BEFORE, Proof.AFTER)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:

@@ -259,12 +259,13 @@ def curve(way: Way, numbers: Numbers, axis: Axis, *, is_pure: bool) -> list[tupl
 def crossings(numbers: Numbers, axis: Axis, *, is_pure: bool) -> list[Crossing]:
     """Every place within the drawn range where one way overtakes another, in rising order."""
     values = list(dict.fromkeys(axis_values(axis, numbers)))
-    found = [
-        _crossing(one, other, numbers, axis, is_pure, low, high)
-        for one, other in combinations(Way, 2)
-        for low, high in pairwise(values)
-        if _ahead(one, other, numbers, axis, is_pure, low) != _ahead(one, other, numbers, axis, is_pure, high)
-    ]
+    curves = {way: [alpha for _, alpha in curve(way, numbers, axis, is_pure=is_pure)] for way in Way}
+    found = []
+    for one, other in combinations(Way, 2):
+        ahead = [mine <= theirs for mine, theirs in zip(curves[one], curves[other], strict=True)]
+        for (low, high), (before, after) in zip(pairwise(values), pairwise(ahead), strict=True):
+            if before != after:
+                found.append(_crossing(one, other, numbers, axis, is_pure, low, high))
     return sorted(found, key=lambda each: each.at)
 
 

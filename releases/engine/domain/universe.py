@@ -6,15 +6,18 @@ clamped, dropped or sent to a declared category, by declared rule, so that the u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeVar
 
+from releases.engine.domain.columns import AttributeKind as AttributeKind
+from releases.engine.domain.columns import FileColumn, check_missing_codes, is_plain
+from releases.engine.domain.dates import NO_DATE, Dates
+from releases.engine.domain.formulas import Formula, formula_fields, formula_of
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 
@@ -23,7 +26,6 @@ SCHEMA_VERSION = 1
 MAX_BINS = 2_000_000
 MAX_COLUMNS = 10_000
 MAX_DECIMALS = 9
-MAX_MISSING_CODES = 30
 #: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
 LARGEST_POINT = 2**53
 #: Of a number whose declaration does not say.
@@ -37,14 +39,6 @@ NO_NUMBER = "no number"
 AS_DECLARED, OUTSIDE, UNREADABLE, MISSING = "as declared", "outside", "unreadable", "missing"
 #: What changes of a statistic are measured in.
 Changed = TypeVar("Changed")
-
-
-class AttributeKind(StrEnum):
-    """What values of a column mean. CATEGORICAL: exact text. INTEGER and NUMBER: bins between edges."""
-
-    CATEGORICAL = "categorical"
-    INTEGER = "integer"
-    NUMBER = "number"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +62,15 @@ class Attribute:
     `missing_as` says what becomes of a missing value: in a categorical column, where other values outside are treated
     otherwise, DROP or a declared category; in a numeric one NO_NUMBER, or nothing where its row is dropped.
 
+    A column of dates has bins of days, in `dates`, which follow from its declaration; its `categories` are their names,
+    and a date counts by its bin alone. The rules are those of numbers, with NO_DATE for NO_NUMBER; but where bins are
+    in no order of time, no bin is the nearest, and dates outside drop their row.
+
     An attribute may be the state of another, `state_of`: its categories then say how a value of that column reads as
     declared, and no row is dropped by it.
+
+    A column with a `formula` is not in the table: its values are made from columns of the table, each row's from that
+    row alone, and then read as declared. So a row still has one bin or none.
     """
 
     name: str
@@ -81,28 +82,32 @@ class Attribute:
     missing: tuple[str, ...] = ()
     missing_as: str = ""
     state_of: Attribute | None = None
+    dates: Dates | None = None
+    formula: Formula | None = None
 
     def __post_init__(self) -> None:
         if self.state_of is not None:
             self._check_state(self.state_of)
-        if not _is_plain(self.name):
+        if not is_plain(self.name):
             raise InvalidInput("name", self.name, "must be printable text without spaces around it")
-        self._check_missing()
-        if self.kind is AttributeKind.CATEGORICAL:
+        check_missing_codes(self.missing)
+        if self.formula is not None:
+            self._check_formula(self.formula)
+        if (self.dates is not None) != self.kind.is_of_dates:
+            raise InvalidInput(
+                "type", self.kind.value, "must be date or datetime where dates are declared, and only there"
+            )
+        if self.dates is not None:
+            self._check_dates(self.dates)
+        elif self.kind is AttributeKind.CATEGORICAL:
             self._check_categories()
         else:
             self._check_edges()
 
-    def _check_missing(self) -> None:
-        if len(self.missing) > MAX_MISSING_CODES:
-            raise InvalidInput("missing", len(self.missing), f"must be at most {MAX_MISSING_CODES} codes")
-        for position, code in enumerate(self.missing):
-            if not _is_plain(code):
-                raise InvalidInput("missing", code, "must be printable text without spaces around it")
-            if any(mark in code for mark in ",;|"):
-                raise InvalidInput("missing", code, "must be one code, without a comma, semicolon or bar")
-            if code in self.missing[:position]:
-                raise InvalidInput("missing", code, "is named twice")
+    def _check_formula(self, formula: Formula) -> None:
+        formula.check_gives(self.kind)
+        if self.missing:
+            raise InvalidInput("missing", ", ".join(self.missing), "belong to the columns that the formula reads")
 
     def _check_state(self, declared: Attribute) -> None:
         needed = (declared.name, AttributeKind.CATEGORICAL, declared.states, OUTSIDE)
@@ -120,7 +125,7 @@ class Attribute:
             raise InvalidInput("categories", len(self.categories), f"must be 1 to {MAX_BINS:,} in number")
         seen: set[str] = set()
         for category in self.categories:
-            if not _is_plain(category):
+            if not is_plain(category):
                 raise InvalidInput("categories", category, "must be printable text without spaces around it")
             if category in seen:
                 raise InvalidInput("categories", category, "is named twice")
@@ -136,6 +141,25 @@ class Attribute:
             raise InvalidInput("missing_as", self.missing_as, 'must be "drop" or one of the declared categories')
         if self.missing_as == self.outside:
             object.__setattr__(self, "missing_as", "")
+
+    def _check_dates(self, dates: Dates) -> None:
+        if self.edges or self.decimals not in (-1, 0):
+            raise InvalidInput("edges", len(self.edges), "must be dates in a column of dates")
+        object.__setattr__(self, "decimals", 0)
+        if dates.has_time != (self.kind is AttributeKind.DATETIME):
+            raise InvalidInput("type", self.kind.value, "must be datetime where dates have a time of day, else date")
+        if self.missing_as == DROP:
+            object.__setattr__(self, "missing_as", "")
+        if self.missing_as not in ("", NO_DATE):
+            raise InvalidInput("missing_as", self.missing_as, f'must be "drop" or "{NO_DATE}" in a column of dates')
+        if not self.outside:
+            object.__setattr__(self, "outside", CLAMP if dates.is_ordered else DROP)
+        if self.outside not in (CLAMP, DROP):
+            raise InvalidInput("outside", self.outside, 'must be "clamp" or "drop" in a column of dates')
+        if self.outside == CLAMP and not dates.is_ordered:
+            rule = f'must be "drop" where dates are grouped by {dates.by}: no bin is nearer than another'
+            raise InvalidInput("outside", self.outside, rule)
+        object.__setattr__(self, "categories", (*dates.labels, *((NO_DATE,) if self.missing_as else ())))
 
     def _check_edges(self) -> None:
         if self.categories:
@@ -193,9 +217,19 @@ class Attribute:
         )
 
     @property
+    def reads(self) -> tuple[FileColumn, ...]:
+        """The columns of the table that have to be read: this one, or those of its formula."""
+        if self.state_of is not None:
+            return self.state_of.reads
+        if self.formula is not None:
+            return self.formula.reads
+        written = self.dates.written if self.dates is not None else ""
+        return (FileColumn(name=self.name, kind=self.kind, missing=self.missing, written=written),)
+
+    @property
     def states(self) -> tuple[str, ...]:
         """How a value of a declared column can read."""
-        return (AS_DECLARED, OUTSIDE, UNREADABLE, MISSING) if self.is_numeric else (AS_DECLARED, OUTSIDE, MISSING)
+        return (AS_DECLARED, OUTSIDE, UNREADABLE, MISSING) if self.has_grammar else (AS_DECLARED, OUTSIDE, MISSING)
 
     @cached_property
     def lowest(self) -> int:
@@ -218,12 +252,23 @@ class Attribute:
 
     @property
     def ordered(self) -> Attribute:
-        """The same without the bin for what is no number: rows that would be in it are dropped."""
-        return replace(self, missing_as="") if self.is_numeric and self.missing_as else self
+        """The same without the bin for what is no number, or no date: rows that would be in it are dropped."""
+        return replace(self, missing_as="") if self.has_grammar and self.missing_as else self
 
     @property
     def is_numeric(self) -> bool:
+        """Whether values are numbers, with sums and quantiles."""
+        return self.kind in (AttributeKind.INTEGER, AttributeKind.NUMBER)
+
+    @property
+    def has_grammar(self) -> bool:
+        """Whether text has to write a number or a date to be read."""
         return self.kind is not AttributeKind.CATEGORICAL
+
+    @property
+    def in_time(self) -> int:
+        """How many bins, the first ones, are in order of time; none of other columns."""
+        return self.dates.size if self.dates is not None and self.dates.is_ordered else 0
 
     @property
     def may_drop(self) -> bool:
@@ -233,7 +278,7 @@ class Attribute:
     @property
     def drops_missing(self) -> bool:
         """Whether a row without a value does not count; in a numeric attribute, without a number."""
-        return not self.missing_as if self.is_numeric else (self.missing_as or self.outside) == DROP
+        return not self.missing_as if self.has_grammar else (self.missing_as or self.outside) == DROP
 
     def drops(self, state: str) -> bool:
         """Whether a row does not count whose value reads so."""
@@ -257,7 +302,9 @@ class Attribute:
 
     def to_json(self) -> dict[str, Any]:
         described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
-        if self.categories:
+        if self.dates is not None:
+            described |= self.dates.to_json()
+        elif self.categories:
             described["categories"] = list(self.categories)
         else:
             described["edges"] = [int(edge) if edge == edge.to_integral_value() else float(edge) for edge in self.edges]
@@ -270,14 +317,25 @@ class Attribute:
             described["missing_as"] = self.missing_as
         if self.state_of is not None:
             described["state_of"] = self.state_of.to_json()
+        if self.formula is not None:
+            described |= formula_fields(self.formula)
         return described
 
     @staticmethod
-    def from_json(value: object) -> Attribute:
+    def from_json(value: object, *, declared: Mapping[str, FileColumn | None] | None = None) -> Attribute:
+        """Read one column.
+
+        Args:
+            declared: how the other columns are read, for a formula; None of those that are made by one.
+
+        Raises:
+            InvalidInput: naming the field, the value and the rule.
+        """
         if not isinstance(value, dict):
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
         unknown = set(value) - {
-            *("name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as", "state_of")
+            *("name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as", "state_of"),
+            *("format", "first", "last", "by", "formula", "reads"),
         }
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
@@ -292,6 +350,13 @@ class Attribute:
         missing_as = value.get("missing_as", "")
         if not isinstance(missing_as, str):
             raise InvalidInput("missing_as", missing_as, "must be text")
+        is_of_dates = AttributeKind(kind).is_of_dates
+        for field in ("categories", "decimals") if is_of_dates else ("format", "first", "last", "by"):
+            if field in value:
+                rule = "has no meaning for dates" if is_of_dates else "is for dates; declare the type date or datetime"
+                raise InvalidInput(field, value[field], rule)
+        if "reads" in value and "formula" not in value:
+            raise InvalidInput("reads", value["reads"], "belongs to a formula")
         decimals = value.get("decimals", -1)
         if isinstance(decimals, bool) or not isinstance(decimals, int) or ("decimals" in value and decimals < 0):
             raise InvalidInput("decimals", decimals, "must be a whole number, 0 or more")
@@ -299,12 +364,16 @@ class Attribute:
             name=name,
             kind=AttributeKind(kind),
             categories=tuple(_text(each, field="categories") for each in _listed(value, "categories")),
-            edges=tuple(number(each, field="edges") for each in _listed(value, "edges")),
+            edges=() if is_of_dates else tuple(number(each, field="edges") for each in _listed(value, "edges")),
             outside=outside,
             decimals=decimals,
             missing=tuple(_text(each, field="missing") for each in _listed(value, "missing")),
             missing_as=missing_as,
             state_of=Attribute.from_json(value["state_of"]) if "state_of" in value else None,
+            dates=Dates.from_json(value, has_time=kind == AttributeKind.DATETIME) if is_of_dates else None,
+            formula=formula_of(value["formula"], value.get("reads", []), declared or {})
+            if "formula" in value
+            else None,
         )
 
 
@@ -370,6 +439,24 @@ class Universe:
         chosen = set(names)
         attributes = tuple(each.ordered if each.name in chosen else each for each in self.attributes)
         return self if attributes == self.attributes else Universe(attributes=attributes)
+
+    def check_columns(self, present: Collection[str]) -> None:
+        """Refuse columns that a table does not have, and formulas for columns that it has.
+
+        Raises:
+            InvalidInput: naming the column.
+        """
+        for position, attribute in enumerate(self.attributes):
+            is_made = (attribute.state_of or attribute).formula is not None
+            for read in attribute.reads:
+                if read.name not in present:
+                    field = (
+                        f"columns[{position}] ({attribute.name}).formula" if is_made else f"columns[{position}].name"
+                    )
+                    raise InvalidInput(field, read.name, "is not a column of the table")
+            if is_made and attribute.name in present:
+                rule = "is a column of the table; a column with a formula needs another name"
+                raise InvalidInput(f"columns[{position}].name", attribute.name, rule)
 
     @property
     def states(self) -> Universe:
@@ -463,7 +550,7 @@ class Schema:
         if neighbours not in list(NeighbouringRelation):
             raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
         return Schema(
-            universe=Universe(attributes=tuple(_column(i, column, missing) for i, column in enumerate(columns))),
+            universe=Universe(attributes=_columns(columns, missing)),
             unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
             neighbours=NeighbouringRelation(neighbours),
         )
@@ -502,12 +589,24 @@ def plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _column(position: int, value: object, missing: list[Any]) -> Attribute:
+def _columns(columns: list[Any], missing: list[Any]) -> tuple[Attribute, ...]:
+    """Those of the table first: formulas read them as they are declared."""
+    is_made = [isinstance(each, dict) and "formula" in each for each in columns]
+    read = {i: _column(i, each, missing, {}) for i, each in enumerate(columns) if not is_made[i]}
+    declared: dict[str, FileColumn | None] = {
+        each.name: None if (each.state_of or each).formula is not None else each.reads[0] for each in read.values()
+    }
+    declared |= {str(each.get("name")): None for i, each in enumerate(columns) if is_made[i]}
+    read |= {i: _column(i, each, [], declared) for i, each in enumerate(columns) if is_made[i]}
+    return tuple(read[i] for i in range(len(columns)))
+
+
+def _column(position: int, value: object, missing: list[Any], declared: Mapping[str, FileColumn | None]) -> Attribute:
     """A column; with the missing codes of the table, where these are any and it does not say its own."""
     if missing and isinstance(value, dict):
         value = {"missing": missing, **value}
     try:
-        return Attribute.from_json(value)
+        return Attribute.from_json(value, declared=declared)
     except InvalidInput as error:
         name = value.get("name") if isinstance(value, dict) else None
         where = f"columns[{position}]" + (f" ({name})" if isinstance(name, str) and name else "")
@@ -528,7 +627,3 @@ def _text(value: object, *, field: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(field, value, "must be text")
     return value.strip()
-
-
-def _is_plain(text: str) -> bool:
-    return bool(text) and text == text.strip() and text.isprintable()

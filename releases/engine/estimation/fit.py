@@ -365,7 +365,9 @@ class _Solver:
         for axes, table, target, precision in pieces:
             if len(axes) == 1:
                 mean = self.rows / target.size + target
-                table[...] = np.log((mean + np.sqrt(mean**2 + 4 / precision)) / 2)  # about the noise where hidden
+                root = np.hypot(mean, 2 / np.sqrt(precision))
+                # About the noise where hidden: (mean + root) / 2, which would cancel to 0 far below 0.
+                table[...] = np.log(np.where(mean > 0, (root + mean) / 2, 2 / precision / (root - np.minimum(mean, 0))))
                 table -= table.mean()
         scaled: NDArray[np.float64] = potentials / self.prior.each
         return scaled

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.domain.universe import Attribute, AttributeKind, Universe
 from releases.engine.estimation.junction_rows import tree_rows
 from releases.engine.estimation.mixture_rows import mixture_rows
@@ -25,12 +26,15 @@ MAX_ROWS, MAX_BYTES = 10_000_000, 1 << 30
 #: Of memory: for each row, for each of its columns, and for a category on top of its text. Measured at 0.6 to 0.75 of
 #: this with two and with six columns, of numbers and of categories.
 _BYTES_A_ROW, _BYTES_A_COLUMN = 64, 32
+#: Of a day and a second of it, as text: 19 characters, and what is put together to make them.
+_BYTES_A_MOMENT = 64
 
 
 def bytes_a_row(universe: Universe) -> int:
     """Of memory that a synthetic row takes while rows are made and written, at most. Its share of a file is less."""
-    texts = (max(len(text.encode()) for text in each.categories) for each in universe.attributes if not each.is_numeric)
-    return _BYTES_A_ROW + _BYTES_A_COLUMN * len(universe.attributes) + sum(texts)
+    texts = [max(len(text.encode()) for text in each.categories) for each in universe.attributes if not each.is_numeric]
+    moments = _BYTES_A_MOMENT * sum(each.dates is not None for each in universe.attributes)
+    return _BYTES_A_ROW + _BYTES_A_COLUMN * len(universe.attributes) + sum(texts) + moments
 
 
 def most_rows(universe: Universe) -> int:
@@ -45,9 +49,9 @@ class Records:
     Attributes:
         columns: by attribute name, in universe order, those that the release tells of; a categorical column holds
             positions in the attribute's categories, an integer column whole numbers, a number column decimals within
-            the bins.
-        nothing: by name of an attribute with a bin for what is no number, which rows are in it; their values mean
-            nothing.
+            the bins, a column of dates days from 1970-01-01, or seconds where dates have a time of day.
+        nothing: by name of an attribute with a bin for what is no number, or no date, which rows are in it; their
+            values mean nothing.
         rows: how many there are.
     """
 
@@ -69,7 +73,9 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     return Records(
         columns={each.name: _values(each, bins[each.name], rng) for each in told},
         rows=rows,
-        nothing={each.name: bins[each.name] == each.ranges for each in told if each.is_numeric and each.missing_as},
+        nothing={
+            each.name: bins[each.name] == each.ordered.size for each in told if each.has_grammar and each.missing_as
+        },
     )
 
 
@@ -86,6 +92,8 @@ def _bins_of(component: AnyComponent, rows: int, rng: Randomness) -> Iterable[ND
 
 
 def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:
+    if attribute.dates is not None:
+        return _moments(attribute.dates, bins, rng)
     if not attribute.is_numeric:
         return bins
     steps = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
@@ -97,6 +105,27 @@ def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> N
         low, high = (steps[index], steps[index + 1]) if index < attribute.ranges else (0, 1)
         values[members] = low + uniform_below(high - low, len(members), rng)
     return values if attribute.kind is AttributeKind.INTEGER else values / 10.0**attribute.decimals
+
+
+def _moments(dates: Dates, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64]:
+    """Days of the bins, each as likely as another; where dates have a time of day, seconds of them."""
+    within = np.array([dates.within(index) for index in range(dates.size)] + [(0, 1, 1)], dtype=np.int64)
+    first, many, apart = within[bins].T
+    values: NDArray[np.int64] = first + apart * _below(many, rng)
+    if dates.by is By.HOUR:
+        values = values * SECONDS_OF_DAY + 3600 * bins + uniform_below(3600, len(bins), rng)
+    elif dates.has_time:
+        values = values * SECONDS_OF_DAY + uniform_below(SECONDS_OF_DAY, len(bins), rng)
+    return values
+
+
+def _below(many: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64]:
+    """For each number one below it, each equally likely."""
+    values = np.empty(len(many), dtype=np.int64)
+    for number in np.unique(many):
+        members = many == number
+        values[members] = uniform_below(int(number), int(members.sum()), rng)
+    return values
 
 
 def _permutation(size: int, rng: Randomness) -> NDArray[np.intp]:

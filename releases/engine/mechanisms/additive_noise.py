@@ -27,6 +27,7 @@ from releases.engine.bounds.accuracy import (
     laplace_sum_quantile,
     laplace_weighted_quantile,
 )
+from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, SummandLaw
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, decimal_text
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import Randomness
@@ -44,6 +45,11 @@ class Noise(Protocol):
         weighted_event: the same of adding to each answer the law of its weight.
         parameters: for people and receipts.
     """
+
+    @property
+    def law(self) -> SummandLaw:
+        """The family that it belongs to."""
+        ...
 
     @property
     def event(self) -> Event: ...
@@ -89,6 +95,7 @@ class LaplaceNoise:
     """Discrete Laplace noise of scale Δ1/(ε w): ε-DP (Dwork and Roth 2014, Theorem 3.6, on the integers)."""
 
     needs_delta: ClassVar[bool] = False
+    law: ClassVar[SummandLaw] = DISCRETE_LAPLACE
 
     epsilon: Fraction
     l1_sensitivity: int
@@ -144,6 +151,7 @@ class GaussianNoise:
     """Discrete Gaussian noise of variance Δ2²/(2ρ w²): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorems 4, 14)."""
 
     needs_delta: ClassVar[bool] = True
+    law: ClassVar[SummandLaw] = DISCRETE_GAUSSIAN
 
     rho: Fraction
     l2_sensitivity_squared: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -68,6 +68,7 @@ class Option:
         lowest, highest: the range of a whole number.
         choices: the words accepted, where it is not a number.
         default: None means that the mechanism decides.
+        before: what a plan is read with that was stored before there was the option; None where that is the default.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Option:
     highest: int = 0
     choices: tuple[str, ...] = ()
     default: int | str | None = None
+    before: int | str | None = None
 
     def read(self, value: object) -> int | str | None:
         field_name = f"options.{self.name}"
@@ -157,6 +159,12 @@ class Plan(ABC):
     @abstractmethod
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result: ...
 
+    def public_rows(self, counts: Counts) -> int | None:
+        """The number of counted rows where that is public, and so exact; else None."""
+        if not self.schema.total_is_public:
+            return None
+        return int(counts.marginal(self.schema.universe.names[:1]).sum())
+
     @property
     def counts_asked(self) -> Workload:
         """The workload of a plan that answers counts."""
@@ -191,6 +199,13 @@ class Plan(ABC):
         """What noise can size, and how far it may, as text for people and receipts. All from public numbers."""
         most = self.most_synthetic_rows
         return {"most synthetic rows": f"{most:,}"} if most else {}
+
+    def measured_tables(self, result: Result) -> Iterable[tuple[str, ...]]:
+        """Sets of attributes whose whole tables a run measured with noise, besides those that are asked for.
+
+        They follow from public inputs, or from what the result's notes say of them.
+        """
+        return ()
 
     def to_json(self) -> dict[str, Any]:
         """The inputs, from which the plan can be made again, and what was planned, to compare."""
@@ -259,8 +274,8 @@ class Mechanism(ABC):
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
 
-    def consistency_under(self, options: Mapping[str, Any]) -> Consistency | None:
-        """That of a release with these options, those of an old one too."""
+    def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
+        """That of a release by a plan with these parameters, those of an old one too."""
         return self.consistency
 
     def plan(
@@ -457,12 +472,14 @@ def plan_from_json(value: dict[str, Any]) -> Plan:
     if value.get("version") != PLAN_VERSION:
         raise PlanChanged(f"The plan is of format {value.get('version')}; this software reads {PLAN_VERSION}.")
     schema = Schema.from_json(value["schema"])
-    plan = mechanism(value["mechanism"]).plan(
+    planned_with = mechanism(value["mechanism"])
+    before = {option.name: option.before for option in planned_with.options if option.before is not None}
+    plan = planned_with.plan(
         schema,
         read_question(value["workload"], schema.universe),
         budget=budget_from_json(value["budget"]),
         beta=Fraction(value["beta"]),
-        options=value["options"],
+        options={**before, **value["options"]},
     )
     if plan.to_json()["planned"] != value["planned"]:
         raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")

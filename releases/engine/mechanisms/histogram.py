@@ -58,14 +58,21 @@ class NoisyHistogramPlan(Plan):
         progress("Adding noise", 0.3)
         noisy = noisy + self.noise.draw(noisy.shape, rng)
         progress("Answering", 0.6)
-        return self._answer(noisy)
+        return self._answer(noisy, self.public_rows(counts))
 
-    def _answer(self, noisy: NDArray[np.int64]) -> Result:
-        """Answers straight from the noisy cells, and a distribution by projecting them on what counts can be."""
+    def measured_tables(self, result: Result) -> list[tuple[str, ...]]:
+        return [self.schema.universe.names]
+
+    def _answer(self, noisy: NDArray[np.int64], rows: int | None) -> Result:
+        """Answers straight from the noisy cells, and a distribution by projecting them on what counts can be.
+
+        Args:
+            rows: how many there are where that is public; None for the sum of the noisy cells.
+        """
         universe = self.schema.universe
         assert self.bound is not None
         estimates = self.counts_asked.answer(lambda names: marginal(noisy, universe.axes(names)))
-        total = max(1.0, float(noisy.sum()))
+        total = max(1.0, float(noisy.sum() if rows is None else rows))
         return Result(
             estimates=tuple(each.astype(np.float64) for each in estimates),
             bound=self.bound,

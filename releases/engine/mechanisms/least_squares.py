@@ -6,47 +6,41 @@ Let y_S = x_S + z_S be the noisy marginals, z_S independent with variance v_S in
 residual is the mean of its pieces by precision w_S,A = |A| / (|S| v_S), its covariance is P_A / W_A, W_A = sum of
 w_S,A, and an answer is the sum of its residuals spread evenly. Nothing but noisy answers is used, so it costs nothing.
 
-Bound for discrete Gaussian noise of deviation at least 2. Let an answer's error be E = sum of c_i Z_i, with variance
-τ² = sum of c_i² v_i. Z_i is made of the same uniform number as a normal N_i of the same variance; then |Z_i - N_i| <= 1
-(`residual_queries`). Both laws are symmetric, so D_i = Z_i - N_i has mean 0, and the D_i are independent. Then
-E = sum of c_i N_i + sum of c_i D_i, and
+Bound. An answer is a sum Σ c_j y_j of noisy cells with known c_j, so its error is Σ c_j z_j, and the exact law of that
+(`bounds.combinations`) and the union bound over all k answers give the half widths: before the release, for the c_j
+follow from the questions and the noise alone. A cell t of table T that agrees with the cell s of S in exactly the
+attributes D of those I that both have has
 
-*   of k normal variables of deviations τ_r, however they depend on one another, all are within u τ_r with probability
-    Pr[|N| <= u]^k at least (Šidák 1967): 1 - 99 β / 100;
-*   a sum of c_i D_i is beyond s with probability at most 2 exp(-s² / (2 sum of c_i²)) (Hoeffding 1963, Lemma 1), and
-    sum of c_i² <= τ² / v, v the least v_i. With s = (τ / sqrt(v)) sqrt(2 ln(200 k / β)) that is at most β / (100 k).
+    c = 1/(|T| v_T) Σ_{A ⊆ I} |A|²/(|S| W_A) Π_{i in A} ([i in D] - 1/d_i),
 
-So all k errors are within u τ_r + s_r at once with probability 1 - β, whatever N and D have to do with one another.
+and there are |T| Π_{i in I, not D} (d_i - 1) / Π_{i in I} d_i such cells. It is the same for all cells s of a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import log, sqrt
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.bounds.accuracy import normal_max_quantile
+from releases.engine.bounds.combinations import Combination, SummandLaw, combination_quantile
 from releases.engine.estimation.residuals import marginal_of
 from releases.engine.workload.queries import Marginal, Workload
-from releases.engine.workload.residuals import Names, Residuals, accepted, variances_in
+from releases.engine.workload.residuals import Names, Residuals, with_bins
 
 FORMULA = (
-    r"\alpha = u\,\tau + \tfrac{\tau}{\sigma} \sqrt{2 \ln\tfrac{200 k}{\beta}},"
-    r"\quad \Pr[|N| \le u]^k = 1 - \tfrac{99}{100} \beta,"
-    r"\quad \tau^2 = \sum_{A \subseteq S} \tfrac{1}{W_A} \prod_{i \in A} \left(1 - \tfrac{1}{d_i}\right)"
-    r" \prod_{i \in S \setminus A} \tfrac{1}{d_i^2}"
+    r"\alpha = \min\left\{a : \Pr\left[\left|\textstyle\sum_j c_j Z_j\right| > a\right] \le \tfrac{\beta}{k}\right\},"
+    r"\quad \textstyle\sum_j c_j^2 \operatorname{Var} Z_j = \sum_{A \subseteq S} \tfrac{1}{W_A}"
+    r" \prod_{i \in A} \left(1 - \tfrac{1}{d_i}\right) \prod_{i \in S \setminus A} \tfrac{1}{d_i^2}"
 )
-SOURCE = "Derived; Šidák (1967) for the normal part, Hoeffding (1963), Lemma 1, for the rest"
-#: Of beta, for what discrete noise differs from normal noise.
-_SHARE = 0.01
-#: The least variance for which the proof holds, and how much is added to what is worked out in doubles.
-LEAST_VARIANCE, _ROUNDED_UP = 4.0, 1 + 1e-9
-#: No more residuals are put together.
-_MAX_RESIDUALS, _MAX_COLUMNS = 50_000, 10
+SOURCE = "Derived; the exact law of a weighted sum of noise"
+#: No more tables, and residuals of all of them, are put together.
+_MAX_TABLES, _MAX_PIECES, _MAX_COLUMNS = 300, 50_000, 10
+#: How much is added to what is worked out in doubles.
+_ROUNDED_UP = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +49,12 @@ class LeastSquares:
 
     Attributes:
         workload: of marginals alone.
+        law: of the noise.
         variances: of the noise on an answer of each.
     """
 
     workload: Workload
+    law: SummandLaw
     variances: tuple[float, ...]
 
     @staticmethod
@@ -67,7 +63,9 @@ class LeastSquares:
         families = workload.families
         if not all(isinstance(family, Marginal) and len(family.attributes) <= _MAX_COLUMNS for family in families):
             return False
-        return sum(1 << len(family.attributes) for family in families) <= _MAX_RESIDUALS
+        if len(families) > _MAX_TABLES:
+            return False
+        return sum(1 << len(family.attributes) for family in families) <= _MAX_PIECES
 
     @cached_property
     def residuals(self) -> Residuals:
@@ -95,24 +93,71 @@ class LeastSquares:
             for place, _ in self.residuals.parts(family.attributes)
         ]
 
-    @cached_property
+    @property
     def answer_variances(self) -> tuple[float, ...]:
         """τ² of an answer of each table."""
-        universe, found = self.workload.universe, []
-        for family in self.workload.families:
-            bins = accepted(family, universe)
-            own = np.zeros(len(bins))
-            for place, part in self.residuals.parts(family.attributes):
-                own += variances_in(bins, family.attributes, part, universe) / self.precisions[place]
-            found.append(float(own.max()) * _ROUNDED_UP)
-        return tuple(found)
+        return tuple(each.deviation**2 for each in self.errors)
+
+    @cached_property
+    def errors(self) -> tuple[Combination, ...]:
+        """The error of an answer of each table. Its factors stay as they are where all variances grow alike."""
+        unit = self.variances[0]
+        alike = _errors(self.workload, self.law, tuple(variance / unit for variance in self.variances))
+        return tuple(replace(each, variances=each.variances * unit) for each in alike)
+
+    def _errors(self) -> tuple[Combination, ...]:
+        universe = self.workload.universe
+        tables = [with_bins(universe, family.attributes) for family in self.workload.families]
+        own = {name: place for place, name in enumerate(sorted({name for names in tables for name in names}))}
+        has = np.zeros((len(tables), len(own)), dtype=np.int64)
+        for place, names in enumerate(tables):
+            has[place, [own[name] for name in names]] = 1
+        cells = np.array([prod(self.residuals.shape(names)) for names in tables], dtype=np.float64)
+        return tuple(self._error(names, has[:, [own[name] for name in names]], cells) for names in tables)
+
+    def _error(self, names: Names, shared: NDArray[np.int64], cells: NDArray[np.float64]) -> Combination:
+        """That of a cell of a table S.
+
+        Args:
+            names: of S.
+            shared: for each table T a line, which of them it has.
+            cells: of each T.
+        """
+        variances = np.array(self.variances)
+        bins = np.array(self.residuals.shape(names), dtype=np.int64)
+        # |A|² / (|S| W_A) of all A: an axis of two for each attribute, in A or not. Then, over I and D, an axis of
+        # three: not in I, in I and the cells differ, in D.
+        parts = np.empty((2,) * len(names))
+        for chosen in np.ndindex(parts.shape):
+            place = self.residuals.places[tuple(n for n, is_in in zip(names, chosen, strict=True) if is_in)]
+            parts[chosen] = self.residuals.cells[place] ** 2 / (bins.prod() * self.precisions[place])
+        states: NDArray[np.float64] = np.ones(())
+        for axis, size in enumerate(bins):
+            spread = np.array([[1, 0], [1, -1 / size], [1, 1 - 1 / size]])
+            parts = np.moveaxis(np.tensordot(spread, parts, axes=(1, axis)), 0, axis)
+            states = np.multiply.outer(states, np.array([1.0, (size - 1) / size, 1 / size]))
+        found = []
+        codes = shared @ (1 << np.arange(len(names)))
+        for code in np.unique(codes).tolist():
+            of = codes == code
+            at = tuple(slice(1, 3) if code >> axis & 1 else 0 for axis in range(len(names)))
+            factors = np.multiply.outer(1 / (cells[of] * variances[of]), np.abs(parts[at]).ravel())
+            numbers = np.multiply.outer(cells[of], states[at].ravel())
+            found.append(np.stack([factors, np.broadcast_to(variances[of][:, None], factors.shape), numbers]))
+        kinds = np.concatenate([each.reshape(3, -1) for each in found], axis=1)
+        kinds = kinds[:, (kinds[0] > 0) & (kinds[2] > 0)]
+        (factors, variances), which = np.unique(kinds[:2], axis=1, return_inverse=True)
+        numbers = np.bincount(which.ravel(), weights=kinds[2]).astype(np.float64)
+        return Combination(factors=factors, variances=variances, numbers=numbers)
 
     def half_widths(self, *, beta: float) -> tuple[float, ...]:
-        """What the errors of all answers of discrete Gaussian noise are within, all at once with 1 - beta."""
-        size = self.workload.size
-        normal = normal_max_quantile(count=size, beta=(1 - _SHARE) * beta)
-        rest = sqrt(2 * log(2 * size / (_SHARE * beta)) / min(self.variances))
-        return tuple(sqrt(each) * (normal + rest) * _ROUNDED_UP for each in self.answer_variances)
+        """What the errors of all answers are within, all at once with probability 1 - beta."""
+        share = beta / self.workload.size
+        # Tables that look alike among the others have one half width.
+        keys = [np.concatenate([each.factors, each.variances, each.numbers]).tobytes() for each in self.errors]
+        errors = dict(zip(keys, self.errors, strict=True))
+        found = {key: combination_quantile(error, law=self.law, beta=share) for key, error in errors.items()}
+        return tuple(found[key] * _ROUNDED_UP for key in keys)
 
     def combined(self, noisy: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
         """The consistent answers, from noisy ones of each table."""
@@ -130,3 +175,9 @@ class LeastSquares:
             found[names] += own * (precision / self.precisions[place])
         answers = self.workload.answer(lambda names: marginal_of(self.residuals, names, found))
         return tuple(np.asarray(each, dtype=np.float64) for each in answers)
+
+
+@lru_cache(maxsize=4)
+def _errors(workload: Workload, law: SummandLaw, variances: tuple[float, ...]) -> tuple[Combination, ...]:
+    """The errors, kept for the points of a curve, whose variances differ by a factor."""
+    return LeastSquares(workload=workload, law=law, variances=variances)._errors()

@@ -122,6 +122,9 @@ _CELLS_BY_SIGNAL = 60.0
 _SECONDS_AROUND, _SECONDS_AN_OPERATION, _SECONDS_A_LOOK_UP = 2.0, 4e-11, 5e-9
 _SECONDS_A_TABLE, _SECONDS_A_ROW = 1e-3, 5e-9
 
+#: Where the notes of a result name the triples that were measured.
+_TRIPLES_NOTE = "triples measured"
+
 
 @register
 class MixtureFit(Mechanism):
@@ -341,6 +344,10 @@ def _too_large(workload: Workload, names: Names) -> str | None:
     return None
 
 
+def _as_note(names: Sequence[str]) -> str:
+    return " × ".join(names)
+
+
 def _triples(workload: Workload, names: Names) -> tuple[Axes, ...]:
     """The triples that may be measured, as axes: those of which a question holds all three attributes, or two pairs.
 
@@ -439,6 +446,15 @@ class MixtureFitPlan(Plan):
     split: _Split = field(repr=False)
     triples: tuple[Axes, ...] = field(repr=False)
 
+    def measured_tables(self, result: Result) -> list[Names]:
+        """All pairs, where some question holds two attributes, and the triples that the notes name, which are of levels
+        of bins."""
+        if not self.split.is_joint:
+            return []
+        chosen = set(result.notes.get(_TRIPLES_NOTE, ()))
+        triples = (tuple(self.names[axis] for axis in axes) for axes in self.triples) if chosen else ()
+        return [*combinations(self.names, 2), *(names for names in triples if _as_note(names) in chosen)]
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         axes, pairs = ([*combinations(range(len(self.names)), order)] for order in (1, 2))
@@ -518,7 +534,7 @@ class MixtureFitPlan(Plan):
             levels = schedule.levels(mixture, rows)
             allowances = steps[2], steps[3]
             chosen = self._measured_triples(mixture, levels, schedule.allowed_cells, allowances, rows, exact, rng)
-            notes["triples measured"] = [" × ".join(self.names[axis] for axis in each.axes) for each in chosen]
+            notes[_TRIPLES_NOTE] = [_as_note([self.names[axis] for axis in each.axes]) for each in chosen]
             # Where no triple is worth it, what is left is spent on pairs.
             more = chosen or _measured(pairs, exact(pairs), self.split.on_pairs(steps[3]), rng)
             given |= {"start": mixture, "levels": levels, "progress": within(progress, "Fitting", 0.5, 0.9)}

@@ -8,6 +8,9 @@ made from a distribution fitted to the noisy marginals (`fit`), which is post-pr
 An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
 to the answers times their weights (`Workload.weighted_sensitivity`).
 
+With the option `agree` noisy marginals are made consistent afterwards, and the bound is that of `least_squares`: where
+it is not said, wherever that bound is below the other, which is known before the release.
+
 `laplace-queries`:
 Discrete Laplace noise of scale Δ1/ε on every answer of the workload; Δ1/(ε w) on an answer of weight w.
 
@@ -19,8 +22,7 @@ Discrete Gaussian noise of variance Δ2²/(2ρ) on every answer of the workload;
 
 Privacy: ρ-zCDP, Canonne, Kamath and Steinke (2020), Theorem 4, and Theorem 14 for different variances, where Δ2 is that
 of the answers times their weights; ρ is the largest that converts to (ε, δ) by their Corollary 13. Accuracy: the exact
-quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1. With the option `agree` the noisy answers are made
-consistent afterwards, and the bound is that of `least_squares`.
+quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +77,14 @@ _WEIGHTED_FORMULA = (
 TOGETHER = Option(
     name="agree",
     help="Whether to make tables that overlap agree with one another, which also makes them more precise. It costs "
-    "nothing.",
+    "nothing. Left to the mechanism, it does so where that makes the proved bound narrower.",
     choices=("no", "yes"),
-    default="no",
+    before="no",
 )
+#: Of more tables the mechanism does not try which bound is narrower: of so many that takes a fifth of a second.
+_MOST_TRIED = 100
+_OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
+_AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
 _NOT_TABLES = "Only whole tables of counts, and not too many, can be made to agree. Choose no there."
 _LITTLE_NOISE = "With so little noise the bound of answers that agree is not proved. Choose no there."
 #: To put together one residual of one table, measured on 43,648.
@@ -104,10 +110,10 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         widths = noise.largest_weighted(counts, beta=beta)
     else:
         widths = {1: noise.largest(count=answers, beta=beta)}
-    together = _together(request, noise)
     half_widths = tuple(widths[weight] for weight in weights)
+    together, half_widths = _narrower(request, noise, half_widths)
     if together is not None:
-        half_widths, formula, source = together.half_widths(beta=beta), least_squares.FORMULA, least_squares.SOURCE
+        formula, source = least_squares.FORMULA, least_squares.SOURCE
     return NoisyQueriesPlan(
         **request.inputs(),
         noise=noise,
@@ -115,9 +121,7 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         events=(noise.weighted_event if workload.is_weighted else noise.event,),
         parameters={
             **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
-            "answers": "with the noise they got, 0 where that is below 0: the bound is theirs"
-            if together is None
-            else "made to agree with one another, 0 where they are below 0: the bound is theirs",
+            "answers": _OWN_NOISE if together is None else _AGREEING,
             **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
             **noise.beside(request.budget),
         },
@@ -132,14 +136,35 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
     )
 
 
-def _together(request: Request, noise: Noise) -> LeastSquares | None:
-    """How the answers are made to agree, where that is asked for."""
-    if request.options.get(TOGETHER.name) != "yes":
-        return None
+def _narrower(
+    request: Request, noise: Noise, half_widths: tuple[float, ...]
+) -> tuple[LeastSquares | None, tuple[float, ...]]:
+    """How the answers are made to agree, and their half widths; None, and those given, where they are left as they are.
+
+    Where the choice is the mechanism's they are made to agree if that lowers the largest half width, each times its
+    weight.
+    """
+    workload, wanted = request.counts_asked, request.options.get(TOGETHER.name, "no")
+    is_tried = wanted is None and len(workload.families) <= _MOST_TRIED and not _cannot_agree(request, noise)
+    if wanted != "yes" and not is_tried:
+        return None, half_widths
+    variances = tuple(noise.of_weight(weight).variance for weight in workload.weights)
+    together = LeastSquares(workload=workload, law=noise.law, variances=variances)
+    found = together.half_widths(beta=float(request.beta))
+
+    def largest(widths: Sequence[float]) -> float:
+        return max(weight * width for weight, width in zip(workload.weights, widths, strict=True))
+
+    return (together, found) if wanted == "yes" or largest(found) < largest(half_widths) else (None, half_widths)
+
+
+def _cannot_agree(request: Request, noise: Noise) -> str:
+    """Why the answers cannot be made to agree, in one sentence; empty where they can."""
     workload = request.counts_asked
-    return LeastSquares(
-        workload=workload, variances=tuple(noise.of_weight(weight).variance for weight in workload.weights)
-    )
+    if not LeastSquares.can_combine(workload):
+        return _NOT_TABLES
+    is_enough = noise.of_weight(max(workload.weights)).variance >= noise.law.least_variance
+    return "" if is_enough else _LITTLE_NOISE
 
 
 def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
@@ -203,7 +228,8 @@ class AnswersPlan(Plan):
         noisy = self.noisy_answers(counts, rng)
         assert self.bound is not None
         reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        total, fitted = described(self.counts_asked, noisy, self.answer_variances, reported)
+        rows = self.public_rows(counts)
+        total, fitted = described(self.counts_asked, noisy, self.answer_variances, reported, rows=rows)
         return Result(estimates=self.released(noisy), bound=self.bound, total=total, distribution=fitted)
 
 
@@ -250,18 +276,21 @@ def described(
     estimates: Sequence[NDArray[np.float64]],
     variances: Sequence[float],
     progress: Callable[[float], None],
+    *,
+    rows: int | None,
 ) -> tuple[float, Distribution | None]:
-    """The number of rows that noisy tables add up to, and the distribution fitted to them.
+    """The number of rows, and the distribution fitted to noisy tables.
 
     A prefix is the table of its steps, with the noise of two answers in each.
 
     Args:
         estimates: of each family.
         variances: of an answer of each family.
+        rows: how many there are where that is public; None for what the noisy tables add up to.
     """
     parts = described_parts(workload)
     if not parts:
-        return 1.0, None
+        return 1.0 if rows is None else float(rows), None
     measured: list[list[Measurement]] = [[] for _ in parts]
     least = max(variances) / _MAX_APART
     for family, variance, estimate in zip(workload.families, variances, estimates, strict=True):
@@ -277,9 +306,10 @@ def described(
                 variance=max(variance, least) * (2 if is_prefix else 1),
             )
         )
-    rows = measured_rows([each for tables in measured for each in tables], None, None)
-    weights = fit_parts(parts, measured, rows, progress)
-    return float(round(rows)), distribution([part.universe for part in parts], weights)
+    said = None if rows is None else float(rows)
+    total = measured_rows([each for tables in measured for each in tables], said, None)
+    weights = fit_parts(parts, measured, total, progress)
+    return float(round(total)), distribution([part.universe for part in parts], weights)
 
 
 class _QueriesMechanism(Mechanism):
@@ -292,18 +322,19 @@ class _QueriesMechanism(Mechanism):
 
     law: ClassVar[NoiseLaw]
     formula: ClassVar[str]
+    options = (ROWS, TOGETHER)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
+
+    def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
+        return Consistency.MADE_TO_AGREE if parameters.get("answers") == _AGREEING else self.consistency
 
     def _plan(self, request: Request) -> Plan:
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         noise = self.law.within(request.budget, request.counts_asked.weighted_sensitivity(request.schema))
-        if request.options.get(TOGETHER.name) == "yes":
-            if not LeastSquares.can_combine(request.counts_asked):
-                return infeasible(request, _NOT_TABLES)
-            if noise.of_weight(max(request.counts_asked.weights)).variance < least_squares.LEAST_VARIANCE:
-                return infeasible(request, _LITTLE_NOISE)
+        if request.options[TOGETHER.name] == "yes" and (reason := _cannot_agree(request, noise)):
+            return infeasible(request, reason)
         return plan_noisy_queries(request, noise, formula=self.formula, source=self.source)
 
 
@@ -327,11 +358,7 @@ class GaussianQueries(_QueriesMechanism):
     summary = "Adds independent Gaussian noise to every count asked for; best when questions are many and overlap."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
     law = GaussianNoise
-    options = (ROWS, TOGETHER)
     formula = (
         r"\alpha = \min\left\{m : \Pr[|Z| \le m]^k \ge 1 - \beta\right\}"
         r" \le \frac{\Delta_2}{\sqrt{2\rho}} \sqrt{2 \ln\frac{k}{\beta}} + 1"
     )
-
-    def consistency_under(self, options: Mapping[str, Any]) -> Consistency | None:
-        return Consistency.MADE_TO_AGREE if options.get(TOGETHER.name) == "yes" else self.consistency

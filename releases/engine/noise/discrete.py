@@ -332,16 +332,17 @@ class _WideGaussian:
         law = LogQuadraticLaw(quadratic=block * block / (2 * variance))
         self._blocks = AliasTable(law, largest=LARGEST_NOISE // block - 1)
         weights = law.weights(bits=64)
-        bend = block * block / variance
+        bend, unit = (block * block / variance).as_integer_ratio()
         losses, slacks = [], []
         for q in range(len(self._blocks.floors)):
             lowest = (weights.below[q + 1] << 32) // weights.above[q]
             highest = ceil_div(weights.above[q + 1] << 32, weights.below[q])
-            curve = max(bend, (bend * (q + 1)) ** 2) / 8 * (1 << 32)
+            # An eighth of max(c, c**2 (q + 1)**2), in units of 2**-32.
+            curve = ceil_div(max(bend * unit, (bend * (q + 1)) ** 2) << 29, unit * unit)
             # The line falls by 2**32 (1 - h(1)) over the block. 4 is for rounding: below 2 in `_toss`, 1 for
             # the width of a 32-bit number, and one to spare.
             losses.append((1 << 32) - highest)
-            slacks.append(ceil_div(curve.numerator, curve.denominator) + highest - lowest + 4)
+            slacks.append(curve + highest - lowest + 4)
         self._losses = np.array(losses, dtype=np.int64)
         self._slacks = np.array(slacks, dtype=np.int64)
 

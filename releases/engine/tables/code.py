@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.domain.universe import (
     AS_DECLARED,
     CLAMP,
@@ -19,6 +20,7 @@ from releases.engine.domain.universe import (
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.dialects import (
     Dialect,
+    as_double,
     clamped,
     column,
     double,
@@ -55,13 +57,15 @@ def codes(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: li
 
 def _is_joined(attribute: Attribute) -> bool:
     declared = attribute.state_of or attribute
-    return not declared.is_numeric and declared.size > _SHORT_CHAIN
+    return not declared.has_grammar and declared.size > _SHORT_CHAIN
 
 
 def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
     """A bin number, or that of a category among few, by comparisons in the row itself."""
     if attribute.state_of is not None:
         return _state_within(axis, attribute, attribute.state_of)
+    if attribute.dates is not None:
+        return _bin_of_date(column(number_of(axis)), attribute, attribute.dates)
     if attribute.is_numeric:
         return _bin(column(number_of(axis)), attribute)
     chain = exp.case()
@@ -89,6 +93,9 @@ def _with_joined_code(
 
 def _state_within(axis: int, attribute: Attribute, declared: Attribute) -> exp.Expr:
     """How a value reads as declared: a number by its ends, a category among few by comparison."""
+    if declared.dates is not None:
+        is_read = _is_in_range(column(number_of(axis)), declared.dates)
+        return _state(axis, attribute, is_read=is_read, is_number=is_there(number_of(axis)))
     if not declared.is_numeric:
         named = [exp.Literal.string(category) for category in declared.categories]
         return _state(axis, attribute, is_read=exp.In(this=column(text_of(axis)), expressions=named))
@@ -101,9 +108,11 @@ def _state_within(axis: int, attribute: Attribute, declared: Attribute) -> exp.E
 def _state(axis: int, attribute: Attribute, *, is_read: exp.Expr, is_number: exp.Expr | None = None) -> exp.Expr:
     place = {state: whole(position) for position, state in enumerate(attribute.categories)}
     chain = exp.case().when(exp.Not(this=is_there(text_of(axis))), place[MISSING], copy=False)
-    if attribute.state_of is not None and (is_coded := is_missing_number(axis, attribute.state_of)) is not None:
-        chain = chain.when(is_coded, place[MISSING], copy=False)
     if is_number is not None:
+        declared = attribute.state_of
+        missing = declared.missing if declared is not None and declared.is_numeric else ()
+        if (is_coded := is_missing_number(axis, missing)) is not None:
+            chain = chain.when(is_coded, place[MISSING], copy=False)
         chain = chain.when(exp.Not(this=is_number), place[UNREADABLE], copy=False)
     return chain.when(is_read, place[AS_DECLARED], copy=False).else_(place[OUTSIDE], copy=False)
 
@@ -137,6 +146,36 @@ def _bin(value: exp.Expr, attribute: Attribute) -> exp.Expr:
     above = exp.GTE(this=value.copy(), expression=double(edges[0]))
     below = exp.LTE(this=value.copy(), expression=double(edges[-1]))
     return chain.when(exp.And(this=above, expression=below), inside, copy=False)
+
+
+def _bin_of_date(value: exp.Expr, attribute: Attribute, dates: Dates) -> exp.Expr:
+    """The bin of a day or a second; null has a bin behind the others, or is dropped."""
+    chain = exp.case()
+    if attribute.missing_as:
+        chain = chain.when(exp.Not(this=is_there(value.name)), whole(dates.size), copy=False)
+    if dates.by is By.HOUR:
+        inside = floor(_rest_of(value, SECONDS_OF_DAY) / double(3600.0))
+    elif dates.by is By.WEEKDAY:
+        # The first day that is counted from was a Thursday.
+        days = as_double(exp.Floor(this=value.copy() / double(float(dates.unit))))
+        inside = floor(_rest_of(exp.Paren(this=days + double(3.0)), 7))
+    else:
+        inside = _search(value, [float(edge) for edge in dates.edges], 0, dates.size - 1)
+    if attribute.outside == CLAMP:
+        return chain.when(is_there(value.name), inside, copy=False)
+    return chain.when(_is_in_range(value, dates), inside, copy=False)
+
+
+def _is_in_range(value: exp.Expr, dates: Dates) -> exp.Expr:
+    begun = exp.GTE(this=value.copy(), expression=double(float(dates.lowest)))
+    not_over = exp.LT(this=value.copy(), expression=double(float(dates.above)))
+    return exp.And(this=begun, expression=not_over)
+
+
+def _rest_of(value: exp.Expr, divisor: int) -> exp.Expr:
+    """What is left after division by a whole number, from 0 to below it, of whole numbers below zero too."""
+    times = as_double(exp.Floor(this=value.copy() / double(float(divisor))))
+    return exp.Paren(this=value.copy() - times * double(float(divisor)))
 
 
 def _search(value: exp.Expr, edges: list[float], low: int, high: int) -> exp.Expr:

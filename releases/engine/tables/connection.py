@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The last of them keeps the others as they are.
 _CONFINED = {
+    # Times with a time zone are text in it, wherever the machine is.
+    "TimeZone": "'UTC'",
     # A progress bar would print how many rows there are.
     "enable_progress_bar": "false",
     "autoinstall_known_extensions": "false",

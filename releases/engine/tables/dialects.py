@@ -37,6 +37,10 @@ class Dialect:
         """Whether the whole text matches a pattern, which begins with ^ and ends with $ and has no other of these."""
         return exp.RegexpLike(this=text, expression=exp.Literal.string(pattern))
 
+    def date_of(self, days: exp.Expr) -> exp.Expr:
+        """The date so many days after 1970-01-01, in the years 1 to 9999."""
+        return exp.Paren(this=exp.Add(this=_epoch(), expression=exp.cast(days, exp.DataType.Type.INT)))
+
     def sha256(self, text: exp.Expr) -> exp.Expr:
         """SHA-256 of the text's UTF-8 bytes, in lower hexadecimal digits."""
         return exp.Anonymous(this="SHA256", expressions=[text])
@@ -95,6 +99,9 @@ class Spark(Dialect):
         # Else $ would also match before a line end of Unicode. The cast would give null there, but the grammar decides.
         return super().matches(text, f"(?d){pattern}")
 
+    def date_of(self, days: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="DATE_ADD", expressions=[_epoch(), exp.cast(days, exp.DataType.Type.INT)])
+
     def sha256(self, text: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])
 
@@ -122,6 +129,10 @@ def whole(number: int) -> exp.Expr:
 def double(number: float) -> exp.Expr:
     """The very double: written as text, for databases read digits as decimal fractions of their own."""
     return exp.cast(exp.Literal.string(repr(number)), exp.DataType.Type.DOUBLE)
+
+
+def _epoch() -> exp.Expr:
+    return exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
 
 
 def as_double(expression: exp.Expr) -> exp.Expr:

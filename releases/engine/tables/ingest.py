@@ -250,7 +250,8 @@ def ingest(
             if kind == TEXT:
                 facts = _csv(connection, path, facts, report, limits)
             else:
-                _parquet(connection, path, report, limits, sent=source)
+                said = _parquet(connection, path, report, limits, sent=source)
+                codebook = codebook or said
             return replace(_store(connection, "uploaded", destination, facts, digest_key, report), codebook=codebook)
         finally:
             connection.close()
@@ -481,8 +482,9 @@ def _parquet_columns(
 
 def _parquet(
     connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits, *, sent: Path
-) -> None:
-    """Load a Parquet file as view `uploaded` with text columns."""
+) -> list[dict[str, Any]]:
+    """Load a Parquet file as view `uploaded` with text columns. The types of those that are dates are what it says of
+    them."""
     columns = _parquet_columns(connection, source, limits, sent=sent)
     path = _literal(str(source))
     texts = [_as_text(_identifier(column), kind) for column, _, kind in columns]
@@ -507,6 +509,8 @@ def _parquet(
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
+    dated = [(name, kind) for _, name, kind in columns if kind.startswith(("DATE", "TIMESTAMP"))]
+    return [{"name": name, "label": "", "values": {}, "missing": [], "format": kind} for name, kind in dated]
 
 
 def _as_text(column: str, kind: str) -> str:

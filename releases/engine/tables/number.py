@@ -8,11 +8,12 @@ numbers: its decimal sign, and perhaps a sign between thousands. The text is rew
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from releases.engine.domain.universe import Attribute, AttributeKind, Universe
+from releases.engine.domain.columns import AttributeKind, FileColumn
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, step
 from releases.engine.tables.text import text_of
 
@@ -62,9 +63,10 @@ def is_number(text: str) -> bool:
     return re.fullmatch(NUMBER_GRAMMAR, text) is not None
 
 
-def numbers(rows: exp.Select, universe: Universe, dialect: Dialect, form: NumberForm = PLAIN) -> exp.Select:
-    declared = [each.state_of or each for each in universe.attributes]
-    numeric = {axis: each for axis, each in enumerate(declared) if each.is_numeric}
+def numbers(
+    rows: exp.Select, columns: Mapping[int, FileColumn], dialect: Dialect, form: NumberForm = PLAIN
+) -> exp.Select:
+    numeric = {axis: each for axis, each in columns.items() if each.is_numeric}
     if not numeric:
         return rows
     cast = [
@@ -84,30 +86,30 @@ def numbers(rows: exp.Select, universe: Universe, dialect: Dialect, form: Number
     return step(rows, checked, dialect) if checked else rows
 
 
-def is_missing_number(axis: int, attribute: Attribute) -> exp.Expr | None:
-    """Whether a number is a missing code of its column, however it is written; None where no code is a number."""
-    if not attribute.is_numeric or not _codes(attribute):
+def is_missing_number(axis: int, missing: Sequence[str]) -> exp.Expr | None:
+    """Whether a number is one of the missing codes, however it is written; None where no code is a number."""
+    if not _codes(missing):
         return None
-    return exp.In(this=column(_any(axis)), expressions=[double(code) for code in _codes(attribute)])
+    return exp.In(this=column(_any(axis)), expressions=[double(code) for code in _codes(missing)])
 
 
 def _any(axis: int) -> str:
     return f"any_number_{axis}"
 
 
-def _codes(attribute: Attribute) -> list[float]:
+def _codes(missing: Sequence[str]) -> list[float]:
     """The missing codes that are numbers: a table may write -9 as -9.0."""
-    return sorted({float(each) for each in attribute.missing if is_number(each)})
+    return sorted({float(each) for each in missing if is_number(each)})
 
 
-def _is_checked(attribute: Attribute) -> bool:
+def _is_checked(read: FileColumn) -> bool:
     """Whether not every number that is written is one of the column."""
-    return attribute.kind is AttributeKind.INTEGER or bool(_codes(attribute))
+    return read.kind is AttributeKind.INTEGER or bool(_codes(read.missing))
 
 
-def _checked(number: exp.Expr, attribute: Attribute) -> exp.Expr:
-    read = _whole(number) if attribute.kind is AttributeKind.INTEGER else number
-    for code in _codes(attribute):
+def _checked(number: exp.Expr, declared: FileColumn) -> exp.Expr:
+    read = whole_number(number) if declared.kind is AttributeKind.INTEGER else number
+    for code in _codes(declared.missing):
         read = exp.Nullif(this=read, expression=double(code))
     return read
 
@@ -119,7 +121,7 @@ def _number(text: exp.Expr, dialect: Dialect, form: NumberForm) -> exp.Expr:
     return exp.case().when(dialect.matches(text, form.grammar), dialect.read_double(plain), copy=False)
 
 
-def _whole(number: exp.Expr) -> exp.Expr:
+def whole_number(number: exp.Expr) -> exp.Expr:
     """The number where it is a whole one, else null.
 
     From 2^53 on every double is whole. They are clamped before the floor, which databases cast to 64 bits: one number

@@ -1,7 +1,9 @@
 """From a table to counts, by SQL that is built step by step and written in the dialect of the table's database.
 
-    text.py       every declared column as text, without spaces around it
+    text.py       every column that is read as text, without spaces around it
     number.py     of numeric columns the number that the text writes
+    date.py       of columns of dates the day or the second
+    derived.py    of columns that are made from others the value of their formula
     code.py       of every column the number of its bin
     bounding.py   at most so many rows of each person
     grouping.py   counts
@@ -29,6 +31,8 @@ from releases.engine.tables.code import code_of, codes
 from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.connection import Limits, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
+from releases.engine.tables.date import date_numbers
+from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step
 from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
 from releases.engine.tables.number import numbers
@@ -102,7 +106,7 @@ class TableCounts:
             InvalidInput: a column counts rows without a number.
         """
         for name in names:
-            if self.universe[name] != self.universe[name].ordered:
+            if self.universe[name].is_numeric and self.universe[name].missing_as:
                 raise InvalidInput(name, NO_NUMBER, "has no value")
         rows, parameters = self._bounded_rows()
         values = [fixed_point(self.universe.axis(name), self.universe[name]) for name in names]
@@ -171,8 +175,11 @@ class TableCounts:
         With the parameters of the statement.
         """
         parameters: list[list[str]] = []
-        rows = texts(self.table.relation, self.schema, self.table.dialect)
-        rows = numbers(rows, self.universe, self.table.dialect, self.table.number_form)
+        columns = columns_read(self.universe)
+        rows = texts(self.table.relation, columns, self.schema.unit.id_column, self.table.dialect)
+        rows = numbers(rows, columns, self.table.dialect, self.table.number_form)
+        rows = date_numbers(rows, columns, self.table.dialect)
+        rows = derived(rows, self.universe, self.table.dialect, parameters)
         return codes(rows, self.universe, self.table.dialect, parameters), parameters
 
     def _read(self, statement: exp.Expr, parameters: Sequence[list[str]], *, columns: int) -> list[NDArray[Any]]:
@@ -183,14 +190,12 @@ class TableCounts:
 
 
 def check_columns(columns: tuple[str, ...], schema: Schema) -> None:
-    """Refuse a schema that names a column the table does not have.
+    """Refuse a schema that names a column the table does not have, or makes one that it has.
 
     Raises:
         InvalidInput: naming the column.
     """
     present = set(columns)
-    for position, attribute in enumerate(schema.universe.attributes):
-        if attribute.name not in present:
-            raise InvalidInput(f"columns[{position}].name", attribute.name, "is not a column of the table")
+    schema.universe.check_columns(present)
     if schema.unit.id_column is not None and schema.unit.id_column not in present:
         raise InvalidInput("unit.id", schema.unit.id_column, "is not a column of the table")

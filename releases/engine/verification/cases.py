@@ -382,6 +382,23 @@ _MANY = [(3,)] * 16
 _ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
 _CUBE = [*product((0, 1), repeat=3)] * 20
 
+
+def _of_tables(budget: PrivacyBudget, *, share: Fraction) -> Case:
+    """Tables that overlap and are made to agree."""
+    return Case(
+        columns=_yes_no("p", "q", "r"),
+        queries=[{"marginals": 1}, {"marginals": 2}, {"marginals": 3}],
+        pairs=_pairs(
+            add_remove=(_CUBE, [*_CUBE, (0, 0, 0)]),
+            replace=(_CUBE, [*_CUBE[1:], (1, 1, 1)]),
+            look_at=along_in_tenths,
+            weakened=TENTH,
+        ),
+        budget=budget,
+        share=share,
+    )
+
+
 #: By the mechanism's name.
 CASES: dict[str, Case] = {
     "laplace-histogram": _on_counts(PURE, share=HALF),
@@ -511,19 +528,9 @@ CASES: dict[str, Case] = {
 
 #: Of the ways of a mechanism, those that are asked something else.
 WAYS: dict[tuple[str, str], Case] = {
+    ("laplace-queries", "agree: yes"): _of_tables(PURE, share=HALF),
     # Noise of so many tables that the bound of answers that agree is proved.
-    ("gaussian-queries", "agree: yes"): Case(
-        columns=_yes_no("p", "q", "r"),
-        queries=[{"marginals": 1}, {"marginals": 2}, {"marginals": 3}],
-        pairs=_pairs(
-            add_remove=(_CUBE, [*_CUBE, (0, 0, 0)]),
-            replace=(_CUBE, [*_CUBE[1:], (1, 1, 1)]),
-            look_at=along_in_tenths,
-            weakened=TENTH,
-        ),
-        budget=APPROXIMATE,
-        share=TWENTIETH,
-    ),
+    ("gaussian-queries", "agree: yes"): _of_tables(APPROXIMATE, share=TWENTIETH),
     # Twice the noise that it needs.
     ("exponential-metric", "constant: theorem"): _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates, weakened=TENTH)

@@ -416,6 +416,8 @@ def all_marginals(universe: Universe, order: int, names: Sequence[str] | None = 
 
 def range_label(attribute: Attribute, bins: Sequence[int]) -> str:
     """A set of bins as a person writes it: ``18 to 34``, ``[0, 20)``, ``north or south``."""
+    if _is_in_time(attribute, bins):
+        return f"{attribute.labels[bins[0]]} to {attribute.labels[bins[-1]]}"
     if not _is_range(attribute, bins):
         return " or ".join(attribute.labels[index] for index in bins)
     merged = Attribute(
@@ -431,6 +433,11 @@ def range_label(attribute: Attribute, bins: Sequence[int]) -> str:
 def _is_range(attribute: Attribute, bins: Sequence[int]) -> bool:
     """Whether bins are numbers without a gap between them."""
     return attribute.is_numeric and bins[-1] < attribute.ranges and bins == tuple(range(bins[0], bins[-1] + 1))
+
+
+def _is_in_time(attribute: Attribute, bins: Sequence[int]) -> bool:
+    """Whether bins are several of dates without a gap between them."""
+    return len(bins) > 1 and bins[-1] < attribute.in_time and tuple(bins) == tuple(range(bins[0], bins[-1] + 1))
 
 
 def _running(queries: Iterable[object]) -> Iterator[str]:
@@ -536,6 +543,15 @@ def _accepted_bins(attribute: Attribute, condition: object) -> tuple[int, ...]:
         if not start < stop:
             raise InvalidInput(field, condition, "must have from below to")
         return tuple(range(start, stop))
+    if attribute.in_time and isinstance(condition, dict) and condition and set(condition) <= {"from", "to"}:
+        ends = {"from": attribute.labels[0], "to": attribute.labels[attribute.in_time - 1]} | condition
+        first, last = (_bin_in_time(attribute, ends[end], field=f"{field}.{end}") for end in ("from", "to"))
+        if first > last:
+            raise InvalidInput(field, condition, "must not have to before from")
+        return tuple(range(first, last + 1))
+    if attribute.in_time:
+        example = f'{{"from": "{attribute.labels[0]}", "to": "{attribute.labels[attribute.in_time - 1]}"}}'
+        raise InvalidInput(field, condition, f"must be an object such as {example}, both included, or a list of bins")
     expected = (
         'an object such as {"from": 18, "to": 35} or a list of bins'
         if attribute.is_numeric
@@ -555,7 +571,16 @@ def _edge(attribute: Attribute, value: object, *, field: str) -> int:
         ) from None
 
 
+def _bin_in_time(attribute: Attribute, value: object, *, field: str) -> int:
+    bins = attribute.labels[: attribute.in_time]
+    if value not in bins:
+        raise InvalidInput(field, value, f"must be one of {', '.join(bins[:12])}{', …' if len(bins) > 12 else ''}")
+    return bins.index(str(value))
+
+
 def _bins_to_json(attribute: Attribute, bins: tuple[int, ...]) -> object:
+    if _is_in_time(attribute, bins):
+        return {"from": attribute.labels[bins[0]], "to": attribute.labels[bins[-1]]}
     if _is_range(attribute, bins):
         edges = [attribute.edges[bins[0]], attribute.edges[bins[-1] + 1]]
         low, high = (int(edge) if edge == edge.to_integral_value() else float(edge) for edge in edges)

@@ -59,7 +59,7 @@ class Residuals:
     @staticmethod
     def of(universe: Universe, marginals: Sequence[Names]) -> Residuals:
         """The residuals that marginals consist of."""
-        found = {part for names in marginals for part in subsets(_with_bins(universe, names))}
+        found = {part for names in marginals for part in subsets(with_bins(universe, names))}
         ordered = sorted(found, key=lambda names: (len(names), universe.axes(names)))
         return Residuals(universe=universe, sets=tuple(ordered))
 
@@ -77,7 +77,7 @@ class Residuals:
 
     def parts(self, names: Names) -> Iterator[tuple[int, Names]]:
         """The residuals of a marginal: their places and attributes."""
-        for part in subsets(_with_bins(self.universe, names)):
+        for part in subsets(with_bins(self.universe, names)):
             yield self.places[part], part
 
     def moved(self, multipliers: Sequence[int], schema: Schema) -> Fraction:
@@ -152,7 +152,8 @@ def subsets(names: Names) -> Iterator[Names]:
     return chain.from_iterable(map(combinations, repeat(names), range(len(names) + 1)))
 
 
-def _with_bins(universe: Universe, names: Names) -> Names:
+def with_bins(universe: Universe, names: Names) -> Names:
+    """Those of two bins or more."""
     return tuple(name for name in names if universe[name].size > 1)
 
 

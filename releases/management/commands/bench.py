@@ -56,7 +56,7 @@ class Command(BaseCommand):
     def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[Table]]]:
         return {
             "noise": noise.tables,
-            "designs": designs.tables,
+            "designs": lambda: designs.tables(folder),
             "means": lambda: means.tables(folder),
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),

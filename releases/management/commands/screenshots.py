@@ -1,5 +1,5 @@
 """`manage.py screenshots`: every page of a site of its own, as each person sees it, in four forms, to be looked at.
-With `--docs`, the few small pictures that the documentation shows.
+With `--docs`, the few small pictures that the documentation shows. Of the others it prints how easy each is to read.
 
 It makes an installation in a temporary folder, fills it as the demo does, and follows links from each person's first
 page. Needs Chromium and the packages of the tests.
@@ -26,6 +26,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.urls import Resolver404, resolve
 
 from releases.management.processes import free_address, start_site, start_worker, wait_until_answers
+from releases.management.reading_ease import reading_ease
 
 #: Width and height of a desk's screen and of a telephone's.
 WINDOWS = {"desktop": (1280, 900), "phone": (375, 800)}
@@ -115,7 +116,7 @@ class Command(BaseCommand):
             try:
                 if not wait_until_answers(address, children[1]):
                     raise CommandError(children[1].log.read_text())
-                number = photograph(
+                number, texts = photograph(
                     chromium,
                     f"http://{address}",
                     password,
@@ -127,6 +128,9 @@ class Command(BaseCommand):
             finally:
                 for child in children:
                     child.stop()
+        for name, text in texts.items():
+            if (score := reading_ease(text)) is not None:
+                self.stdout.write(f"{score:6.1f} {name}")
         self.stdout.write(f"{number} pictures in {out}")
 
     def _manage(self, environment: dict[str, str], *arguments: str) -> None:
@@ -148,8 +152,8 @@ def photograph(
     only: str = "",
     named: Sequence[str] = (),
     for_docs: bool = False,
-) -> int:
-    """Pictures of every page that can be reached, one of each kind for each person.
+) -> tuple[int, dict[str, str]]:
+    """Pictures of every page that can be reached, one of each kind for each person; how many, and each page's text.
 
     Args:
         only: of pages whose name holds this.
@@ -161,7 +165,7 @@ def photograph(
     """
     from playwright.sync_api import sync_playwright
 
-    number = 0
+    number, texts = 0, {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for person in PEOPLE:
@@ -188,6 +192,7 @@ def photograph(
                     _picture_for_docs(page, folder / f"{name}.webp")
                     number += 1
                     continue
+                texts[f"{name}, {person or 'anybody'}"] = page.locator("main").inner_text()
                 for window, (width, height) in WINDOWS.items():
                     page.set_viewport_size({"width": width, "height": height})
                     for scheme in SCHEMES:
@@ -199,7 +204,7 @@ def photograph(
                         number += 1
             context.close()
         browser.close()
-    return number
+    return number, texts
 
 
 def _picture_for_docs(page: Any, path: Path) -> None:

@@ -15,14 +15,18 @@ from django.core.paginator import Page, Paginator
 from django.template.defaultfilters import floatformat
 
 from releases.display import charts
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import Consistency, mechanism
 from releases.engine.workload.queries import Family, Marginal, Workload
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
+from releases.presentation.results.shares import Whole
 from releases.presentation.results.stored_answers import read_answers
 from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement, Head
+from releases.presentation.results.two_answers import MOST_OFFERED, TwoAnswers, two_answers
+from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
@@ -31,8 +35,6 @@ from releases.schema.descriptions import Notes, with_unit
 PAGE_LENGTH = 60
 #: Questions offered in the list; of more, those whose title holds the searched text.
 MAX_LISTED = 300
-#: More bins of a column than this cannot be told apart in a heat map.
-_MAX_HEAT_BINS = 50
 
 #: What the tables of one release add up to, by how their counts hang together.
 _TOTALS: dict[Consistency | None, str] = {
@@ -57,13 +59,15 @@ class AnswerRow:
     estimate: str = ""
     lower: str = ""
     upper: str = ""
+    share: str = ""
     synthetic: str = ""
     chosen: str = ""
     is_outside: bool = False
 
     @classmethod
-    def of(cls, answer: Answer) -> AnswerRow:
+    def of(cls, answer: Answer, whole: Whole | None) -> AnswerRow:
         return cls(
+            share="" if whole is None else whole.text(answer),
             labels=answer.labels,
             estimate=floatformat(answer.estimate, "0g"),
             lower=floatformat(answer.lower, "0g"),
@@ -96,9 +100,10 @@ class AnswersTable:
         importance: what the question's weight made of its bound, where weights differ.
         heat, chart: specifications of charts.
         heads: of the table's columns; without an address where nothing can be sorted.
-        rows: of this page of the table.
+        rows: of this page of the table; `has_shares` where they are of a whole table, whose rows each count once.
         pages: from which to which answer, with the addresses of the pages before and after; None for a single page.
         only: the word that rows are filtered by, and `filtered`, how many have it.
+        two: any two of its answers beside each other.
         details: how to read synthetic counts and totals.
     """
 
@@ -120,8 +125,10 @@ class AnswersTable:
     heads: tuple[Head, ...]
     rows: tuple[AnswerRow, ...]
     is_choice: bool
+    has_shares: bool
     has_synthetic: bool
     pages: AnswerPages | None
+    two: TwoAnswers | None
     details: str
 
 
@@ -143,6 +150,8 @@ class Wish:
     find: str = ""
     sort: str = ""
     only: str = ""
+    first: str = ""
+    second: str = ""
 
     @classmethod
     def read(cls, address: Mapping[str, str]) -> Wish:
@@ -163,8 +172,9 @@ def answers_table(
     arrangement = Arrangement.read(str(chosen), wish.sort, wish.only, labels=len(family.attributes))
     first = sum(each.cells(universe) for each in workload.families[:chosen])
     read = partial(read_answers, folder, family, universe, first=first, receipt=receipt)
-    is_heat = _is_heat(family, universe)
-    every = list(read(start=0, stop=cells)) if is_heat or (arrangement and cells <= MAX_ARRANGED) else None
+    is_heat = report.is_heat(family, universe)
+    is_read_whole = is_heat or cells <= MOST_OFFERED or (arrangement and cells <= MAX_ARRANGED)
+    every = list(read(start=0, stop=cells)) if is_read_whole else None
     wanted = arrangement.apply(every) if every is not None and arrangement else every
     page = Paginator(range(cells if wanted is None else len(wanted)), PAGE_LENGTH).get_page(wish.page)
     start, stop = max(page.start_index() - 1, 0), page.end_index()
@@ -175,6 +185,8 @@ def answers_table(
     has_synthetic = kind is not None and kind.synthetic is not None
     can_be_arranged = 1 < cells <= MAX_ARRANGED and not is_choice
     more = len(matching) - MAX_LISTED
+    is_whole = isinstance(family, Marginal) and can_be_arranged
+    whole = _whole(folder, receipt, first, cells) if is_whole else None
     return AnswersTable(
         number=str(chosen),
         title=titles[chosen],
@@ -198,14 +210,24 @@ def answers_table(
             family.attributes,
             of_counts=workload.is_counts,
             is_choice=is_choice,
+            has_shares=whole is not None,
             has_synthetic=has_synthetic,
             are_links=can_be_arranged,
         ),
-        rows=tuple(map(AnswerRow.of, rows)),
+        rows=tuple(AnswerRow.of(row, whole) for row in rows),
         is_choice=is_choice,
+        has_shares=whole is not None,
         has_synthetic=has_synthetic,
         pages=_pages(page, arrangement),
-        details=_details(receipt, has_synthetic=has_synthetic),
+        two=two_answers(
+            every or (),
+            first=wish.first,
+            second=wish.second,
+            unit="rows",
+            is_count=True,
+            is_proved=Proof(receipt["bound"]["proof"]).is_unconditional,
+        ),
+        details=_details(receipt, has_shares=whole is not None, has_synthetic=has_synthetic),
     )
 
 
@@ -225,16 +247,28 @@ def _pages(page: Page[int], arrangement: Arrangement) -> AnswerPages | None:
     )
 
 
-def _details(receipt: dict[str, Any], *, has_synthetic: bool) -> str:
-    """How synthetic counts and totals are to be read."""
+def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Whole | None:
+    """What the shares of a table are taken of."""
+    stored = files.stored_rows(folder / f"{files.ANSWERS}.parquet", first, first + cells)
+    total = receipt["total"]
+    rows = total["estimate"] if total.get("is_exact") else None
+    return Whole.of(stored["estimate"], stored["lower"], stored["upper"], rows=rows)
+
+
+def _details(receipt: dict[str, Any], *, has_shares: bool, has_synthetic: bool) -> str:
+    """How shares, synthetic counts and totals are to be read."""
     sentences = []
+    if has_shares:
+        sentences.append(
+            "“Share” is that of all rows that counted. Its interval follows from those of all counts here."
+        )
     if has_synthetic:
         is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
         scaled = ", scaled to the released total" if is_scaled else ""
         sentences.append(f"“Synthetic” is the count in the synthetic rows{scaled}.")
         sentences.append("“Outside” marks one that is not between the two bounds.")
     used = receipt["mechanism"]
-    sentences.append(_TOTALS.get(mechanism(used["name"]).consistency_under(used["options"]), ""))
+    sentences.append(_TOTALS.get(mechanism(used["name"]).consistency_under(used["parameters"]), ""))
     return " ".join(filter(None, sentences))
 
 
@@ -256,13 +290,6 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
         f"Importance {family.weight:,}: every count of this question is within {within} of the truth, "
         "all at once with the others."
     )
-
-
-def _is_heat(family: Family | Part, universe: Universe) -> bool:
-    """Whether it is a table of two columns, neither too long to be seen at once."""
-    if not isinstance(family, Marginal) or len(family.attributes) != 2:
-        return False
-    return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
 
 
 def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:

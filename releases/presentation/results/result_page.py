@@ -8,18 +8,21 @@ from typing import Any
 
 from django.urls import reverse
 
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_answered
-from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.questions import Inquiry, Question
 from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
+from releases.presentation.results.trust import TrustSection, trust_section
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.dictionary import DICTIONARY, Column, columns_of
+from releases.publication.headline import headline
 from releases.publication.readme import FILES
 from releases.publication.receipt import (
     counted_in_words,
@@ -32,6 +35,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
+from releases.questions.base import kind_of
 from releases.schema import learned
 from releases.schema.descriptions import notes_of, table_of
 from releases.schema.learned import Learned
@@ -97,7 +101,8 @@ class ResultPage:
     Attributes:
         about: what its owner said of the table.
         workload, workload_address: the saved workload that it asks, with its version.
-        bound, proof: its accuracy in one sentence, and when that was proved.
+        headline: what was found, in one sentence; its accuracy where no such sentence is made.
+        bound: the accuracy of counts in one sentence, where the headline is another.
         counted: how many rows counted, as far as it says it.
         found: what a check found of the columns, itself or of this release for the people of its dataset;
             `check_address` leads to the latter.
@@ -109,6 +114,7 @@ class ResultPage:
         table: the answers to counting questions; None of a statistic.
         statistic: the answers of a statistic; None of counts. `fuller_bins`: bins that hold both ends.
         downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
+        trust: how far its synthetic rows can be trusted; None of a withdrawn release, or where that was not worked out.
         learned: what it learned about a column, for those who may declare it.
         has_charts: whether the library that draws charts is needed.
     """
@@ -117,6 +123,7 @@ class ResultPage:
     about: str
     workload: str
     workload_address: str
+    headline: str
     bound: str
     quality: str
     counted: str
@@ -132,6 +139,7 @@ class ResultPage:
     protects: str
     answers: str
     synthetic: SyntheticRows | None
+    trust: TrustSection | None
     table: AnswersTable | None
     statistic: ShownStatistic | None
     fuller_bins: tuple[str, ...]
@@ -153,20 +161,35 @@ def result_page(
     universe = schema.universe
     workload = read_answered(receipt["workload"], universe)
     folder = files.folder_of(release)
-    statistic = shown_statistic(workload, folder, notes) if isinstance(workload, Inquiry) else None
+    statistic = (
+        shown_statistic(
+            workload,
+            folder,
+            notes=notes,
+            first=wish.first,
+            second=wish.second,
+            is_proved=Proof(receipt["bound"]["proof"]).is_unconditional,
+        )
+        if isinstance(workload, Inquiry)
+        else None
+    )
     table = answers_table(receipt, workload, universe, folder, notes=notes, wish=wish) if statistic is None else None
     ends = fuller_bins(universe.attributes)
     is_published = release.status is ReleaseState.PUBLISHED
     is_all_near_zero = is_published and statistic is None and not is_any_above_zero(folder)
     findings = _findings(release, schema, is_own=is_own) if is_published else NO_CHECK
     is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
+    found = _headline(result, workload, folder, part=int(table.number) if table else None) if is_published else ""
+    bound = receipt["bound"]["sentence"]
+    trust = trust_section(result, folder) if is_published else None
     return ResultPage(
         title=release.title,
         about=table_of(result),
         workload=f"{taken_from.workload}, version {taken_from.number}" if taken_from else "",
         workload_address=reverse("workload", args=[taken_from.workload_id]) if taken_from else "",
-        bound=receipt["bound"]["sentence"],
-        quality=_quality(receipt, schema),
+        headline=found or bound,
+        bound=bound if found and statistic is None else "",
+        quality=_quality(receipt, schema, bound=bound if found and statistic is not None else ""),
         counted=counted_in_words(receipt),
         found=findings.found,
         check_address=findings.address_beside(release),
@@ -180,6 +203,7 @@ def result_page(
         protects=protects_text(receipt),
         answers=f"{receipt['answers']:,}",
         synthetic=_synthetic_rows(receipt),
+        trust=trust,
         table=table,
         statistic=statistic,
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),
@@ -188,8 +212,17 @@ def result_page(
         can_be_compared=not is_choice and release.certifies_id is None,
         learned=learned.learned_by(release) if is_own and is_published else None,
         visibility=_visibility(release),
-        has_charts=bool(table and (table.chart or table.heat)) or bool(statistic and statistic.chart),
+        has_charts=bool(table and (table.chart or table.heat))
+        or bool(statistic and statistic.chart)
+        or bool(trust and trust.chart),
     )
+
+
+def _headline(result: dict[str, Any], question: Question, folder: Path, *, part: int | None) -> str:
+    """What was found: as the result keeps it, or read from the answers where another part is looked at."""
+    if "headline" in result and part in (None, kind_of(question).main_part(question)):
+        return str(result["headline"])
+    return headline(question, files.reader(folder), result["receipt"], notes_of(result), part=part)
 
 
 def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
@@ -199,8 +232,9 @@ def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
     return column_check(release, schema.universe) if is_own and schema.rows_may_vanish else NO_CHECK
 
 
-def _quality(receipt: dict[str, Any], schema: Schema) -> str:
-    proof = f"This bound is {receipt['bound']['proof']}."
+def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
+    """What is known of its accuracy, after the bound itself where that is not at the head of the page."""
+    proof = f"{bound} This bound is {receipt['bound']['proof']}.".strip()
     return f"{proof} The true counts exclude all rows that the rules leave out." if schema.rows_may_vanish else proof
 
 

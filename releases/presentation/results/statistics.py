@@ -10,14 +10,19 @@ from releases.display import charts
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.statistic import Part
+from releases.presentation.results.rows import Answer
+from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
-from releases.questions.base import Shape, kind_of, statistic_kind
-from releases.schema.descriptions import UNIT, Notes
+from releases.publication.headline import unit_of
+from releases.questions.base import Shape, statistic_kind
+from releases.questions.headline import number_text
+from releases.schema.descriptions import Notes
 
 #: Rows on the page; the rest is in the file.
 MAX_SHOWN = 500
-#: Digits after the point on the page, at most.
-_MAX_PLACES = 6
+#: Bars in a chart.
+MAX_DRAWN = 60
+_NUMBERS = ("estimate", "lower", "upper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +49,9 @@ class ShownStatistic:
     title: str
     answers: list[ShownAnswer]
     more: int
-    summary: str = ""
     chart: dict[str, Any] | None = None
     unit: str = ""
+    two: TwoAnswers | None = None
 
     @property
     def template(self) -> str:
@@ -63,8 +68,15 @@ class ShownStatistic:
         return any(each.value for each in self.answers)
 
 
-def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatistic:
-    """Read a published statistic's answers from its file."""
+def shown_statistic(
+    inquiry: Inquiry, folder: Path, *, notes: Notes, first: str, second: str, is_proved: bool
+) -> ShownStatistic:
+    """Read a published statistic's answers from its file.
+
+    Args:
+        first, second: the numbers of two answers that are set beside each other.
+        is_proved: whether their intervals hold with the release's probability.
+    """
     table = files.read_answers(folder)
     stored = table.slice(0, MAX_SHOWN).to_pylist()
     labels = (
@@ -81,12 +93,29 @@ def shown_statistic(inquiry: Inquiry, folder: Path, notes: Notes) -> ShownStatis
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
         more=table.num_rows - len(answers),
-        summary=kind.summary(statistic, ((each.label, each.chosen or each.estimate) for each in answers)),
-        chart=charts.marginal_bars(drawn, title=inquiry.families[0].title(inquiry.universe))
-        if shape is Shape.DISTRIBUTION
+        chart=_chart(inquiry, drawn, notes) if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) else None,
+        unit=unit_of(inquiry, notes),
+        two=two_answers(
+            [_measured(label, row) for label, row in zip(labels, stored, strict=False)],
+            first=first,
+            second=second,
+            unit="rows" if kind.counts_rows else unit_of(inquiry, notes),
+            is_count=kind.counts_rows,
+            is_proved=is_proved,
+        )
+        if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) and len(inquiry.families) == 1
         else None,
-        unit=_unit(inquiry, notes),
     )
+
+
+def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[str, Any] | None:
+    """Of numbers of one kind alone, which lie on one axis."""
+    if len(inquiry.families) > 1 or not 1 < len(drawn) <= MAX_DRAWN:
+        return None
+    is_counts = statistic_kind(inquiry.statistic).counts_rows
+    unit = "rows" if is_counts else unit_of(inquiry, notes)
+    title = inquiry.families[0].title(inquiry.universe)
+    return charts.marginal_bars(drawn, title=title, unit=unit, is_counts=is_counts)
 
 
 def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
@@ -97,22 +126,12 @@ def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
     return f"{title}: {own}" if len(inquiry.families) > 1 else own
 
 
-def _unit(inquiry: Inquiry, notes: Notes) -> str:
-    """What the answers are measured in: the column's unit, of a statistic whose answers are values of one column."""
-    valued = [name for name in inquiry.columns if inquiry.universe[name].is_numeric]
-    if not kind_of(inquiry).has_columns_unit or len(valued) != 1:
-        return ""
-    return notes.get(valued[0], {}).get(UNIT, "")
-
-
 def _shown(label: str, row: dict[str, Any]) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
-    return ShownAnswer(label=label, **{name: number_text(row[name]) for name in ("estimate", "lower", "upper")})
+    return ShownAnswer(label=label, **{name: number_text(row[name]) for name in _NUMBERS})
 
 
-def number_text(value: float) -> str:
-    """A number with its digits after the point, without idle noughts; a true minus before one below 0."""
-    text = f"{abs(value):,.{_MAX_PLACES}f}".rstrip("0").rstrip(".")
-    return f"−{text}" if value < 0 and text != "0" else text
+def _measured(label: str, row: dict[str, Any]) -> Answer:
+    return Answer(labels=(label,), estimate=row.get("estimate"), lower=row.get("lower"), upper=row.get("upper"))

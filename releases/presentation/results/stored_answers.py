@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import accumulate, islice
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def read_answers(
     receipt: dict[str, Any],
 ) -> Iterator[Answer]:
     """The answers number `start` to `stop` of a family whose first answer is number `first` of the release."""
-    stored = stored_rows(folder / f"{files.ANSWERS}.parquet", first + start, first + stop)
+    stored = files.stored_rows(folder / f"{files.ANSWERS}.parquet", first + start, first + stop)
     synthetic = None if isinstance(family, Part) else _synthetic_counts(folder, family, universe, receipt)
     for position, labels in enumerate(islice(family.labels(universe), start, stop)):
         row = {name: values[position] for name, values in stored.items()}
@@ -67,7 +67,7 @@ def first_table(result: dict[str, Any], folder: Path) -> tuple[str, list[Answer]
     family = workload.families[position]
     first = sum(each.cells(universe) for each in workload.families[:position])
     try:
-        stored = stored_rows(folder / f"{files.ANSWERS}.parquet", first, first + family.cells(universe))
+        stored = files.stored_rows(folder / f"{files.ANSWERS}.parquet", first, first + family.cells(universe))
     except OSError:
         return "", []
     rows = [
@@ -93,28 +93,6 @@ def answers_as_json(folder: Path, receipt: dict[str, Any]) -> Iterator[str]:
             yield separator + ",\n".join(json.dumps(row, ensure_ascii=False) for row in batch.to_pylist())
             separator = ",\n"
     yield "\n]}\n"
-
-
-def stored_rows(path: Path, start: int, stop: int) -> dict[str, list[Any]]:
-    """The answers in some rows, by column, reading no more of the file than the pieces they lie in."""
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(path) as stored:
-        names = stored.schema_arrow.names
-        columns = ["estimate", "lower", "upper"] if "estimate" in names else ["answer"]
-        lengths = [stored.metadata.row_group(group).num_rows for group in range(stored.num_row_groups)]
-        ends = list(accumulate(lengths))
-        wanted = [
-            group
-            for group, (end, length) in enumerate(zip(ends, lengths, strict=True))
-            if end > start and end - length < stop
-        ]
-        if not wanted:
-            return {name: [] for name in columns}
-        table = stored.read_row_groups(wanted, columns=columns)
-    skipped = ends[wanted[0]] - lengths[wanted[0]]
-    part = table.slice(start - skipped, stop - start)
-    return {name: part.column(name).to_pylist() for name in columns}
 
 
 def is_any_above_zero(folder: Path) -> bool:

@@ -11,6 +11,8 @@ from releases.presentation.results.rows import Answer
 #: Larger tables are shown as they were asked; nobody sorts what they cannot read, and all of it would be read to do so.
 MAX_ARRANGED = 50_000
 NUMBERS = ("estimate", "lower", "upper", "synthetic")
+#: Falls and rises with the estimate, so nothing is sorted by it.
+SHARE = "share"
 #: Classes of numbers that phones show in the first cell.
 _WIDE = "number not-on-phones"
 
@@ -74,7 +76,14 @@ class Arrangement:
         return kept
 
     def heads(
-        self, attributes: Sequence[str], *, of_counts: bool, is_choice: bool, has_synthetic: bool, are_links: bool
+        self,
+        attributes: Sequence[str],
+        *,
+        of_counts: bool,
+        is_choice: bool,
+        has_shares: bool,
+        has_synthetic: bool,
+        are_links: bool,
     ) -> tuple[Head, ...]:
         """The headings in order, as links where the table can be sorted. Numbers fall first, labels rise first."""
         named = [(f"label{position}", title, "") for position, title in enumerate(attributes)]
@@ -83,12 +92,14 @@ class Arrangement:
         else:
             named.append(("estimate", "Released count" if of_counts else "Released", "number"))
             named += [("lower", "At least", _WIDE), ("upper", "At most", _WIDE)]
+        if has_shares:
+            named.append((SHARE, "Share", _WIDE))
         if has_synthetic:
             named.append(("synthetic", "Synthetic", _WIDE))
         return tuple(self._head(column, title, css, is_link=are_links) for column, title, css in named)
 
     def _head(self, column: str, title: str, css: str, *, is_link: bool) -> Head:
-        if not is_link:
+        if not is_link or column == SHARE:
             return Head(title=title, href="", sorted="", css=css)
         is_here = column == self.column
         falls = not self.is_falling if is_here else column in NUMBERS

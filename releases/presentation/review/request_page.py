@@ -36,6 +36,7 @@ from releases.planning.usefulness import Prepared, prepared
 from releases.presentation.review.said import Said, said_first, said_of
 from releases.presentation.sessions.sentences import session_words
 from releases.publication.receipt import percent, protection_text, rules_in_words
+from releases.schema.bin_edges import range_in_words
 from releases.services.recognition import COLUMNS, Match
 
 #: Categories of a column that the page names.
@@ -256,7 +257,10 @@ def declared_columns(universe: Universe | None) -> tuple[ColumnShown, ...]:
 
 
 def _holds(attribute: Attribute) -> Iterator[str]:
-    if attribute.is_numeric:
+    if attribute.dates is not None:
+        rest = "; dates before and after are counted in the first and the last" if attribute.outside == CLAMP else ""
+        yield f"dates {range_in_words(attribute.dates)}{rest}"
+    elif attribute.is_numeric:
         bins = f"{attribute.ranges} bin{'' if attribute.ranges == 1 else 's'}"
         rest = "; values below and above are counted in the first and the last" if attribute.outside == CLAMP else ""
         yield f"{bins} from {attribute.edges[0]} to {attribute.edges[-1]}{rest}"

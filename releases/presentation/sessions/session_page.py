@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil, floor
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -15,6 +17,7 @@ from django.urls import reverse
 from releases import services
 from releases.engine.domain.universe import Universe, number, plain
 from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.workload.queries import read_count
 from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.predicates import ColumnField, ConditionsForm
 from releases.models import Audience, Release, ReleaseState, Session, SessionAnswer
@@ -23,6 +26,7 @@ from releases.presentation.sessions.past_answers import AnswerShown, answer_show
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_chip
 from releases.publication.receipt import rows_text, rules_in_words
+from releases.services.known_answers import KnownAnswer
 from releases.services.sessions import NARROWED
 
 PAGE_LENGTH = 25
@@ -36,12 +40,41 @@ _CLOSE_IT = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """A question that a finished release answers, and its answer."""
+
+    query: Mapping[str, Any]
+    answer: KnownAnswer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownShown:
+    """The answer of a finished release.
+
+    Attributes:
+        query: the question as text, to ask the session all the same, whose answer is within `own_margin`.
+    """
+
+    title: str
+    estimate: str
+    margin: str
+    lower: str
+    upper: str
+    confidence: str
+    release: str
+    address: str
+    query: str
+    own_margin: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LiveSession:
     """The part that a question changes.
 
     Attributes:
         problem: what is wrong with the question; empty where nothing is.
         answer: the one that is shown; `question` what it answers, as it was asked.
+        known: what a finished release answers, in its place.
         over: why it answers no new questions; empty while it does. `kept_as` is the address of its release, if the
             person may read that, and `then` says what becomes of the answers.
         why_not_ask: why this person may not ask; empty where they may, or where nobody can.
@@ -54,6 +87,7 @@ class LiveSession:
     problem: str
     answer: AnswerShown | None
     question: dict[str, Any]
+    known: KnownShown | None
     over: str
     kept_as: str
     then: str
@@ -116,6 +150,7 @@ def live_session(
     answer: int | None = None,
     again: bool = False,
     problem: str = "",
+    known: Known | None = None,
 ) -> LiveSession:
     """
     Args:
@@ -123,11 +158,13 @@ def live_session(
         answer: the number of the one to show; `again` where it was asked before.
         problem: what is wrong with the question. An answer before it would be taken for one to this question, so none
             is shown then.
+        known: what a finished release answers to the question, in place of the session.
     """
     release, universe, rules = session.release, plan.schema.universe, plan.rules
     is_own = Release.objects.editable_by(person).filter(pk=release.pk).exists()
     told, standing = session.told(person), services.sessions.standing(session, plan)
-    shown = told.filter(sequence=answer).first() if answer is not None and not problem else None
+    number = None if problem or known is not None else answer
+    shown = told.filter(sequence=number).first() if number is not None else None
     history = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH).get_page(page)
     is_published = release.status is ReleaseState.PUBLISHED
     can_read_release = is_published and Release.objects.visible_to(person).filter(pk=release.pk).exists()
@@ -136,6 +173,7 @@ def live_session(
         problem=problem,
         answer=answer_shown(shown, session, universe, again=again) if shown is not None else None,
         question=shown.query if shown is not None else {},
+        known=_known_shown(known, plan) if known is not None else None,
         over=standing.over,
         kept_as=reverse("release_detail", args=[release.pk]) if can_read_release else "",
         then=_then(session, is_own=is_own, is_below=bool(history) and not can_read_release),
@@ -151,6 +189,22 @@ def live_session(
         rows=tuple(answer_shown(each, session, universe, names_people=is_own) for each in history),
         csv_address=reverse("transcript_csv", args=[session.pk]),
         json_address=reverse("transcript_json", args=[session.pk]),
+    )
+
+
+def _known_shown(known: Known, plan: OnlinePlan) -> KnownShown:
+    found = known.answer
+    return KnownShown(
+        title=read_count(dict(known.query), plan.schema.universe).title(plan.schema.universe),
+        estimate=f"{round(found.estimate):,}",
+        margin=rows_text(ceil(found.half_width)),
+        lower=f"{floor(found.lower):,}",
+        upper=f"{ceil(found.upper):,}",
+        confidence=found.confidence,
+        release=found.release.title,
+        address=reverse("release_detail", args=[found.release.pk]),
+        query=json.dumps(known.query, ensure_ascii=False),
+        own_margin=rows_text(max(plan.rules.public_half_width, plan.rules.paid_half_width)),
     )
 
 
@@ -223,10 +277,15 @@ def _fields_of(question: dict[str, Any]) -> QueryDict:
     fields = QueryDict(mutable=True)
     for name, condition in question.items():
         if isinstance(condition, dict):
-            fields.update({f"{end}.{name}": plain(number(value, field=name)) for end, value in condition.items()})
+            fields.update({f"{end}.{name}": _end(value, name) for end, value in condition.items()})
         else:
             fields.setlist(f"in.{name}", [str(each) for each in condition])
     return fields
+
+
+def _end(value: object, name: str) -> str:
+    """An end of a range as it is typed: a number, or the name of a bin of dates."""
+    return value if isinstance(value, str) else plain(number(value, field=name))
 
 
 def _example(universe: Universe) -> str:
@@ -237,5 +296,5 @@ def _example(universe: Universe) -> str:
         if attribute.is_numeric:
             asked[attribute.name] = {"from": described["edges"][0], "to": described["edges"][1]}
         else:
-            asked[attribute.name] = [described["categories"][0]]
+            asked[attribute.name] = [attribute.labels[0]]
     return json.dumps(asked, ensure_ascii=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from releases.engine.domain.universe import Attribute
-from releases.engine.workload.queries import Workload
+from releases.engine.workload.queries import Prefix, Workload
 from releases.engine.workload.questions import Question
 from releases.questions.base import HALF_A_ROW, Kind, Want, register
+from releases.questions.headline import Released, most_of, rows_of
 
 
 @register
@@ -48,6 +50,31 @@ class CountsKind(Kind):
         weights = sorted({family.weight for family in question.families})
         importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if question.is_weighted else ""
         return f"{', '.join(parts)}; {_counted(question.size, 'answer')}{importance}"
+
+    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        family = question.families[part]
+        if isinstance(family, Prefix):
+            return _middle_of(question.universe[family.attributes[0]], answers)
+        if len(answers) == 1:
+            return f"“{family.title(question.universe)}”: {rows_of(answers[0])}"
+        what = "value" if len(family.attributes) == 1 else "combination"
+        return most_of(answers, f"The most frequent {what} of {' and '.join(family.attributes)}")
+
+
+def _middle_of(attribute: Attribute, answers: Sequence[Released]) -> str:
+    """In which bins the median of a column lies, by its running totals c_1 <= ... <= c_m, the last of all rows.
+
+    The median's bin is the first b with c_b >= c_m / 2. If every c lies in its interval, then upper_b >= lower_m / 2,
+    so b is at least the first bin of which that is true, and at most the first with lower_b >= upper_m / 2.
+    """
+    total = answers[-1]
+    first = next(place for place, each in enumerate(answers) if each.upper >= total.lower / 2)
+    last = next((place for place, each in enumerate(answers) if each.lower >= total.upper / 2), len(answers) - 1)
+    if last < first or (first == 0 and last == len(answers) - 1):
+        return f"The noise hides where the median of {attribute.name} lies"
+    if first == last:
+        return f"The median of {attribute.name} lies in “{attribute.labels[first]}”"
+    return f"The median of {attribute.name} lies in “{attribute.labels[first]}” to “{attribute.labels[last]}”"
 
 
 def _counted(number: int, what: str) -> str:

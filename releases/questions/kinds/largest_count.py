@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.questions.base import COUNTS_FIELD, StatisticKind, counts_as_json, register
+from releases.questions.headline import Released
 
 
 @register
@@ -24,3 +25,6 @@ class LargestCountKind(StatisticKind[LargestCount]):
 
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: given["counts"]}
+
+    def found(self, statistic: LargestCount, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return f"The largest of the counts is “{answers[0].chosen}”, or nearly as large"

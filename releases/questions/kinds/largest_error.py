@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.largest_error import LargestError
 from releases.questions.base import Shape, StatisticKind, register
+from releases.questions.headline import Released, number_text
 
 
 @register
@@ -25,6 +26,9 @@ class LargestErrorKind(StatisticKind[LargestError]):
 
     def shape(self, statistic: LargestError, *, chosen: bool, answers: int) -> Shape:
         return Shape.BOUND
+
+    def found(self, statistic: LargestError, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return f"The largest error is at most {number_text(answers[0].upper, 0)} rows"
 
 
 def certifying_workload(workload: Mapping[str, Any], released: Mapping[str, Any]) -> dict[str, Any]:

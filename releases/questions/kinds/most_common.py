@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, column_field, register, whole
+from releases.questions.headline import Released
 
 
 @register
@@ -38,3 +39,9 @@ class MostCommonKind(StatisticKind[MostCommon]):
 
     def shape(self, statistic: MostCommon, *, chosen: bool, answers: int) -> Shape:
         return Shape.LIST if statistic.k > 1 else Shape.CHOICE
+
+    def found(self, statistic: MostCommon, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        (name,), found = statistic.attributes, [f"“{each.chosen}”" for each in answers]
+        if len(found) == 1:
+            return f"The most common value of {name} is {found[0]}, or nearly as common"
+        return f"The most common values of {name} are, in falling order and nearly exactly, {', '.join(found)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,7 @@ from releases.questions.base import (
     register,
     units_of,
 )
+from releases.questions.headline import Measure, Released
 
 #: The mechanisms that bound before the release by how many ranks a quantile is off; the others bound its value.
 _BOUND_RANKS = ("counted-quantile", "exponential-quantile")
@@ -61,7 +62,22 @@ class QuantileKind(StatisticKind[Quantile]):
         """Half the last place that is kept of the column; half a row where ranks are bounded."""
         return HALF_A_ROW if mechanism in _BOUND_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)
 
-    def summary(self, statistic: Quantile, answers: Iterable[tuple[str, str]]) -> str:
-        share = "half" if statistic.at == Fraction(1, 2) else f"{decimal_text(statistic.at * 100, places=6)}%"
-        ((_, value),) = answers
-        return "" if value == NO_ANSWER else f"About {share} of the rows are at {value} or below."
+    def found(self, statistic: Quantile, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        (answer,) = answers
+        (name,), is_median = statistic.attributes, statistic.at == Fraction(1, 2)
+        share = "Half" if is_median else f"{decimal_text(statistic.at * 100, places=6)}%"
+        if answer.chosen == NO_ANSWER:
+            return ""
+        if answer.is_chosen:
+            return f"About {share.lower()} of the rows have {name} {answer.chosen} {unit}".rstrip() + " or less"
+        value = Measure(noun="", unit=unit)
+        truth = f"the true {'median' if is_median else 'value'} {value.lies(answer)}"
+        return f"{share} of the rows have {name} {value.said(answer)} or less; {truth}"
+
+
+def name_of(quantile: Quantile) -> str:
+    """Such as ``median age``."""
+    (name,) = quantile.attributes
+    if quantile.at == Fraction(1, 2):
+        return f"median {name}"
+    return f"{decimal_text(quantile.at * 100, places=6)}% quantile of {name}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register
+from releases.questions.headline import Measure, Released
+from releases.questions.kinds.quantile import QuantileKind, name_of
 
 
 @register
@@ -49,3 +52,13 @@ class QuantilesKind(StatisticKind[Quantiles]):
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         return HALF_A_ROW
+
+    def main(self, statistic: Quantiles) -> int:
+        """The share nearest to a half."""
+        return min(range(len(statistic.at)), key=lambda place: abs(statistic.at[place] - Fraction(1, 2)))
+
+    def found(self, statistic: Quantiles, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        quantile = statistic.each[part]
+        if not statistic.by:
+            return QuantileKind().found(quantile, 0, answers, unit=unit)
+        return Measure(noun=f"The {name_of(quantile)}", unit=unit).of_groups(answers)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.range import Range
 from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, column_field, register
+from releases.questions.headline import Released
 
 
 @register
@@ -38,3 +39,8 @@ class RangeKind(StatisticKind[Range]):
 
     def shape(self, statistic: Range, *, chosen: bool, answers: int) -> Shape:
         return Shape.RANGE
+
+    def found(self, statistic: Range, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        low, high = (each.chosen for each in answers)
+        share = decimal_text(statistic.inside * 100, places=6)
+        return f"About {share}% of the rows have {statistic.attributes[0]} from {low} to {high} {unit}".rstrip()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.questions.base import NumericColumns, Want, register
+from releases.questions.headline import Measure, Released
 
 
 @register
@@ -18,3 +19,6 @@ class SecondMomentsKind(NumericColumns[SecondMoments]):
 
     def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
         return "units of the products"
+
+    def found(self, statistic: SecondMoments, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return Measure(noun=f"The sum of {answers[0].label}").about(answers[0])

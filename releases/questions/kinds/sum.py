@@ -18,6 +18,7 @@ class SumKind(NumbersByGroup[Sum]):
         "declared rule says."
     )
     phrases = {"sum": "sum"}
+    noun = "The sum of"
     has_columns_unit = True
 
     def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:

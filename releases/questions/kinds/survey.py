@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from releases.engine.workload.kinds.survey import Survey
 from releases.questions.base import Columns, OneColumn, Shape, column_field, register
+from releases.questions.headline import Released, most_of
 
 
 @register
@@ -21,3 +24,6 @@ class SurveyKind(OneColumn[Survey]):
 
     def shape(self, statistic: Survey, *, chosen: bool, answers: int) -> Shape:
         return Shape.DISTRIBUTION
+
+    def found(self, statistic: Survey, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return most_of(answers, f"The most frequent value of {statistic.attributes[0]}")

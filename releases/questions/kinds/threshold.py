@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.universe import Universe
@@ -18,6 +18,7 @@ from releases.questions.base import (
     register,
     whole,
 )
+from releases.questions.headline import Released
 
 
 @register
@@ -58,7 +59,11 @@ class ThresholdKind(StatisticKind[Threshold]):
     def shape(self, statistic: Threshold, *, chosen: bool, answers: int) -> Shape:
         return Shape.STREAM
 
-    def summary(self, statistic: Threshold, answers: Iterable[tuple[str, str]]) -> str:
-        first = next((label for label, chosen in answers if chosen == ABOVE), None)
+    def found(self, statistic: Threshold, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        first = next((each.label for each in answers if each.chosen == ABOVE), None)
         bar = f"{statistic.above:,} row{'' if statistic.above == 1 else 's'}"
-        return f"None of them was found above {bar}." if first is None else f"The first above {bar} is “{first}”."
+        return (
+            f"None of the counts was found above {bar}"
+            if first is None
+            else f"The first count found above {bar} is “{first}”"
+        )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.votes import Votes
 from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, columns_field, register, whole
+from releases.questions.headline import Released, most_of
 
 
 @register
@@ -49,3 +50,6 @@ class VotesKind(StatisticKind[Votes]):
 
     def shape(self, statistic: Votes, *, chosen: bool, answers: int) -> Shape:
         return Shape.DISTRIBUTION
+
+    def found(self, statistic: Votes, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return most_of(answers, f"The column with most rows of “{statistic.category}”")

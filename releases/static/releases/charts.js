@@ -41,6 +41,11 @@
     spec.config.legend.columns = Math.max(1, Math.floor(holder.clientWidth / 270));
     if (spec.config.legend.columns > 1) spec.config.legend.labelFontSize = 11;
     spec.config.axis.labelLimit = Math.min(220, 0.45 * holder.clientWidth);
+    const inks = { paper: colour("--pico-card-background-color"), ink: colour("--pico-color") };
+    (spec.params || []).forEach(function (each) { each.value = inks[each.name] || each.value; });
+    // Numbers of five signs need so many pixels.
+    const across = (spec.usermeta || {}).across;
+    if (across && (holder.clientWidth - 90) / across < 38) spec.layer.length = 1;
     vegaEmbed(holder, spec, {
       ast: true, actions: false, renderer: "svg",
       // Their default styles are inline, which the content security policy refuses; ours are in site.css.

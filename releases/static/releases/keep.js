@@ -12,7 +12,7 @@
   function typed() {
     const fields = {};
     for (const field of form.elements) {
-      if (field.name && field.type !== "hidden" && field.type !== "submit") fields[field.name] = field.value;
+      if (field.name && !["hidden", "submit", "file", "checkbox"].includes(field.type)) fields[field.name] = field.value;
     }
     return JSON.stringify(fields);
   }
@@ -22,7 +22,7 @@
   if (kept && kept !== fresh) {
     const fields = JSON.parse(kept);
     for (const field of form.elements) {
-      if (field.name in fields && field.type !== "hidden") field.value = fields[field.name];
+      if (field.name in fields && !["hidden", "file", "checkbox"].includes(field.type)) field.value = fields[field.name];
     }
     form.dispatchEvent(new Event("change", { bubbles: true }));
     if (note) note.hidden = false;

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
@@ -16,6 +19,7 @@ from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.planning import comparison
 from releases.presentation.review.said import said_of_release
 from releases.publication.receipt import protection_text
+from releases.services.release_inputs import NO_ROWS
 
 STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
 
@@ -41,6 +45,17 @@ def frame(step: str, dataset: Dataset | None = None, release: Release | None = N
         "said_of_release": SimpleLazyObject(lambda: said_of_release(release)),
         "summary": list(_summary(step, dataset, release)) if dataset is not None else [],
     }
+
+
+def not_ready(request: HttpRequest, dataset: Dataset) -> HttpResponse | None:
+    """Where a person goes, with the reason, whose dataset nothing can be planned of; None where something can."""
+    if dataset.rows_deleted_at is not None:
+        messages.info(request, NO_ROWS)
+        return redirect("dataset_detail", dataset_id=dataset.pk)
+    if dataset.schema is None:
+        messages.info(request, "Declare the columns and the protection first.")
+        return redirect("columns", dataset_id=dataset.pk)
+    return None
 
 
 def budget_facts(budget: Budget | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput, Unpriceable
-from releases.forms.datasets import BudgetForm
+from releases.forms.budgets import BudgetForm
 from releases.forms.fields import POLICY_TITLES
 from releases.ledger import ledger, reports
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, RequestState

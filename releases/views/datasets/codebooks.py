@@ -16,12 +16,14 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import CodebookLinkForm, ColumnsButtonForm, ColumnsLinkForm, codebook_of
+from releases.forms.codebooks import CodebookLinkForm, codebook_of
+from releases.forms.columns import ColumnsButtonForm, ColumnsLinkForm
 from releases.models import Codebook, Dataset
 from releases.permissions import get_dataset_for, signed_in
 from releases.schema import file_codebook
 from releases.schema.descriptions import Notes
 from releases.schema.standard_codebooks import FORMATS, to_standard
+from releases.schema.taken_columns import columns_there, merged_universe
 
 #: Offered in a menu, out of so many that are looked at; of datasets the newest first.
 MAX_OFFERED, _MAX_SEEN = 50, 500
@@ -102,14 +104,14 @@ def with_codebook_of(request: HttpRequest, dataset: Dataset, named: str) -> Fill
         return _as_the_file_says(request, dataset, declared)
     title, universe, notes = _named(request, named)
     attributes = universe.attributes if universe is not None else ()
-    taken = {each.name: each for each in attributes if each.name in dataset.columns}
+    taken = columns_there(attributes, dataset.columns)
     if not taken:
         messages.error(request, f"“{title}” declares no column that this table has.")
         return declared
     missing = _besides([each.name for each in attributes], taken)
     messages.info(request, _filled_in_text(title, len(taken), missing, _besides(dataset.columns, taken)))
     return FilledIn(
-        universe=_merged(dataset, taken),
+        universe=merged_universe(dataset, taken),
         notes=declared.notes | {name: each for name, each in notes.items() if name in taken},
         names=frozenset(taken),
     )
@@ -126,7 +128,7 @@ def _as_the_file_says(request: HttpRequest, dataset: Dataset, declared: FilledIn
         "were not made from the rows. Nothing is stored until you declare.",
     )
     return FilledIn(
-        universe=_merged(dataset, taken) if taken else declared.universe,
+        universe=merged_universe(dataset, taken) if taken else declared.universe,
         notes=declared.notes | notes,
         names=frozenset({*taken, *notes}),
     )
@@ -134,13 +136,6 @@ def _as_the_file_says(request: HttpRequest, dataset: Dataset, declared: FilledIn
 
 def _besides(names: Sequence[str], taken: dict[str, Attribute]) -> list[str]:
     return [name for name in names if name not in taken]
-
-
-def _merged(dataset: Dataset, taken: dict[str, Attribute]) -> Universe:
-    """The declared columns with those taken over, in the order of the table."""
-    own = {each.name: each for each in dataset.universe.attributes} if dataset.universe else {}
-    place = {name: position for position, name in enumerate(dataset.columns)}
-    return Universe(attributes=tuple(sorted((own | taken).values(), key=lambda each: place.get(each.name, 0))))
 
 
 def _filled_in_text(title: str, number: int, missing: Sequence[str], rest: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -15,23 +16,29 @@ from django.utils.timezone import localtime
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import (
-    CodebookForm,
+from releases.forms.bulk_columns import PastedColumnsForm, Problem, Row, SeveralColumnsForm, typed_rows
+from releases.forms.codebooks import CodebookForm, codebook_of, schema_from_codebook
+from releases.forms.columns import (
     ColumnFormSet,
     ColumnsButtonForm,
     ColumnsLinkForm,
     DescriptionForm,
-    codebook_of,
     column_initials,
-    schema_from_codebook,
     typed_fields,
 )
 from releases.forms.fields import MAX_FORM_COLUMNS
 from releases.models import Dataset, KeptColumns, ReleaseState
 from releases.permissions import get_dataset_for, get_own_release_for, signed_in
 from releases.planning import comparison, universe_size
+from releases.presentation.datasets.columns_page import (
+    MAX_OPEN,
+    column_rows,
+    filled_in_text,
+    problems_in,
+    problems_of,
+)
 from releases.schema import learned
 from releases.schema.bin_edges import bins_in_words, ends_in_words
 from releases.schema.codebook_csv import doubts
@@ -70,6 +77,10 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         if problem := save_codebook(request, dataset, button):
             return _as_stored(request, dataset, save_problem=problem)
         return redirect("columns", dataset_id=dataset.pk)
+    if button.given["several"]:
+        return _several(request, dataset, button)
+    if button.given["fill_in"]:
+        return _block(request, dataset, button)
     return _pasted(request, dataset, button) if button.is_pasted else _typed(request, dataset, button)
 
 
@@ -96,9 +107,13 @@ def _as_stored(request: HttpRequest, dataset: Dataset, *, save_problem: str = ""
     initials, about = column_initials(dataset, filled.universe, filled.notes), dataset.description
     if kept is not None and kept.typed is not None:
         typed, about = kept.typed["columns"], kept.typed[DESCRIPTION]
-        initials = [
-            each if each["name"] in filled.names else {**each, **typed.get(each["name"], {})} for each in initials
+        *initials, empty = [
+            each if each.get("name") in filled.names else {**each, **typed.get(each.get("name"), {})}
+            for each in initials
         ]
+        there = {each.get("name") for each in [*initials, empty]}
+        initials += [{"name": name, **each} for name, each in typed.items() if each.get("made") and name not in there]
+        initials.append(empty)
     pasted = kept.codebook if kept is not None and not filled.names else ""
     written = pasted or codebook_of(dataset, filled.universe, filled.notes)
     return _page(
@@ -139,15 +154,15 @@ def _pasted(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -
 
 def _typed(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Declare what is typed, or say what is wrong with it, or what is seldom meant."""
-    formset, about = ColumnFormSet(request.POST), DescriptionForm(request.POST)
-    universe = _typed_universe(formset)
+    formset, about = ColumnFormSet(request.POST, request.FILES), DescriptionForm(request.POST)
+    universe = _typed_universe(formset, dataset)
     seldom_meant: list[str] = []
     if universe is not None and about.is_valid():
         seldom_meant = [*_readings(formset), *doubts(universe)]
         is_meant = not button.given["check"] and button.given["doubts"] == seldom_meant
         if is_meant and _declare(dataset, formset, about, universe, button, request):
             return redirect("protection", dataset_id=dataset.pk)
-    problems = _problems(formset, about)
+    problems = problems_of(formset, about)
     return _page(
         request,
         dataset,
@@ -157,7 +172,52 @@ def _typed(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) ->
         universe=universe,
         problems=problems,
         doubts=seldom_meant,
+        several=SeveralColumnsForm(request.POST).as_typed(),
+        pasting=PastedColumnsForm(request.POST),
         is_wrong=bool(problems),
+    )
+
+
+def _several(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
+    """Fill in what was chosen for the ticked columns; nothing is stored."""
+    several = SeveralColumnsForm(request.POST)
+    rows, names = several.filled(typed_rows(ColumnFormSet(request.POST)))
+    problems = problems_in(several)
+    shown = several if problems else SeveralColumnsForm(initial={"ticked": names})
+    pasting = PastedColumnsForm(request.POST)
+    return _filled_page(request, dataset, button, rows, names, problems, several=shown, pasting=pasting)
+
+
+def _block(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
+    """Fill in what a pasted block says of columns; nothing is stored."""
+    pasting = PastedColumnsForm(request.POST)
+    rows, names, problems = pasting.filled(typed_rows(ColumnFormSet(request.POST)))
+    several = SeveralColumnsForm(request.POST).as_typed()
+    shown = pasting if problems else PastedColumnsForm()
+    return _filled_page(request, dataset, button, rows, names, problems, several=several, pasting=shown)
+
+
+def _filled_page(
+    request: HttpRequest,
+    dataset: Dataset,
+    button: ColumnsButtonForm,
+    rows: list[Row],
+    names: list[str],
+    problems: list[Problem],
+    **shown: Any,
+) -> HttpResponse:
+    """The page with the fields of some columns filled in, and the others as they were typed."""
+    return _page(
+        request,
+        dataset,
+        codebook=CodebookForm(initial={"codebook": codebook_of(dataset, dataset.universe, dataset.column_notes)}),
+        formset=ColumnFormSet(initial=rows),
+        about=DescriptionForm(initial={DESCRIPTION: button.given[DESCRIPTION]}),
+        universe=dataset.universe,
+        filled_in=filled_in_text(names),
+        problems=problems,
+        is_wrong=bool(problems),
+        **shown,
     )
 
 
@@ -167,17 +227,21 @@ def _page(
     *,
     formset: Any,
     universe: Universe | None,
+    several: SeveralColumnsForm | None = None,
     is_wrong: bool = False,
     **shown: Any,
 ) -> HttpResponse:
     context = {
         "formset": formset,
-        "rows": _rows(formset, dataset),
+        "rows": column_rows(formset, dataset, ticked=several.names if several is not None else ()),
+        "is_long": len(formset) > MAX_OPEN,
+        "several": several or SeveralColumnsForm(),
+        "pasting": PastedColumnsForm(),
         "universe": universe,
         "bins": [
             {"name": each.name, "are": bins_in_words(each), "ends": ends_in_words(each)}
             for each in (universe.attributes if universe is not None else ())
-            if each.is_numeric
+            if each.has_grammar
         ],
         "dropping": [each.name for each in (universe.attributes if universe is not None else ()) if each.drops_missing],
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
@@ -234,25 +298,6 @@ def _filled_in(request: HttpRequest, dataset: Dataset) -> tuple[FilledIn, learne
     return FilledIn(universe=universe, notes=declared.notes, names=frozenset({said.column})), said
 
 
-def _rows(formset: Any, dataset: Dataset) -> list[dict[str, Any]]:
-    """Each column's fields, what of its declaration can be learned, and by which releases it was."""
-    universe, found = dataset.universe, learned.origins(dataset, dataset.universe)
-    declared = {each.name: each for each in universe.attributes} if universe is not None else {}
-    id_column = dataset.budget.privacy_unit.id_column if dataset.budget is not None else None
-    rows = []
-    for form in formset:
-        name = form["name"].value()
-        what = _learnable(declared.get(name)) if universe is not None and name != id_column else ""
-        origins = [each for each in found if each.column == name]
-        rows.append({"form": form, "learnable": what, "origins": origins})
-    return rows
-
-
-def _learnable(attribute: Attribute | None) -> str:
-    """What can be learned of a column that tells nobody apart."""
-    return "range" if attribute is not None and attribute.is_numeric else "categories"
-
-
 def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest) -> bool:
     try:
         schema, says_protection, said = schema_from_codebook(form.cleaned_data["codebook"])
@@ -290,18 +335,37 @@ def _as_it_is(dataset: Dataset) -> None:
     dataset.__dict__.pop("universe", None)
 
 
-def _typed_universe(formset: Any) -> Universe | None:
+def _typed_universe(formset: Any, dataset: Dataset) -> Universe | None:
     """The universe that the typed columns span; None, with the reason in the formset, if they span none."""
     if not formset.is_valid():
         return None
-    declared = [form.cleaned_data["attribute"].to_json() for form in formset if "attribute" in form.cleaned_data]
+    typed = [form for form in formset if "attribute" in form.cleaned_data]
+    declared = [form.cleaned_data["attribute"].to_json() | _formula_of(form, dataset) for form in typed]
     try:
         if not declared:
             raise InvalidInput("columns", "none", "are declared; choose a type for at least one column")
         return Schema.from_json({"version": 1, "columns": declared}).universe
     except InvalidInput as error:
-        formset._non_form_errors.append(in_words(error))
+        if (found := _OF_A_FORMULA.match(error.field)) is None:
+            formset._non_form_errors.append(in_words(error))
+        else:
+            form = typed[int(found[1])]
+            form.add_error("formula", in_words(InvalidInput("formula", error.value, error.rule)))
         return None
+
+
+#: Where a schema says that something is wrong with a formula.
+_OF_A_FORMULA = re.compile(r"columns\[([0-9]+)\].*[.](?:formula|reads)$", re.DOTALL)
+
+
+def _formula_of(form: Any, dataset: Dataset) -> dict[str, Any]:
+    """Of a column that is made from others, the formula; columns that it reads and that are not declared are read as
+    they were before."""
+    if not form.is_made:
+        return {}
+    before = (each.get("reads", []) for each in dataset.declared or [] if each["name"] == form.cleaned_data["name"])
+    reads = [each for each in next(before, []) if each["name"] in dataset.columns]
+    return {"formula": form.cleaned_data["formula"], "reads": reads}
 
 
 def _declare(
@@ -315,7 +379,7 @@ def _declare(
     notes = {
         form.cleaned_data["name"]: {field: form.cleaned_data[field] for field in LONGEST}
         for form in formset
-        if form["name"].data in dataset.columns
+        if form["name"].data in dataset.columns or (form.is_made and "attribute" in form.cleaned_data)
     }
     description = about.cleaned_data[DESCRIPTION] if button.is_described else None
     try:
@@ -326,15 +390,3 @@ def _declare(
         _as_it_is(dataset)
         return False
     return True
-
-
-def _problems(formset: Any, about: DescriptionForm) -> list[dict[str, str]]:
-    """What is wrong with what is typed, each with the field to go to."""
-    found = [{"column": "", "field": "", "message": message} for message in formset.non_form_errors()]
-    field = about[DESCRIPTION].id_for_label
-    found += [{"column": "", "field": field, "message": message} for message in about.errors.get(DESCRIPTION, [])]
-    for form in formset:
-        for name, errors in form.errors.items():
-            field = form[name].id_for_label if name in form.fields else ""
-            found += [{"column": form["name"].value(), "field": field, "message": message} for message in errors]
-    return found

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import DatabaseTableForm
+from releases.forms.uploads import DatabaseTableForm
 from releases.models.role_rules import NotAllowed, check_may_upload
 from releases.permissions import signed_in
 from releases.views.common.wizard import frame

@@ -17,8 +17,10 @@ from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import DeleteForm, PopulationForm, ProtectionForm, RenameForm, SharingForm
+from releases.forms.datasets import DeleteForm, RenameForm
 from releases.forms.fields import sent_with
+from releases.forms.protection import PopulationForm, ProtectionForm
+from releases.forms.sharing import SharingForm
 from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in

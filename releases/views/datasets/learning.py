@@ -140,7 +140,8 @@ def first_step(request: HttpRequest, dataset: Dataset, what: str) -> HttpRespons
 
 def _offered(dataset: Dataset, budget: Budget, declared: dict[str, Attribute], kind: _Kind) -> list[str]:
     """The columns that can be learned: an id has no bins, and nothing is to be learned of an id."""
-    columns = [name for name in dataset.columns if name != budget.privacy_unit.id_column]
+    every = [*dataset.columns, *dataset.made_columns]
+    columns = [name for name in every if name != budget.privacy_unit.id_column]
     return [name for name in columns if kind.may(declared.get(name))]
 
 
@@ -228,7 +229,7 @@ _CATEGORIES = _Kind(
     rule="must be a column of the table that is neither declared as numbers nor tells people apart",
     page="datasets/learn_categories.html",
     form=LearnCategoriesForm,
-    may=lambda attribute: attribute is None or not attribute.is_numeric,
+    may=lambda attribute: attribute is None or not attribute.has_grammar,
     first=_first_categories,
     plan=services.learning.plan_categories,
     learn=services.learning.learn_categories,

@@ -19,7 +19,7 @@ from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.ingest import seconds_foretold
-from releases.forms.datasets import UploadForm, UploadLinkForm
+from releases.forms.uploads import UploadForm, UploadLinkForm
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
 from releases.models import Organisation, Upload

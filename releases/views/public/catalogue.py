@@ -53,6 +53,7 @@ class Listed:
         says: what it bounds then.
         confidence: with which probability; empty where nothing is known of the bound.
         proof: how it is known, where that is no proof.
+        headline: what was found, in one sentence; empty of releases that have none.
         certificates: what was certified of it since, in words.
         about: what the table is, as it was put when the release was made.
     """
@@ -62,6 +63,7 @@ class Listed:
     says: str
     confidence: str
     proof: str
+    headline: str
     certificates: tuple[Listed, ...] = ()
     about: str = ""
 
@@ -81,6 +83,7 @@ def in_short(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
         says=release.bound_says or "",
         confidence=percent(1 - Fraction(release.bound_beta)) if is_known else "",
         proof="" if is_proved else release.bound_proof,
+        headline=release.headline or "",
         certificates=certificates,
         about=getattr(release, "about", "") or "",
     )

@@ -21,7 +21,7 @@ from releases.forms.buttons import VisibilityForm
 from releases.forms.fields import in_one_line, sent_with
 from releases.forms.questions import QuestionsForm
 from releases.forms.releases import LikeForm, WorkloadForm
-from releases.models import CERTIFICATE, Release, ReleaseQuerySet, ReleaseState
+from releases.models import CERTIFICATE, Collection, Release, ReleaseQuerySet, ReleaseState
 from releases.permissions import (
     get_dataset_for,
     get_own_release_for,
@@ -38,7 +38,7 @@ from releases.presentation.results.result_page import result_page
 from releases.questions.base import Want
 from releases.schema.descriptions import notes_of, table_of
 from releases.views.common.live_validation import checked, is_check, undone_if_check
-from releases.views.common.wizard import frame, workload_of
+from releases.views.common.wizard import frame, not_ready, workload_of
 from releases.views.releases.drafts import draft_or_result
 from releases.views.releases.kinds import pages_of
 from releases.views.releases.questions import (
@@ -65,12 +65,8 @@ def release_list(request: HttpRequest) -> HttpResponse:
 def new_release(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     """Begin a draft; with `like`, one that asks what an earlier release of the dataset asked."""
     dataset = get_dataset_for(request, dataset_id)
-    if dataset.rows_deleted_at is not None:
-        messages.info(request, services.release_inputs.NO_ROWS)
-        return redirect("dataset_detail", dataset_id=dataset.pk)
-    if dataset.schema is None:
-        messages.info(request, "Declare the columns and the protection first.")
-        return redirect("columns", dataset_id=dataset.pk)
+    if (elsewhere := not_ready(request, dataset)) is not None:
+        return elsewhere
     earlier = _earlier_release(request)
     if earlier is not None and not earlier.kind.has_steps and earlier.dataset_id == dataset.pk:
         return redirect(pages_of(earlier).address_of_plan(earlier))
@@ -311,6 +307,8 @@ def _made_public(release: Release) -> dict[str, Any]:
     receipt = release.result["receipt"]
     answers, rows = receipt["answers"], receipt["synthetic_rows"]
     seen = [f"The title, with that of the dataset, “{release.dataset.title}”"]
+    if (planned_with := Collection.objects.filter(parts__release=release).first()) is not None:
+        seen.append(f"that it was planned with others as “{planned_with.title}”")
     few = {0: "that nothing was found", 1: "its one answer with its error bound"}
     seen.append(few.get(answers, f"all {answers:,} answers with error bounds"))
     if rows:

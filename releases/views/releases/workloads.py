@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from django.contrib import messages
@@ -17,16 +18,16 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import PaginatorByKey, chosen_page
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Attribute, AttributeKind, Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.datasets import SharingForm
 from releases.forms.fields import sent_with
+from releases.forms.sharing import SharingForm
 from releases.forms.workloads import EditForm, NextVersionForm, SaveForm, UseWorkloadForm
 from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
 from releases.planning import comparison
-from releases.schema.bin_edges import codes_in_words, missing_in_words
-from releases.views.common.wizard import workload_of
+from releases.schema.bin_edges import codes_in_words, missing_in_words, range_in_words
+from releases.views.common.wizard import not_ready, workload_of
 from releases.views.public.catalogue import in_short
 
 PAGE_LENGTH = 50
@@ -82,7 +83,7 @@ def workload_detail(request: HttpRequest, workload_id: uuid.UUID) -> HttpRespons
         "more": max(0, len(families) - MAX_OFFERED),
         "columns": [(each.name, column_text(each)) for each in version.needed.attributes],
         "page": shown,
-        "releases": [_listed(each) for each in shown],
+        "releases": _listed(list(shown)),
         "datasets": _datasets(request),
     }
     return render(request, "workloads/workload_detail.html", context)
@@ -106,18 +107,32 @@ def _version(workload: Workload, link: dict[str, Any]) -> WorkloadVersion:
     return found
 
 
-def _listed(release: Release) -> dict[str, Any]:
-    """A release beside the others of its workload; its error is said while it is published."""
-    return {
-        "release": release,
-        "bound": in_short(release) if release.status is ReleaseState.PUBLISHED else None,
-    }
+def _listed(releases: list[Release]) -> list[dict[str, Any]]:
+    """Releases beside the others of their workload, the newest first. Of one that is published, its error, and the
+    published one before it to compare with."""
+    published = [each for each in releases if each.status is ReleaseState.PUBLISHED]
+    before = dict(pairwise(published))
+    return [
+        {"release": each, "bound": in_short(each) if each in published else None, "before": before.get(each)}
+        for each in releases
+    ]
+
+
+_KINDS = {
+    AttributeKind.CATEGORICAL: "categories",
+    AttributeKind.INTEGER: "whole numbers",
+    AttributeKind.NUMBER: "numbers",
+    AttributeKind.DATE: "dates",
+    AttributeKind.DATETIME: "dates and times",
+}
 
 
 def column_text(attribute: Attribute) -> str:
     """What a column is declared to hold, in a few words."""
-    kind = {"categorical": "categories", "integer": "whole numbers", "number": "numbers"}[attribute.kind.value]
+    kind = _KINDS[attribute.kind]
     missing = "".join(f"; {said}" for said in (codes_in_words(attribute), missing_in_words(attribute)) if said)
+    if attribute.dates is not None:
+        return f"{kind} {range_in_words(attribute.dates)} in {attribute.ordered.size:,} bins{missing}"
     if attribute.is_numeric:
         return f"{kind} from {attribute.edges[0]:f} to {attribute.edges[-1]:f} in {attribute.ranges:,} bins{missing}"
     named = ", ".join(attribute.categories[:_MAX_NAMED])
@@ -252,12 +267,9 @@ def use_workload(request: HttpRequest, workload_id: uuid.UUID) -> HttpResponse:
     dataset = _dataset(request, link)
     if dataset is None:
         return redirect("workload", workload_id=workload.pk)
-    if dataset.rows_deleted_at is not None:
-        messages.info(request, services.release_inputs.NO_ROWS)
-        return redirect("dataset_detail", dataset_id=dataset.pk)
-    if dataset.schema is None or dataset.universe is None:
-        messages.info(request, "Declare the columns and the protection first.")
-        return redirect("columns", dataset_id=dataset.pk)
+    if (elsewhere := not_ready(request, dataset)) is not None:
+        return elsewhere
+    assert dataset.universe is not None
     version, problem = _version(workload, link), ""
     columns = services.workloads.suggested_columns(version, dataset.universe)
     if request.method == "POST":

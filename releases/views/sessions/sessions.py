@@ -48,14 +48,15 @@ from releases.planning.session_plans import planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
-from releases.presentation.sessions.session_page import live_session, session_page
+from releases.presentation.sessions.session_page import Known, live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
+from releases.services.known_answers import known_in_session
 from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
-from releases.views.common.wizard import budget_facts
+from releases.views.common.wizard import budget_facts, not_ready
 
 PAGE_LENGTH = 25
 #: States in which a session's page shows what it has answered.
@@ -74,12 +75,9 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     A POST keeps the plan as a draft and goes on to the confirmation.
     """
     dataset = get_dataset_for(request, dataset_id)
-    if dataset.rows_deleted_at is not None:
-        messages.info(request, services.release_inputs.NO_ROWS)
-        return redirect("dataset_detail", dataset_id=dataset.pk)
-    if dataset.schema is None:
-        messages.info(request, "Declare the columns and the protection first.")
-        return redirect("columns", dataset_id=dataset.pk)
+    if (elsewhere := not_ready(request, dataset)) is not None:
+        return elsewhere
+    assert dataset.schema is not None
     form = SessionForm(
         typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
         declared=dataset.schema.universe.names,
@@ -174,13 +172,17 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return plan
     form = AskForm(sent_with(request.POST, "query"))
     typed = ConditionsForm(request.POST, universe=plan.schema.universe)
-    problem, status = "", 200
+    problem, status, known = "", 200, None
     if request.method == "POST":
-        asked = _ask(request, session, form, typed)
+        asked = _ask(request, session, plan, form, typed)
         if isinstance(asked, services.sessions.Answered):
             return _answered(request, session, plan, asked)
-        problem, status = asked
-    live = live_session(session, plan, person=signed_in(request), problem=problem, **SessionLinkForm(request.GET).given)
+        if isinstance(asked, Known):
+            known = asked
+        else:
+            problem, status = asked
+    link = SessionLinkForm(request.GET).given
+    live = live_session(session, plan, person=signed_in(request), problem=problem, known=known, **link)
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
         return render(request, "sessions/_session_live.html", {"live": live})
@@ -203,13 +205,18 @@ def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResp
 
 
 def _ask(
-    request: HttpRequest, live: Session, form: AskForm, typed: ConditionsForm
-) -> services.sessions.Answered | tuple[str, int]:
-    """The answer; or what is wrong with the question, with the status that says so."""
+    request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm, typed: ConditionsForm
+) -> services.sessions.Answered | Known | tuple[str, int]:
+    """The answer; or that of a finished release, where that is at least as near; or what is wrong with the question,
+    with the status that says so."""
     try:
         if form.is_bound and not form.is_valid():
             return in_one_line(form), 400
         query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
+        if not (form.is_bound and form.cleaned_data["anyway"]):
+            known = known_in_session(query, session=live, plan=plan, person=signed_in(request))
+            if known is not None:
+                return Known(query=query, answer=known)
         return services.sessions.ask_session(session=live, query=query, by=signed_in(request))
     except InvalidInput as error:
         return in_words(error), 400

@@ -72,7 +72,7 @@ def test_a_schema_survives_a_round_trip_through_json():
         ({**GENDER, "outside": "other"}, "columns[0] (gender).outside", "one of the declared"),
         ({**GENDER, "edges": [1, 2]}, "columns[0] (gender).edges", "belong to numbers"),
         ({**AGE, "categories": ["x"]}, "columns[0] (age).categories", "belong to a categorical"),
-        ({"name": "x", "type": "date"}, "columns[0] (x).type", "must be one of"),
+        ({"name": "x", "type": "clock"}, "columns[0] (x).type", "must be one of"),
         ({"name": "x", "type": ["integer"]}, "columns[0] (x).type", "must be one of"),
         ({"name": 3, "type": "integer"}, "columns[0].name", "must be text"),
         ({"name": " x", "type": "integer", "edges": [1, 2]}, "columns[0] ( x).name", "without spaces"),

@@ -6,6 +6,7 @@ import gzip
 import io
 import tempfile
 import zipfile
+from datetime import date
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -55,6 +56,8 @@ def xlsx(sheets):
             return "<c/>"
         if isinstance(value, str):
             return f'<c t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+        if isinstance(value, date):
+            return f'<c s="1"><v>{(value - date(1899, 12, 30)).days}</v></c>'
         return f"<c><v>{value!r}</v></c>"
 
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -74,6 +77,9 @@ def xlsx(sheets):
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>{listed}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{related}</Relationships>',
     }
+    # The second style is that of days.
+    styles = '<xf numFmtId="0"/><xf numFmtId="14" applyNumberFormat="1"/>'
+    members["xl/styles.xml"] = f'<styleSheet xmlns="{main}"><cellXfs count="2">{styles}</cellXfs></styleSheet>'
     for number, rows in enumerate(sheets.values(), start=1):
         written = "".join(f"<row>{''.join(cell(each) for each in row)}</row>" for row in rows)
         members[f"xl/worksheets/sheet{number}.xml"] = (
@@ -158,3 +164,20 @@ def every_format():
         "feather": by_file(lambda path: pyarrow.feather.write_feather(arrow(), str(path))),
     }
     return made | {"gz": gzip.compress(made["csv"], mtime=0), "zip": zipped({"people.csv": made["csv"]})}
+
+
+def of_dates(name, days):
+    """A table of days of their own type, and the numbers of the rows."""
+    numbers = list(range(len(days)))
+    if name == "xlsx":
+        return xlsx({"Data": [("day", "row"), *zip(days, numbers, strict=True)]})
+    kind = pa.timestamp("us") if name == "timestamps" else pa.date32()
+    table = pa.table({"day": pa.array(days, pa.date32()).cast(kind), "row": numbers})
+    if name in ("parquet", "timestamps"):
+        return by_file(lambda path: pyarrow.parquet.write_table(table, path))
+    if name == "feather":
+        return by_file(lambda path: pyarrow.feather.write_feather(table, str(path)))
+    frame, write = polars.from_arrow(table), pyreadstat.write_sav if name == "sav" else pyreadstat.write_dta
+    with tempfile.TemporaryDirectory() as folder:
+        write(frame, f"{folder}/made.{name}")
+        return Path(f"{folder}/made.{name}").read_bytes()

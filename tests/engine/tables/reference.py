@@ -5,6 +5,8 @@ It shares no code with the engine. A row is a dictionary of texts; None is a mis
 
 from __future__ import annotations
 
+import datetime
+import functools
 import hashlib
 import math
 from bisect import bisect_right
@@ -17,8 +19,9 @@ PRIME = 1_000_003
 
 
 def trimmed(given):
-    if given is None:
-        return None
+    # What a formula gives is no text, and stays what it is.
+    if not isinstance(given, str):
+        return given
     octets = given.encode()
     while octets and octets[0] in SPACES:
         octets = octets[1:]
@@ -50,7 +53,9 @@ def plain(text, decimal, thousands):
 
 def number(text, form=(".", "")):
     """The double nearest to the number that the text writes; None where it writes none."""
-    text = text if text is None or form == (".", "") else plain(text, *form)
+    if not isinstance(text, str):
+        return text
+    text = text if form == (".", "") else plain(text, *form)
     if text is None:
         return None
     rest, exponent = text.encode(), 0
@@ -75,12 +80,120 @@ def number(text, form=(".", "")):
     return exact.numerator / exact.denominator
 
 
+def clock(text):
+    """Seconds of the day, of a time as it is written after a date; None where it is none."""
+    hours, colon, rest = text.partition(":")
+    minutes, has_seconds, rest = rest.partition(":")
+    seconds, point, parts = rest.partition(".")
+    fields = [hours, minutes, *([seconds] if has_seconds else [])]
+    if not colon or not all(len(each) == 2 and all(octet in DIGITS for octet in each.encode()) for each in fields):
+        return None
+    if point and not (1 <= len(parts) <= 9 and all(octet in DIGITS for octet in parts.encode())):
+        return None
+    found = [int(each) for each in fields]
+    if found[0] > 23 or max(found[1:]) > 59:
+        return None
+    return 3600 * found[0] + 60 * found[1] + sum(found[2:])
+
+
+def without_offset(text):
+    """A time without the offset from Greenwich behind it; as it is where what is there is none."""
+    if text.endswith("Z"):
+        return text[:-1]
+    for sign in "+-":
+        time, found, offset = text.partition(sign)
+        digits = offset[:2] + offset[3:] if offset[2:3] == ":" and len(offset) == 5 else offset
+        if found and len(digits) in (2, 4) and all(octet in DIGITS for octet in digits.encode()):
+            return time
+    return text
+
+
+def moment(column, text):
+    """The day that a text writes, and the second of it; None where it writes none as declared."""
+    if isinstance(text, datetime.date):
+        return text, 0
+    form = column["format"]
+    separator = next((sign for sign in form if sign not in "YMD"), None)
+    for place, sign in enumerate(text or ""):
+        if sign in " T":
+            day, time = text[:place], text[place + 1 :]
+            break
+    else:
+        day, time = text or "", None
+    names = form.split(separator) if separator else ["YYYY", "MM", "DD"]
+    parts = day.split(separator) if separator else [day[:4], day[4:6], day[6:]]
+    if len(parts) != 3 or not all(part and all(octet in DIGITS for octet in part.encode()) for part in parts):
+        return None
+    named = dict(zip(names, parts, strict=True))
+    short = (2,) if form[0] == "Y" else (1, 2)
+    if len(named["YYYY"]) != 4 or len(named["MM"]) not in short or len(named["DD"]) not in short:
+        return None
+    try:
+        found = datetime.date(*(int(named[each]) for each in ("YYYY", "MM", "DD")))
+    except ValueError:
+        return None
+    if time is None:
+        return None if column["type"] == "datetime" else (found, 0)
+    second = clock(without_offset(time) if form == "YYYY-MM-DD" else time)
+    return None if second is None else (found, second)
+
+
+def named_bin(column, day, second):
+    """What the bin of a day is called, whether it is declared or not."""
+    if column["by"] == "weekday":
+        return day.strftime("%A")
+    if column["by"] == "hour":
+        return f"{second // 3600:02}:00 to {second // 3600:02}:59"
+    week = day.isocalendar()
+    return {
+        "year": f"{day.year:04}",
+        "quarter": f"{day.year:04} Q{1 + (day.month - 1) // 3}",
+        "month": day.isoformat()[:7],
+        "week": f"{week.year:04}-W{week.week:02}",
+        "day": day.isoformat(),
+    }[column["by"]]
+
+
+def range_of(column):
+    written = (column["edges"][0], column["edges"][-1]) if "edges" in column else (column["first"], column["last"])
+    return tuple(map(datetime.date.fromisoformat, written))
+
+
+def bins_of(column):
+    """The names of all bins: those of every day from the first to the last, each once."""
+    return _bins(column["by"], *range_of(column))
+
+
+@functools.cache
+def _bins(by, first, last):
+    if by == "hour":
+        return [named_bin({"by": by}, first, 3600 * hour) for hour in range(24)]
+    if by == "weekday":
+        return [datetime.date(2024, 1, day).strftime("%A") for day in range(1, 8)]
+    days = map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
+    return list(dict.fromkeys(named_bin({"by": by}, day, 0) for day in days))
+
+
+def code_of_date(column, text):
+    read_as, bins = moment(column, text), len(column["edges"]) - 1 if "edges" in column else len(bins_of(column))
+    if read_as is None:
+        return bins if column.get("missing_as") == "no date" else None
+    (day, second), (first, last) = read_as, range_of(column)
+    if not first <= day <= last and column["outside"] == "drop":
+        return None
+    day = min(max(day, first), last)
+    if "edges" in column:
+        starts = [datetime.date.fromisoformat(each) for each in column["edges"][:-1]]
+        return bisect_right(starts, day) - 1
+    return bins_of(column).index(named_bin(column, day, second))
+
+
 def read(column, given):
     """The text of a column; None where it is missing: nothing, or a code, which in numbers may be written otherwise."""
     text, codes = trimmed(given), column.get("missing", ())
     if text in codes:
         return None
-    if column["type"] != "categorical" and number(text) is not None and number(text) in map(number, codes):
+    if column["type"] in ("integer", "number") and number(text) is not None and number(text) in map(number, codes):
         return None
     return text
 
@@ -102,6 +215,9 @@ def code(column, given):
         else:
             place = names.index(outside)
         return place, place
+    if column["type"] in ("date", "datetime"):
+        place = code_of_date(column, text)
+        return None if place is None else (place, place)
     value, edges = number(text), column["edges"]
     if value is None or (column["type"] == "integer" and value != math.floor(value)):
         if column.get("missing_as") != "no number":
@@ -123,6 +239,11 @@ def state(column, given):
         return "missing"
     if column["type"] == "categorical":
         return "as declared" if text in column["categories"] else "outside"
+    if column["type"] in ("date", "datetime"):
+        if moment(column, text) is None:
+            return "unreadable"
+        first, last = range_of(column)
+        return "as declared" if first <= moment(column, text)[0] <= last else "outside"
     value = number(text)
     if value is None or (column["type"] == "integer" and value != math.floor(value)):
         return "unreadable"
@@ -152,8 +273,11 @@ def bounded(rows, most):
 
 
 class Reference:
-    def __init__(self, declared, rows):
+    """The counts of rows; `made` are the formulas of columns, each a function of a row."""
+
+    def __init__(self, declared, rows, made=None):
         self.columns, self.unit = declared["columns"], declared["unit"]
+        rows = [{**row, **{name: value(row) for name, value in (made or {}).items()}} for row in rows]
         self.names = [column["name"] for column in self.columns]
         self.rows = rows
         self.counted = self._counted()

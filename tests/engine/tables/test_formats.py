@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+from datetime import date
 
 import pytest
 
@@ -11,6 +12,8 @@ from releases.engine.domain.universe import Schema
 from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.ingest import check_start, ingest
 from releases.engine.tables.query import TableCounts, open_table
+from releases.models import Dataset
+from releases.schema.file_codebook import columns_of_dates
 from tests.engine.tables import formats
 
 COLUMNS = [
@@ -46,6 +49,25 @@ def test_one_table_in_every_format_gives_the_same_counts_and_the_same_digest(tak
     counts = TableCounts(table, Schema.from_json({"version": 1, "columns": COLUMNS})).histogram()
     assert counts.tolist() == [[0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
     assert counts.sum() == 3, "a missing age is outside"
+
+
+DAYS = [date(2024, 2, 29), date(1905, 12, 31), None, date(2024, 3, 1)]
+
+
+@pytest.mark.parametrize("name", ["parquet", "timestamps", "feather", "sav", "dta", "xlsx"])
+def test_typed_dates_are_the_same_text_and_count_alike_in_every_format(take, tmp_path, name):
+    first = take("\n".join(["day,row", *(f"{day or ''},{row}" for row, day in enumerate(DAYS))]).encode())
+    found = take(formats.of_dates(name, DAYS))
+    # A timestamp is written with its time.
+    assert (found.digest == first.digest) is (name != "timestamps")
+    if name != "xlsx":
+        assert columns_of_dates(Dataset(columns=["day", "row"], file_codebook=found.codebook)) == {
+            "day": "datetime" if name == "timestamps" else "date"
+        }
+    column = {"name": "day", "type": "date", "first": "1890-01-01", "last": "2024-12-31", "by": "year"}
+    schema = Schema.from_json({"version": 1, "columns": [{**column, "missing_as": "no date"}]})
+    counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram()
+    assert {place: int(counts[place]) for place in counts.nonzero()[0]} == {15: 1, 134: 2, 135: 1}
 
 
 def test_windows_1252_and_utf_16_give_the_same_digest_too(take, made):

@@ -10,7 +10,7 @@ from releases.engine.domain.universe import Schema
 from releases.engine.tables.number import NumberForm
 from releases.engine.tables.query import TableCounts
 from tests.engine.tables.reference import number, trimmed
-from tests.engine.tables.test_contract import EACH_ENGINE, spark  # noqa: F401  a fixture
+from tests.engine.tables.test_contract import EACH_ENGINE
 
 FORMS = [(",", ""), (",", "."), (",", "'"), (",", "space"), (".", ","), (".", "space"), (".", "'")]
 SIGNS = [".", ",", "'", "\u2019", " ", "\u00a0", "\u202f"]

@@ -60,12 +60,27 @@ def test_noise_is_measured_and_its_targets_are_judged(monkeypatch):
     assert noise._row("Laplace", 10, 1.0, 2.0).is_met is False
 
 
-def test_designs_are_compared_with_noise_on_each_answer_and_their_bounds_are_counted():
-    (table,) = designs.tables(runs=20)
+def test_designs_are_compared_with_noise_on_each_answer_and_their_bounds_are_counted(tmp_path):
+    table, missing = designs.tables(tmp_path, runs=20)
+    assert "is not there" in missing.says
     assert len(table.rows) == len(designs.QUESTIONS)
     assert table.is_met
     assert [row.cells[7] == "" for row in table.rows] == [not each.is_run for each in designs.QUESTIONS]
     assert designs.fewest_covered(1_000) < 920
+
+
+def test_answers_that_agree_are_compared_on_real_tables_with_the_same_noise_left_as_it_is(tmp_path):
+    """A table of the two files' shape, so that agreeing gains what it gains there."""
+    lines = [
+        f"{20 + 7 * i % 45},{1 + i % 9},r{i % 4},e{i % 3},{i % 5},{'fm'[i % 2]},{'yn'[i // 7 % 2]}" for i in range(900)
+    ]
+    (tmp_path / "health_insurance.csv").write_text("\n".join([",".join(designs._SURVEY), *lines]))
+    survey = designs.health_survey(tmp_path)
+    assert survey is not None
+    assert int(survey.counts.counts.sum()) == 900
+    rows = [designs._on("survey", survey, name) for name in ("gaussian-queries", "laplace-queries")]
+    assert all(row.is_met for row in rows)
+    assert all(row.cells[3] != row.cells[4] for row in rows)
 
 
 def test_means_by_group_are_compared_with_a_sum_and_a_count_and_are_in_their_intervals(tmp_path, monkeypatch):

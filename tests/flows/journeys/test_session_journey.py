@@ -176,32 +176,3 @@ def test_two_windows_ask_at_once_and_every_answer_is_there(visitor, make_dataset
     assert len({page.locator("#answer .figure").inner_text() for page in (alice.page, other)}) == 1
     alice.page.reload()
     expect(alice.page.locator(".history tbody tr")).to_have_count(3)
-
-
-def test_a_session_ends_when_its_questions_are_asked_and_is_asked_by_keyboard_alone(visitor, make_dataset):
-    alice = visitor()
-    alice.sign_in("alice", PASSWORD)
-    open_session(alice, make_dataset("Keyboard"), questions="7")
-    page = alice.page
-    for low in ("25", "35", "45", "55"):
-        page.locator('select[name="from.age"]').focus()
-        page.keyboard.type(low)
-        for _ in range(10):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.innerText") == "Ask":
-                break
-        page.keyboard.press("Enter")
-        answered(alice, f"age: {low} to 65")
-    for sex in ("male", "female"):
-        ask(alice, sexes=[sex])
-        answered(alice, f"sex: {sex}")
-    ask(alice, low="45", sexes=["male"])
-    alice.reads("This session answers no new questions. All the questions that its bound speaks of were asked.")
-    answered(alice, "age: 45 to 65 and sex: male")
-    expect(page.get_by_role("heading", name="Ask how many rows")).to_have_count(0)
-    alice.look("session that is over")
-    alice.reads("■ used up")
-    alice.go("/sessions/", "sessions used up")
-    expect(page.get_by_role("row", name=re.compile("used up")).first).to_be_visible()
-    alice.go("/notices/", "notices")
-    alice.reads("Used up: Ask the survey")

@@ -1,4 +1,4 @@
-"""A table sent in Chromium and read by a real worker: watched, left alone, refused, stopped, and killed half-way."""
+"""A table sent in Chromium and read by a real worker: watched, left alone, refused, and killed half-way."""
 
 from __future__ import annotations
 
@@ -140,18 +140,6 @@ def test_a_table_that_is_refused_says_why_and_keeps_its_title(visitor, site, tmp
     alice.press("Dismiss")
     alice.heading("Datasets")
     expect(alice.page.get_by_text("Sent, and not stored yet")).to_have_count(0)
-
-
-def test_an_upload_is_stopped_by_who_sent_it(visitor, gate, tmp_path):
-    alice = visitor()
-    alice.sign_in("alice", PASSWORD)
-    send(alice, "Stopped", table_of(tmp_path, "stopped"))
-    wait_to_read(alice, "Checking the text")
-    alice.press("Stop and delete the file")
-    alice.reads("Stopped was not stored, and the file was deleted.")
-    gate.unlink()
-    send(alice, "After it", table_of(tmp_path, "after"))
-    alice.wait_for_columns()
 
 
 def test_how_much_is_sent_is_shown_and_a_mistake_is_told_beside_its_field(visitor, site, tmp_path):

@@ -1,21 +1,14 @@
-"""What people do besides the straight way, in Chromium: back and forward, two tabs, double clicks, a session that ends;
-and the reviewers' pages without JavaScript."""
+"""What people do besides the straight way, in Chromium: back and forward, two tabs, double clicks, a session that
+ends."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.flows.conftest import ASKED, GRANTED, PASSWORD
+from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
-
-WAITING = (
-    ASKED
-    + """
-    answer = [str(dataset.pk), str(asked.pk)]
-"""
-)
 
 DRAFT = (
     GRANTED
@@ -78,35 +71,6 @@ def test_signed_out_while_typing_nothing_typed_is_lost(visitor, make, javascript
     alice.heading("Who is protected?")
     alice.go(f"/datasets/{dataset}/columns/", "columns")
     expect(edges).to_have_value("18, 35, 65")
-
-
-def test_signed_out_at_the_confirmation_nothing_is_charged_before_it_is_read_again(visitor, make, charges):
-    _, release = make("Signed out at the end")
-    alice = visitor()
-    alice.sign_in("alice", PASSWORD)
-    alice.go(f"/releases/{release}/confirm/", "confirmation")
-    alice.lose_session()
-    alice.press("Spend and release")
-    alice.heading("Sign in")
-    alice.reads("You were signed out, so nothing was done.")
-    alice.sign_in_here("alice", PASSWORD)
-    alice.heading("Confirm the release")
-    assert charges(release) == []
-    alice.press("Spend and release")
-    alice.wait_for_result()
-    assert len(charges(release)) == 1
-
-
-def test_a_page_that_follows_a_worker_is_left_whole_when_the_session_ends(visitor, make, installation):
-    dataset, _ = make("Signed out while looking on")
-    alice = visitor()
-    alice.sign_in("alice", PASSWORD)
-    alice.go(f"/datasets/{dataset}/", "dataset granted")
-    alice.lose_session()
-    alice.page.reload()
-    alice.heading("Sign in")
-    alice.sign_in_here("alice", PASSWORD)
-    alice.heading("Signed out while looking on")
 
 
 # --- back, forward, reload, twice, and in two tabs --------------------------------------------------------------------
@@ -231,50 +195,3 @@ def test_a_double_click_drafts_one_release_and_makes_one_token(visitor, make, in
     alice.page.wait_for_timeout(1600)
     alice.press("Make a token")
     alice.reads("second try")
-
-
-# --- the reviewers' pages without JavaScript --------------------------------------------------------------------------
-
-
-def test_a_reviewer_needs_no_javascript(visitor, make, installation):
-    _, request = make("Plain review", WAITING)
-    sofia = visitor(javascript=False)
-    page = sofia.page
-    sofia.sign_in("sofia", PASSWORD)
-    sofia.reads("To review: a budget of epsilon 30 for Plain review")
-    sofia.page.get_by_role("link", name="To review: a budget of epsilon 30 for Plain review").click()
-    sofia.reads("The yearbook.")
-    assert request in page.url
-    page.get_by_label("Epsilon").first.fill("90")
-    sofia.press("Grant")
-    sofia.reads("must be at most the 30 that was asked for")
-    page.get_by_label("Epsilon").first.fill("4")
-    sofia.press("Grant")
-    sofia.heading("Requests to decide")
-    sofia.reads("The request was approved.")
-    page.goto("/")
-    expect(page.get_by_text("To review: a budget of epsilon 30 for Plain review")).to_have_count(0)
-
-    page.goto("/review/budgets/")
-    sofia.follow("Plain review")
-    sofia.reads("epsilon 4")
-    page.get_by_text("Freeze", exact=False).first.click()
-    page.get_by_label("Reason").first.fill("A complaint.")
-    sofia.press("Freeze")
-    sofia.reads("A complaint.")
-    page.goto("/review/ledger/")
-    page.get_by_role("button", name="Verify").first.click()
-    sofia.reads("no fault")
-    page.goto("/review/log/?action=freeze")
-    sofia.reads("Plain review")
-
-    alice = visitor(javascript=False)
-    alice.sign_in("alice", PASSWORD)
-    alice.reads("Approved for less: a budget of epsilon 30 for Plain review")
-    alice.press("Mark as read")
-    expect(alice.page.get_by_role("heading", name="New for you")).to_have_count(0)
-    alice.page.goto("/notices/")
-    alice.reads("You asked for epsilon 30; epsilon 4 was granted.")
-    alice.press("Stop the e-mails")
-    alice.reads("They are shown here only.")
-    alice.press("Send them by e-mail too")

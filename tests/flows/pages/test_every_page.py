@@ -29,6 +29,7 @@ WORLD = """
     from datetime import timedelta
     from django.utils import timezone
     from releases.models import ApiToken, Organisation, Upload
+    from releases.questions.together import PartAsked
     from celery import current_app
     current_app.send_task = lambda *arguments, **options: None
 
@@ -90,6 +91,22 @@ WORLD = """
             services.surveys.make_survey_public(survey=made, by=alice)
         return str(made.pk)
 
+    def together(published=None):
+        asked = [
+            PartAsked(title=title, workload={{"version": 1, "queries": [query]}})
+            for title, query in (("Counts by sex", {{"marginal": ["sex"]}}), ("Average age by tea",
+                {{"mean": {{"columns": ["age"], "by": ["tea"]}}}}))
+        ]
+        planned = services.collections.draft_collection(
+            dataset=dataset, by=alice, title="Tables of the yearbook", epsilon="0.2", parts=asked)
+        methods = ("laplace-queries", "laplace-numbers")
+        for part, name in zip(planned.parts.select_related("release"), methods, strict=True):
+            services.releases.set_choice(
+                release=part.release, epsilon="0.1", beta=part.release.beta, mechanism_name=name)
+        if published is not None:
+            planned.parts.filter(place=0).update(release=published)
+        return str(planned.pk)
+
     Organisation.objects.create(upload_cap_bytes=2**21, review_above="13.8")
     upload = services.uploads.receive_upload(owner=alice, title="Next year's survey", source=source)
     # Nobody sends its message again while it is looked at.
@@ -111,6 +128,7 @@ WORLD = """
         "survey_closed": survey("closed"), "survey_public": survey("public"),
         "request": str(request.pk), "budget": str(dataset.budget_id), "review": str(reviewed.reviews.get().pk),
         "asked_back": str(asked_back.pk), "session_review": str(session.pk),
+        "collection": together(), "collection_public": together(public),
         "token": ApiToken.objects.create(user=alice, name="a script", digest="of nothing").pk,
     }}
 """

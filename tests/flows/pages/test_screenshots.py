@@ -25,7 +25,7 @@ def size_of(picture):
 def test_named_pages_are_pictured_for_everybody_in_four_forms(site, installation, tmp_path, monkeypatch):
     people = ("alice", "")
     monkeypatch.setattr("releases.management.commands.screenshots.PEOPLE", people)
-    number = photograph(find_chromium(), f"http://{site}", PASSWORD, tmp_path, named=["catalogue", "home"])
+    number, texts = photograph(find_chromium(), f"http://{site}", PASSWORD, tmp_path, named=["catalogue", "home"])
     names = {
         f"{page}-{person or 'anybody'}-{window}-{scheme}.png"
         for page in ("home", "catalogue")
@@ -34,6 +34,8 @@ def test_named_pages_are_pictured_for_everybody_in_four_forms(site, installation
         for scheme in SCHEMES
     }
     assert number == len(names)
+    assert set(texts) == {f"{page}, {person or 'anybody'}" for page in ("home", "catalogue") for person in people}
+    assert all(texts.values())
     assert {each.name for each in tmp_path.iterdir()} == names
     for picture in tmp_path.iterdir():
         width, height = size_of(picture)

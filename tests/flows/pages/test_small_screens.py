@@ -135,29 +135,6 @@ def test_an_epsilon_is_typed_slid_or_worked_out_from_an_error_in_one_form(visito
     assert float(epsilon.input_value()) != 0.5
 
 
-def test_a_curator_puts_a_wrong_upload_right_without_javascript(visitor, world, tmp_path):
-    table = tmp_path / "wrong.csv"
-    table.write_text("age\n30\n40\n")
-    window = visitor(size=PHONE, javascript=False)
-    window.sign_in("alice", PASSWORD)
-    window.go("/datasets/new/", "upload")
-    window.page.locator("input[name=title]").fill("Wrnog")
-    window.page.locator("input[type=file]").set_input_files(table)
-    window.press("Upload and go on")
-    window.wait_for_columns()
-    window.page.goto(f"/datasets/{window.number()}/")
-    window.follow("Rename")
-    window.page.get_by_label("Title").fill("Wrong")
-    window.press("Rename")
-    window.heading("Wrong")
-    window.follow("Delete")
-    window.heading("Delete “Wrong”?")
-    window.press("Delete for good")
-    window.reads("Wrong was deleted. Nothing had been spent on it.")
-    window.page.goto(f"/datasets/{world['dataset']}/delete/")
-    window.reads("It cannot be deleted as a whole. Privacy was charged for it.")
-
-
 #: A dataset whose labels are long, with a space now and then and without one, and two releases of all of it.
 LONG = (
     GRANTED

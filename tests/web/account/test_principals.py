@@ -33,6 +33,7 @@ THINGS = {
     "dataset_id": ["dataset"],
     "release_id": ["draft", "public", "session"],
     "workload_id": ["workload"],
+    "collection_id": ["collection", "collection_public"],
     "survey_id": ["survey_draft", "survey_open"],
     "request_id": ["request", "review"],
     "budget_id": ["budget"],

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from contextlib import suppress
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 
@@ -71,6 +72,8 @@ def attributes(draw, name):
             missing=missing,
             missing_as=missing_as,
         )
+    if kind.is_of_dates:
+        return draw(attributes_of_dates(name, kind))
     places = 0 if kind is AttributeKind.INTEGER else draw(st.integers(0, 3))
     whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
     edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
@@ -79,17 +82,50 @@ def attributes(draw, name):
     return Attribute(name=name, kind=kind, edges=edges, outside=outside, missing=missing, missing_as=missing_as)
 
 
+@st.composite
+def attributes_of_dates(draw, name, kind):
+    described = {"name": name, "type": kind.value, "format": draw(st.sampled_from(DATE_FORMS))}
+    days = sorted(draw(st.lists(st.dates(), min_size=2, max_size=6, unique=True)))
+    if draw(st.booleans()):
+        described["edges"] = [day.isoformat() for day in days]
+        groups = "edges"
+    else:
+        groups = draw(st.sampled_from(["year", "quarter", "month", "weekday", "hour"]))
+        groups = "year" if groups == "hour" and kind is AttributeKind.DATE else groups
+        first = min(days[0], date(9900, 1, 1))
+        last = min(max(days[-1], first + timedelta(days=6)), first + timedelta(days=30_000))
+        described |= {"first": first.isoformat(), "last": last.isoformat(), "by": groups}
+    is_ordered = groups not in ("weekday", "hour")
+    described["outside"] = draw(st.sampled_from(["clamp", "drop"] if is_ordered else ["drop"]))
+    described |= {"missing": draw(CODES), "missing_as": draw(st.sampled_from(["", "no date"]))}
+    return Attribute.from_json(described)
+
+
+DATE_FORMS = ("YYYY-MM-DD", "DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "YYYY/MM/DD", "YYYYMMDD")
+
+
+def as_dates(described):
+    """What a person would type."""
+    if "edges" in described:
+        return ", ".join(described["edges"])
+    return f"{described['first']} to {described['last']} by {described['by']}"
+
+
 @given(st.data(), st.lists(WORD, min_size=1, max_size=4, unique=True))
 def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
     declared = [data.draw(attributes(name)) for name in names]
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals"])
+    writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals", "format"])
     for each in declared:
-        values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
+        described = each.to_json()
+        if each.kind.is_of_dates:
+            values = as_dates(described)
+        else:
+            values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
         decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
         rules = [each.outside, "|".join(each.missing), each.missing_as]
-        writer.writerow([each.name, each.kind.value, values, *rules, decimals])
+        writer.writerow([each.name, each.kind.value, values, *rules, decimals, described.get("format", "")])
     assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
 
 
@@ -162,7 +198,7 @@ def test_near_words_for_heads_and_types_are_understood_and_the_usual_one_is_stor
     ("text", "said"),
     [
         ("name,type,values\na,categoricl,x\n", "did you mean categorical?"),
-        ("name,type,values\na,date,x\n", "(or categories, category, text, string), integer (or int, whole number"),
+        ("name,type,values\na,clock,x\n", "(or categories, category, text, string), integer (or int, whole number"),
         ("name,type,values,decimal places\n", "did you mean decimals?"),
         ("name,type,values,colour\n", "they are name (or column, variable), type (or kind), values (or categories,"),
     ],
@@ -259,13 +295,63 @@ def test_what_is_written_for_others_is_read_back_the_same_and_says_it_in_their_w
                 attribute.edges[0],
                 attribute.edges[-1],
             ]
+        elif attribute.kind.is_of_dates:
+            check_dates_of_others(column, attribute, written)
         elif written == "frictionless":
             assert said == {"enum": list(attribute.categories)}
+
+
+def check_dates_of_others(column, attribute, written):
+    """Python reads what was written as Python's own pattern; of CSVW by Unicode's letters for the same."""
+    described = attribute.to_json()
+    edges = described.get("edges") or [described["first"], described["last"]]
+    own = [edges[0], edges[-1]]
+    pattern = column["format"] if written == "frictionless" else column["datatype"]["format"]
+    for letters, part in {"yyyy": "%Y", "dd": "%d", "mm": "%M", "HH": "%H", "ss": "%S"}.items():
+        pattern = pattern.replace(letters, part)
+    pattern = pattern if written == "frictionless" else pattern.replace("MM", "%m")
+    said = column.get("constraints", column.get("datatype"))
+    assert [datetime.strptime(said[end], pattern).date().isoformat() for end in ("minimum", "maximum")] == own
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (
+            {"type": "date", "format": "%d.%m.%Y", "constraints": {"minimum": "01.03.2020", "maximum": "31.12.2024"}},
+            {"type": "date", "format": "DD.MM.YYYY", "first": "2020-03-01", "last": "2024-12-31", "by": "month"},
+        ),
+        (
+            {"type": "datetime", "constraints": {"minimum": "1990-01-01T00:00:00", "maximum": "2024-12-31T23:59:59"}},
+            {"type": "datetime", "format": "YYYY-MM-DD", "first": "1990-01-01", "last": "2024-12-31", "by": "year"},
+        ),
+        ({"type": "date", "format": "%d %B %Y", "constraints": {"minimum": "a", "maximum": "b"}}, None),
+        ({"type": "date"}, None),
+    ],
+)
+def test_dates_of_others_are_declared_by_month_or_by_year(column, expected):
+    read, decided = from_standard({"fields": [{"name": "admitted", **column}]})
+    if expected is None:
+        assert (read["columns"], len(decided)) == ([], 1)
+    else:
+        assert read["columns"] == [{"name": "admitted", **expected, "missing_as": "no date"}]
+        assert decided == [
+            f"admitted: bins by {expected['by']} were chosen from {expected['first']} to {expected['last']}."
+        ]
+
+
+def test_dates_of_csvw_are_read_by_their_pattern():
+    datatype = {"base": "date", "format": "d.M.yyyy", "minimum": "2020-03-01", "maximum": "2020-12-31"}
+    read, _ = from_standard({"tableSchema": {"columns": [{"name": "admitted", "datatype": datatype}]}})
+    assert [read["columns"][0][field] for field in ("format", "first", "last", "by")] == [
+        *("DD.MM.YYYY", "2020-03-01", "2020-12-31", "month")
+    ]
 
 
 @pytest.mark.parametrize(
     ("field", "message"),
     [
+        ({"name": "day", "type": "date", "constraints": {"minimum": "x1", "maximum": "2024-01-01"}}, "(day).minimum"),
         ({"name": "age", "type": "integer", "constraints": {"minimum": 9, "maximum": 1}}, "(age).maximum"),
         ({"name": "age", "type": "number", "constraints": {"minimum": "x", "maximum": 1}}, "(age).minimum"),
         ({"type": "integer"}, "columns[0].name"),

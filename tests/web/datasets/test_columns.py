@@ -51,6 +51,15 @@ def sheet(fresh, as_, alice):
                 data["check"] = "1"
             return client.post(url, data, **headers)
 
+        def send(self, **columns):
+            """The fields of some columns by their names."""
+            names = ["person", "age", "sex"]
+            data = {"form-TOTAL_FORMS": len(names), "form-INITIAL_FORMS": len(names)}
+            for position, name in enumerate(names):
+                fields = {"name": name, **columns.get(name, {})}
+                data |= {f"form-{position}-{field}": value for field, value in fields.items()}
+            return client.post(url, data)
+
     return Sheet()
 
 
@@ -569,3 +578,47 @@ def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, 
         services.releases.set_questions(
             release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]}
         )
+
+
+def test_dates_are_declared_by_how_they_are_written_and_a_range(sheet, fresh):
+    assert 'value="date"' in body(sheet.get())
+    typed = {"kind": "date", "values": "01.02.2020 to 31.12.2024 by month", "date_format": "DD.MM.YYYY"}
+    assert sheet.send(age=typed).status_code == 302
+    assert declared(fresh) == [
+        {"name": "age", "type": "date", "format": "DD.MM.YYYY", "first": "2020-02-01", "last": "2024-12-31"}
+        | {"by": "month", "outside": "clamp", "missing_as": "no date"}
+    ]
+    page = sheet.get()
+    assert field_value(page, "form-1-values") == "2020-02-01 to 2024-12-31 by month"
+    assert '<option value="DD.MM.YYYY" selected>' in body(page)
+    edges = {"kind": "datetime", "values": "2020-01-01, 2020-07-01, 2020-12-31", "date_format": "YYYY-MM-DD"}
+    assert sheet.send(age={**edges, "missing_rule": "drop", "outside": "drop"}).status_code == 302
+    assert declared(fresh)[0] == {
+        "name": "age",
+        "type": "datetime",
+        "format": "YYYY-MM-DD",
+        "outside": "drop",
+        "edges": ["2020-01-01", "2020-07-01", "2020-12-31"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"date_format": ""}, "format: nothing is given; must be chosen"),
+        ({"values": ""}, "edges: nothing is given; must be a range of dates"),
+        ({"values": "2020 to 2024 by month"}, "first: '2020' must be a date such as 2026-12-31"),
+        ({"values": "31.02.2020 to 31.12.2024 by month"}, "first: '2020-02-31' must be a date such as 2026-12-31"),
+        ({"values": "01/02/2020 to 31/12/2024 by month"}, "first: '01/02/2020' must be a date such as 2026-12-31"),
+        ({"values": "01.01.2020 to 31.12.2024 by decade"}, "by: 'decade' must be one of year, quarter"),
+        ({"values": "01.01.2020 to 31.12.2024 by hour"}, "by: 'hour' is for dates with a time of day"),
+        ({"outside": "category", "catch_all": "x"}, "a date is counted in the nearest bin"),
+        ({"missing_rule": "category", "missing_category": "x"}, "is for categories; dates have the bin “no date”"),
+    ],
+)
+def test_what_is_wrong_with_dates_is_said_beside_them(sheet, fresh, typed, said):
+    given = {"kind": "date", "values": "01.01.2020 to 31.12.2024 by year", "date_format": "DD.MM.YYYY"}
+    response = sheet.send(age=given | typed)
+    assert response.status_code == 400
+    assert said in words(response)
+    assert declared(fresh) is None

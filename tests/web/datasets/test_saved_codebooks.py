@@ -1,12 +1,20 @@
-"""Codebooks saved under a name: by whom, for whom, filled in elsewhere, and deleted."""
+"""Codebooks that fill in columns: saved under a name, by whom and for whom, and that of the file itself."""
 
 from __future__ import annotations
 
+import io
+import re
+from datetime import date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from django.urls import reverse
 
 from releases import services
 from releases.models import AuditEvent, Codebook, Dataset
+from releases.schema.file_codebook import columns_of_dates
+from tests.engine.tables import formats
 from tests.web.conftest import give
 from tests.web.pages import body, chosen, field_value, inline_code, words
 
@@ -153,3 +161,60 @@ def test_of_many_columns_that_are_missing_a_few_are_named(alice, upload_file, as
     save(client, dataset)
     said = words(client.get(page_of(wide), {"codebook": Codebook.objects.get().pk}))
     assert "It says nothing of c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 20 more columns." in said
+
+
+@pytest.fixture
+def described(alice, upload_file):
+    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(formats.statistical("sav")))
+
+
+def test_it_is_offered_with_what_declaring_it_means_and_declared_by_nobody(described, as_, alice):
+    page = as_(alice).get(reverse("columns", args=[described.pk]))
+    assert "you confirm that its labels and categories were not made from the rows" in words(page)
+    assert "Codes for missing values in the file, which are no categories: age: -9." in words(page)
+    assert described.declared is None
+    assert field_value(page, "form-0-values") == ""
+
+
+def test_it_is_filled_in_where_the_person_asks_for_it(described, as_, alice):
+    page = as_(alice).get(reverse("columns", args=[described.pk]) + "?codebook=file")
+    assert field_value(page, "form-0-values") == "1"
+    assert field_value(page, "form-0-missing_codes") == "-9"
+    assert field_value(page, "form-0-description") == "Age in years: 1 = one"
+    assert "no answer" not in body(page)
+    described.refresh_from_db()
+    assert described.declared is None
+
+
+def test_other_files_offer_nothing(alice, upload_file, as_):
+    plain = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    address = reverse("columns", args=[plain.pk])
+    assert "Fill in what the file says" not in words(as_(alice).get(address))
+    assert as_(alice).get(f"{address}?codebook=file").status_code == 404
+
+
+def test_columns_that_the_file_itself_declares_as_dates_are_named_and_no_text_is(alice, upload_file, as_):
+    made = io.BytesIO()
+    day, time = date(2024, 2, 29), datetime(2024, 2, 29, 14, 5, 9)
+    table = {"day": pa.array([day]), "time": pa.array([time], pa.timestamp("us")), "text": pa.array(["2024-02-29"])}
+    pa.parquet.write_table(pa.table(table), made)
+    source = upload_file(made.getvalue())
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=source)
+    page = as_(alice).get(reverse("columns", args=[dataset.pk]))
+    said = re.findall(r"The file says that it holds ([a-z ]+), written 2026-12-31", words(page))
+    assert said == ["dates", "dates and times"]
+    assert 'value="date" selected' not in body(page)
+    assert columns_of_dates(dataset) == {"day": "date", "time": "datetime"}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        *(("date", "date"), ("timestamp without time zone", "datetime"), ("timestamp with time zone", "datetime")),
+        *(("DATE11", "date"), ("EDATE10", "date"), ("DATETIME20", "datetime"), ("%td", "date"), ("%tc", "datetime")),
+        *(("text", None), ("F8.2", None), ("", None), ("daterange", None), ("character varying(10)", None)),
+    ],
+)
+def test_types_of_dates_are_known_by_their_names(written, expected):
+    dataset = Dataset(columns=["x"], catalogue={"types": {"x": written}})
+    assert columns_of_dates(dataset).get("x") == expected

@@ -143,7 +143,7 @@ def test_two_releases_are_held_against_each_other_where_they_count_the_same_rows
     # Any town counts, so age means the same beside it; a sex that is not declared leaves a row out.
     for other, differ in ((with_town, False), (with_sex, True)):
         shown = as_(alice).get(reverse("compare_releases", args=[by_age.pk]), {"other": other.pk})
-        assert shown.context["is_of_other_rows"] is differ
+        assert shown.context["page"].may_count_other_rows is differ
         assert ("They may count different rows." in words(shown)) is differ
         assert ("Truth, by both" in words(shown)) is not differ
         assert ("both bounds hold at once" in words(shown)) is not differ
@@ -160,7 +160,7 @@ def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_dataset, p
     again = publish({"marginal": ["age"]}, of=people)
     for second, differ in ((other, True), (again, False)):
         shown = as_(alice).get(reverse("compare_releases", args=[first.pk]), {"other": second.pk})
-        assert shown.context["is_of_other_rows"] is differ
+        assert shown.context["page"].may_count_other_rows is differ
 
 
 def test_a_certificate_measures_against_the_rows_that_the_release_counted(publish, alice):

@@ -15,6 +15,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from releases.display.error_messages import place_in_words
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -29,6 +30,7 @@ from releases.planning.comparison import bound_unit, compared, questions_text
 from releases.planning.curves import bound_points
 from releases.presentation.results.statistics import shown_statistic
 from releases.publication import files
+from releases.publication.headline import headline
 from releases.questions.base import Shape, kind_of, kinds, offered_statistics, phrases
 from tests.web.releases.test_statistic_questions import ASKED, COLUMNS
 
@@ -129,13 +131,13 @@ def test_a_result_is_shown(kind, tmp_path):
     ]
     result = plan.run(rows_of(universe, np.stack(values, axis=1)), rng=StreamRandomness(b"kinds"))
     pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
-    shown = shown_statistic(plan.workload, tmp_path, {})
+    shown = shown_statistic(plan.workload, tmp_path, notes={}, first="", second="", is_proved=True)
     assert shown.shape in Shape
     page = render_to_string("results/_statistic_answers.html", {"shown": shown})
     for each in shown.answers:
         assert each.chosen in page or each.estimate in page
-    if shown.shape is Shape.STREAM:
-        assert shown.summary in page
+    receipt = {"answers": len(shown.answers), "bound": {"proof": Proof.BEFORE.value, "beta": "1/20"}}
+    assert headline(plan.workload, files.reader(tmp_path), receipt, {}).endswith(".")
 
 
 @pytest.mark.parametrize("word", sorted(set(statistics_by_word()) - ALSO_MEAN_OTHERS))

@@ -11,7 +11,7 @@ from django.urls import reverse
 from releases import services
 from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD
-from tests.web.pages import body, inline_code, words
+from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +37,6 @@ def check(as_, alice, stored):
         client, before = as_(alice), stored()
         answer = getattr(client, method)(url, typed | ({"check": "1"} if method == "post" else {}), headers=HTMX)
         assert answer.status_code == 200
-        assert inline_code(answer) == []
         assert stored() == before
         return answer, getattr(client, method)(url, typed)
 

@@ -116,6 +116,7 @@ SENT = {
 PLAN_SURELY = {
     *("get compare", "post compare", "get confirm", "post confirm", "get questions", "get new_session"),
     *("get check_columns", "post check_columns"),
+    *("post new_collection", "get confirm_collection", "post confirm_collection"),
     *("post new_session", "get learn_range", "post learn_range", "get learn_categories", "post learn_categories"),
     *("get certify", "post certify", "post edit_workload", "post use_workload", "post save_workload"),
     *("post draft_release", "put change_draft", "post submit_release", "post draft_certificate", "post draft_session"),

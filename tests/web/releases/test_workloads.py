@@ -21,7 +21,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Release, Workload, WorkloadVersion
 from releases.views.releases.workloads import column_text
 from tests.web.conftest import COLUMNS, CSV, give, write_json
-from tests.web.pages import body, chosen, field_value, inline_code, words
+from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -67,8 +67,7 @@ def page(name, *arguments):
 def test_a_draft_s_questions_are_saved_under_a_name(draft, as_, alice, group):
     client = as_(alice)
     assert reverse("save_workload", args=[draft.pk]) in body(client.get(page("questions", draft)))
-    form = client.get(page("save_workload", draft))
-    assert inline_code(form) == []
+    assert client.get(page("save_workload", draft)).status_code == 200
     typed = {"name": " Yearly tables ", "description": "For the yearbook.", "group": group.pk}
     shown = client.post(page("save_workload", draft), typed, follow=True)
     saved = Workload.objects.get()
@@ -254,7 +253,6 @@ def test_a_workload_is_deleted_by_its_owner_until_a_release_was_submitted_with_i
 def test_columns_of_the_same_names_fit_and_the_draft_asks_the_same(workload, make_other, as_, alice):
     other = make_other(SEX, AGE)
     shown = as_(alice).get(page("use_workload", workload), {"dataset": other.pk})
-    assert inline_code(shown) == []
     assert "Every column that the workload needs is there." in words(shown)
     typed = {"dataset": other.pk, "version": "1", "column.age": "age", "column.sex": "sex", "action": "use"}
     made = as_(alice).post(page("use_workload", workload), typed)

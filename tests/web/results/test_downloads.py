@@ -71,6 +71,7 @@ def read_csv(response):
 def test_every_file_can_be_downloaded_with_its_size_on_the_page(full, as_, alice):
     page = words(as_(alice).get(reverse("release_detail", args=[full.pk])))
     names = {"answers.csv", "answers.parquet", "synthetic.csv", "synthetic.parquet", "receipt.json"}
+    names |= {"report.html", "report.pdf", "notebook.ipynb", "trust_map.csv"}
     assert set(full.result["files"]) == names
     for name in names:
         response = as_(alice).get(file_url(full, name))
@@ -182,7 +183,7 @@ def test_releases_published_before_there_were_archives_have_theirs_too(full, as_
     full.save(update_fields=["result"])
     client = as_(alice)
     with zipped(client.get(file_url(full, ARCHIVE))) as archive:
-        assert len(archive.namelist()) == 7
+        assert len(archive.namelist()) == len(full.result["files"]) + len(("README.txt", "dictionary.csv"))
     assert client.get(file_url(full, "dictionary.csv")).status_code == 200
     assert client.get(reverse("release_detail", args=[full.pk])).status_code == 200
     assert client.get(reverse("receipt", args=[full.pk])).status_code == 200

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import Budget, BudgetRequest, Dataset, Release, Upload
+from releases.models import Budget, BudgetRequest, Collection, Dataset, Release, Upload
 from tests.web.conftest import COLUMNS, WORKLOAD, give
 from tests.web.pages import body, field_value, masked
 from tests.web.undoing import undone
@@ -77,7 +77,7 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
         services.datasets.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
-        steps = ("dataset_detail", "columns", "protection", "budget", "new_session")
+        steps = ("dataset_detail", "columns", "protection", "budget", "new_session", "new_collection")
         pages = [reverse(page, args=[dataset.pk]) for page in steps]
         pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
         pages.append(reverse("learn_categories", args=[dataset.pk]) + "?column=sex&other=x&epsilon=1&delta=0.00001")
@@ -100,6 +100,11 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         choice = {"epsilon": "1", "delta": "0", "beta": "0.05", "mechanism": mechanism}
         do("choose", alice, draft[1], choice)
         look("chosen", *draft, request, *everywhere)
+        lines = {"form-TOTAL_FORMS": "6", "form-INITIAL_FORMS": "0", "epsilon": "0.5", "population": "1000"}
+        asked = {"form-0-wanted": "mean", "form-0-number": "age", "form-0-first": "sex", "form-1-wanted": "rows"}
+        do("plan several", alice, reverse("new_collection", args=[dataset.pk]), lines | asked)
+        together = [reverse(page, args=[Collection.objects.get().pk]) for page in ("confirm_collection", "collection")]
+        look("planned together", *together, *everywhere)
         page = as_(alice).get(draft[2])
         do("confirm", alice, draft[2], {name: field_value(page, name) for name in ("key", "plan", "title")})
         result = [reverse(page, args=[release.pk]) for page in ("release_detail", "release_status")]
@@ -164,11 +169,13 @@ def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_
             page = masked(body(as_(alice).get(reverse("release_detail", args=[release.pk]))))
             before, after = page.split("<tbody>")[0], page.split("Downloads</h2>")[1]
             before = _without_rows_beside_answers(before.split('<script id="answers-data"')[0])
+            # The sentence at its head is made of the noisy numbers.
+            before = re.sub(r'<p class="accuracy">.*?</p>', "", before)
             before = re.sub(r"About [\d,]+ rows counted", "About TOTAL rows counted", before)
             frames.append((before, sorted(release.result["files"]), _without_sizes(after)))
             receipt = release.result["receipt"]
             # How far synthetic rows are from the answers follows from both, which are paid for.
-            paid = ("release", "content_digest", "total", "synthetic_beside")
+            paid = ("release", "content_digest", "total", "synthetic_beside", "synthetic_quality")
             frames[-1] += ({name: receipt[name] for name in receipt if name not in paid},)
     assert frames[0] == frames[1]
 

@@ -46,18 +46,19 @@ def test_a_result_says_what_became_of_values_that_were_not_declared(published, a
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "said"),
+    ("mechanism", "options", "said"),
     [
-        ("laplace-queries", "Each count has its own noise, so tables of one release add up to different totals."),
-        ("laplace-histogram", "tables of one release add up to the same total, except where a count"),
-        ("pmw", "tables of one release add up to the same total, except for rounding."),
-        ("marginal-fit", "tables of one release add up to the same total, except for rounding."),
+        ("laplace-queries", {"agree": "no"}, "Each count has its own noise, so tables of one release add up to diff"),
+        ("laplace-queries", {}, "The counts were made to agree, so tables of one release add up to the same total,"),
+        ("laplace-histogram", {}, "tables of one release add up to the same total, except where a count"),
+        ("pmw", {}, "tables of one release add up to the same total, except for rounding."),
+        ("marginal-fit", {}, "tables of one release add up to the same total, except for rounding."),
     ],
 )
 def test_what_tables_add_up_to_is_said_of_each_mechanism_as_it_is(
-    dataset, make_draft, carry_out, as_, alice, mechanism, said
+    dataset, make_draft, carry_out, as_, alice, mechanism, options, said
 ):
-    page = words(as_(alice).get(detail(carry_out(make_draft(dataset, mechanism=mechanism)))))
+    page = words(as_(alice).get(detail(carry_out(make_draft(dataset, mechanism=mechanism, options=options)))))
     assert said in page
     assert page.count("tables of one release") == 1
 
@@ -157,7 +158,7 @@ def test_a_result_shows_the_bound_the_cost_and_every_answer(published, as_, alic
 
 def test_each_question_has_its_own_address(published, as_, alice):
     pages = [words(as_(alice).get(detail(published), {"question": number})) for number in ("0", "1", "2")]
-    shown = [page.split("Released count")[1].split("Downloads")[0] for page in pages]
+    shown = [page.split("Released count")[1].split("Quality")[0] for page in pages]
     assert "female" not in shown[0]
     assert "18 to 24" not in shown[1]
     assert re.search(r"18 to 24 female", shown[2])
@@ -301,5 +302,5 @@ def test_every_page_that_follows_something_tries_again_where_there_is_no_answer(
     templates = {path.name: path.read_text() for path in settings.TEMPLATES[0]["DIRS"][0].rglob("*.html")}
     assert [name for name, text in templates.items() if "load delay" in text] == ["_refresh_attributes.html"]
     following = [text for text in templates.values() if "shared/_refresh_attributes.html" in text]
-    assert len(following) == 2
+    assert len(following) == 3
     assert all("shared/_unanswered.html" in text and 'class="as-it-was"' in text for text in following)

@@ -9,8 +9,8 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.presentation.results.statistics import number_text
 from releases.publication import files
+from releases.questions.headline import number_text
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, inline_code, words
 
@@ -63,7 +63,7 @@ def test_a_sum_is_a_number_with_its_interval(publish, show):
     assert abs(float(row["estimate"]) - 7000) < 30
     estimate, lower, upper = (number_text(float(row[name])) for name in ("estimate", "lower", "upper"))
     assert f"<dt>Sum of age</dt><dd>{estimate}</dd>" in body(page)
-    assert f"The sentence above, in numbers: from {lower} to {upper}." in words(page)
+    assert f"At least {lower}, at most {upper}." in words(page)
     assert "vega" not in body(page)
 
 
@@ -129,7 +129,7 @@ def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publis
     assert (row["estimate"], row["lower"], row["upper"]) == ("40", "40", "40")
     page = show(release)
     assert "<dt>Median of age</dt><dd>40</dd>" in body(page)
-    assert "About half of the rows are at 40 or below." in words(page)
+    assert "Half of the rows have age 40 or less; the true median is 40, with 95% confidence." in words(page)
     assert "With probability 95%, the true median of age is 40" in words(page)
     noisy = publish("counted-quantile", {"quantile": {"column": "share", "at": "0.75"}}, epsilon="1")
     (row,) = rows_of(noisy)
@@ -137,7 +137,7 @@ def test_a_quantile_by_counts_says_between_which_values_the_true_one_lies(publis
     assert float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"])
     said = f"is {lower}" if lower == upper else f"lies between {lower} and {upper}"
     assert f"the true 75% quantile of share {said}" in words(show(noisy))
-    assert f"The sentence above, in numbers: from {lower} to {upper}." in words(show(noisy))
+    assert f"At least {lower}, at most {upper}." in words(show(noisy))
     assert len(noisy.result["receipt"]["notes"]["noisy counts"]) > 1
 
 
@@ -168,7 +168,7 @@ def test_a_range_is_shown_from_end_to_end(publish, show):
 def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(publish, show):
     question = {"threshold": {"counts": [WOMEN, MEN, WOMEN], "above": 100}}
     page = show(publish("above-threshold", question))
-    assert "The first above 100 rows is “sex: male”." in words(page)
+    assert "The first count found above 100 rows is “sex: male”." in words(page)
     assert [each["answer"] for each in rows_of(publish("above-threshold", question))] == ["below", "above", "not asked"]
     release = publish("numeric-sparse-vector", question)
     rows = rows_of(release)
@@ -180,7 +180,7 @@ def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(p
 
 def test_a_stream_without_any_above_says_so(publish, show):
     page = show(publish("above-threshold", {"threshold": {"counts": [MEN], "above": 100_000}}))
-    assert "None of them was found above 100,000 rows." in words(page)
+    assert "None of the counts was found above 100,000 rows." in words(page)
 
 
 def test_a_survey_is_a_distribution_with_a_chart_and_a_table(publish, show):

@@ -242,6 +242,8 @@ CHANGE = {
     "BudgetAlert": "sent once",
     "BudgetRequest": "decided",
     "Codebook": "edited",
+    "Collection": "its epsilon is shared out again while parts are drafts",
+    "CollectionPart": "its weight, and gone with a discarded draft",
     "Dataset": "declared, shared and renamed",
     "Fingerprint": "taken later, and again for other columns",
     "HeldRole": "given and taken",

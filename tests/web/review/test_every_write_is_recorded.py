@@ -26,8 +26,9 @@ from releases.models import (
     Release,
     Role,
 )
+from releases.questions.together import PartAsked
 from releases.services import reapplying
-from tests.web.conftest import COLUMNS, CSV, WORKLOAD, person
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import words
 from tests.web.services_called import functions_called
 
@@ -38,6 +39,7 @@ UNRECORDED = {
     "keep_columns": "what is typed and not declared is nothing yet; declaring it is recorded",
     "forget_columns": "as what is typed and not declared",
     "columns_of_codebook": "reads only",
+    "known_in_session": "reads only",
     "planned_atomically": "a transaction, in which others write",
     "draft_release": "a draft is nothing yet; what becomes of it is recorded",
     "draft_session": "as a draft of a release",
@@ -46,6 +48,8 @@ UNRECORDED = {
     "set_questions": "as a draft of a release",
     "set_choice": "as a draft of a release",
     "draft_certificate": "as a draft of a release",
+    "share_out": "as a draft of a release",
+    "why_not_together": "reads only",
     "draft_check": "as a draft of a release",
     "draft_survey": "a draft is nothing yet; its opening is recorded",
     "change_survey": "as a draft of a survey",
@@ -95,6 +99,7 @@ UNRECORDED = {
     "all_missing": "reads only",
     "why_not_discarded": "reads only",
     "why_rows_stay": "reads only",
+    "why_not_taken_over": "reads only",
     "why_protection_is_fixed": "reads only",
     "faults": "reads only",
     "unsettled": "reads only",
@@ -159,6 +164,12 @@ class Scenes:
         dataset = self._bare()
         return lambda: services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=self.alice)
 
+    def take_over(self):
+        dataset, source = self._bare(), self.make_dataset()
+        return lambda: services.taking_over.take_over(
+            dataset=dataset, source=source, is_same_people=False, by=self.alice
+        )
+
     def describe_dataset(self):
         dataset = self._bare()
         return lambda: services.codebooks.describe_dataset(
@@ -183,6 +194,22 @@ class Scenes:
 
     def save_workload(self):
         return self._workload
+
+    def _collection(self):
+        parts = [PartAsked(title="All", workload=WORKLOAD)]
+        return services.collections.draft_collection(
+            dataset=self.make_dataset(), by=self.alice, title="Yearbook", epsilon="1", parts=parts
+        )
+
+    def draft_collection(self):
+        return self._collection
+
+    def submit_collection(self):
+        draft = self._collection().parts.get().release
+        services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
+        planned = [(draft, services.releases.plan_of(release=draft))]
+        self.monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
+        return lambda: services.collections.submit_collection(planned=planned, key=uuid.uuid4(), by=self.alice)
 
     def save_version(self):
         workload = self._workload()
@@ -475,6 +502,7 @@ NOT_PROTECTING = {
     "discard_codebook",
     "discard_draft",
     "discard_workload",
+    "draft_collection",
     "edit_workload",
     "execute_release",
     "execute_upload",
@@ -498,7 +526,9 @@ NOT_PROTECTING = {
     "settle_lost_budget",
     "share_dataset",
     "share_workload",
+    "submit_collection",
     "submit_release",
+    "take_over",
     "unfreeze_budget",
     "join_request",
     "ask_consent",
@@ -632,9 +662,3 @@ def test_a_draft_that_a_reviewer_asked_about_is_kept_as_cancelled(scenes, alice,
     page = as_(alice).get(reverse("release_detail", args=[request.release_id]))
     assert "Why?" in words(page)
     assert Budget.objects.count() == BudgetRequest.objects.count() == 1
-
-
-def test_nobody_else_discards_a_draft(scenes, as_):
-    release = scenes.make_draft(scenes.make_dataset())
-    assert as_(person("eve")).post(reverse("discard_draft", args=[release.pk])).status_code == 404
-    assert Release.objects.exists()

@@ -120,7 +120,7 @@ def test_a_budget_s_page_and_the_export_do_not_grow_with_the_ledger(charge, as_,
         assert len(asked) == 1, (name, found)
         # Numbers have more digits.
         assert found[name, 800][1] < 1.02 * found[name, 150][1], (name, found)
-    assert found["page", 800][0] <= 25
+    assert found["page", 800][0] <= 21
 
 
 def test_no_query_of_the_page_reads_more_rows_than_the_page_shows(charge, as_, sofia):

@@ -17,6 +17,8 @@ from releases.models import (
     ApiToken,
     Budget,
     BudgetRequest,
+    Collection,
+    CollectionPart,
     Dataset,
     LedgerEntry,
     MailChoice,
@@ -33,7 +35,9 @@ from releases.models import (
     WorkloadVersion,
 )
 from releases.publication.archive import download_names
+from releases.questions.together import PartAsked
 from tests.web.conftest import CSV, PASSWORD
+from tests.web.pages import inline_code
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +76,7 @@ GETS = {
     ("discard_upload", "upload"): POST_ONLY,
     ("dataset_detail", "dataset"): OURS,
     ("columns", "dataset"): OURS,
+    ("take_over", "dataset"): OURS,
     ("check_columns", "dataset"): OURS,
     ("learn_range", "dataset"): OURS,
     ("learn_categories", "dataset"): OURS,
@@ -83,6 +88,11 @@ GETS = {
     ("budget", "dataset"): OURS,
     ("take_back_budget", "dataset"): POST_ONLY,
     ("new_release", "dataset"): POST_ONLY,
+    ("new_collection", "dataset"): OURS,
+    ("collection", "collection"): OURS,
+    ("collection", "collection_public"): ALL,
+    ("confirm_collection", "collection"): OURS,
+    ("confirm_collection", "collection_public"): seen(LOGIN, 302, 302, 404, 404),
     ("release_list", ""): SIGNED_IN,
     ("release_detail", "draft"): seen(LOGIN, 302, 302, 404, 404),
     ("release_detail", "queued"): OURS,
@@ -189,6 +199,7 @@ POSTS = {
     ("share_dataset", "dataset"): 404,
     ("delete_dataset", "dataset"): 404,
     ("columns", "dataset"): 404,
+    ("take_over", "dataset"): 404,
     ("check_columns", "dataset"): 404,
     ("learn_range", "dataset"): 404,
     ("learn_categories", "dataset"): 404,
@@ -196,6 +207,9 @@ POSTS = {
     ("budget", "dataset"): 404,
     ("take_back_budget", "dataset"): 404,
     ("new_release", "dataset"): 404,
+    ("new_collection", "dataset"): 404,
+    ("confirm_collection", "collection"): 404,
+    ("confirm_collection", "collection_public"): 404,
     ("questions", "draft"): 404,
     ("compare", "draft"): 404,
     ("confirm", "draft"): 404,
@@ -288,11 +302,24 @@ def world(make_dataset, make_draft, make_queued, make_survey, upload_file, alice
             release=make_draft(dataset), name="Yearly", by=alice, group=dataset.group
         )
         found["workload"] = saved.pk
+        found |= {f"collection{which}": planned_with(which, dataset, public, alice) for which in ("", "_public")}
         found |= {f"survey_{state}": make_survey(state).pk for state in ("draft", "open", "closed", "public")}
         return found
 
     people = {"nobody": None, "alice": alice, "bob": bob, "charlie": charlie, "sofia": sofia}
     return {"people": people, **once("world", objects)}
+
+
+def planned_with(which, dataset, public, alice):
+    """A collection of one draft; or one of which a part is public."""
+    counts = {"version": 1, "queries": [{"marginal": ["sex"]}]}
+    parts = [PartAsked(title="By sex", workload=counts)]
+    planned = services.collections.draft_collection(
+        dataset=dataset, by=alice, title="Planned together", epsilon="0.1", parts=parts
+    )
+    if which:
+        CollectionPart.objects.filter(collection=planned).update(release=public)
+    return planned.pk
 
 
 def address(world, name, thing):
@@ -313,6 +340,7 @@ def test_every_address_of_the_site_is_in_this_file():
             urls.upload_urls,
             urls.dataset_urls,
             urls.release_urls,
+            urls.collection_urls,
             urls.workload_urls,
             urls.session_urls,
             urls.survey_urls,
@@ -332,7 +360,10 @@ def test_everybody_sees_what_they_may_and_nothing_else(world, as_):
     for person in PEOPLE:
         client = as_(world["people"][person])
         for key in GETS:
-            found[key][person] = outcome(client.get(address(world, *key)))
+            response = client.get(address(world, *key))
+            found[key][person] = outcome(response)
+            if response.get("Content-Type", "").startswith("text/html"):
+                assert inline_code(response) == [], (key, person)
     assert found == GETS
 
 
@@ -345,6 +376,8 @@ def snapshot():
             Budget,
             BudgetRequest,
             Release,
+            Collection,
+            CollectionPart,
             ReleaseRequest,
             Session,
             SessionAnswer,
@@ -405,6 +438,14 @@ FILLED = {
         "workload": '{"version": 1, "queries": [{"prefix": "age"}]}',
         "since": "1",
     },
+    "new_collection": {
+        "form-TOTAL_FORMS": "6",
+        "form-INITIAL_FORMS": "0",
+        "form-0-wanted": "counts",
+        "form-0-first": "sex",
+        "epsilon": "0.1",
+    },
+    "confirm_collection": {"action": "share", "epsilon": "0.2"},
     "share_workload": {"group": ""},
     "use_workload": {"action": "use"},
     "save_workload": {"name": "Mine"},

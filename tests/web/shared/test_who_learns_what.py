@@ -24,6 +24,7 @@ from releases import services
 from releases.api import api, datasets
 from releases.models import ApiToken, Budget, BudgetRequest, Dataset, Notice, Upload
 from releases.notifications import messages
+from releases.questions.together import PartAsked
 from releases.urls import urlpatterns
 from tests.web.conftest import COLUMNS, WORKLOAD, give, person
 from tests.web.pages import body, masked
@@ -49,6 +50,7 @@ OBJECTS = {
     "request_id": ("request", "review"),
     "budget_id": ("budget", "his budget"),
     "workload_id": ("nothing",),
+    "collection_id": ("collection",),
     "survey_id": ("nothing",),
     "token_id": ("token",),
     "name": ("file",),
@@ -206,12 +208,19 @@ def world(people, group, as_, make_draft, monkeypatch):
             services.fingerprints.take_fingerprints()
         answered.append(len(queries))
         made["hers"].refresh_from_db()
-        release = draft = None
+        release = draft = collection = None
         if hers_first:
             release = make_draft(made["hers"], epsilon="0.5")
             services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
             draft = services.releases.draft_release(dataset=made["hers"], by=alice)
             services.releases.set_questions(release=draft, workload=WORKLOAD)
+            collection = services.collections.draft_collection(
+                dataset=made["hers"],
+                by=alice,
+                title="Planned together",
+                epsilon="0.2",
+                parts=[PartAsked(title="A part", workload=WORKLOAD)],
+            )
         token = ApiToken.objects.filter(user=alice).first()
         return {
             "answered": answered,
@@ -228,6 +237,7 @@ def world(people, group, as_, make_draft, monkeypatch):
             "his": made["his"].pk,
             "release": release.pk if release else uuid.uuid4(),
             "draft": draft.pk if draft else uuid.uuid4(),
+            "collection": collection.pk if collection else uuid.uuid4(),
             "request": made["request of his"].pk,
             "review": made["request of hers"].pk,
             "budget": made["hers"].budget_id,

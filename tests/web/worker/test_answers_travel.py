@@ -1,4 +1,5 @@
-"""What a run makes is read by the process that asked for it: plain values and the engine's classes, nothing else."""
+"""A plan is read by the process that runs it, and what the run makes by the one that asked for it: plain values and the
+engine's classes, nothing else."""
 
 from __future__ import annotations
 
@@ -31,13 +32,22 @@ SCHEMA = Schema.from_json(
     }
 )
 WORKLOAD = Workload.from_json({"version": 1, "queries": [{"marginals": 2}]}, SCHEMA.universe)
+BUDGET = privacy_budget(epsilon="4", delta="0.00001")
+#: Of each mechanism the plan by default, and one for each word that an option takes.
 PLANS = {
-    name: plan
+    f"{name} {options}" if options else name: plan
     for name, each in mechanisms().items()
     if each.can_answer(WORKLOAD)
-    for plan in [each.plan(SCHEMA, WORKLOAD, budget=privacy_budget(epsilon="4", delta="0.00001"), beta=Fraction(1, 20))]
+    for options in [{}, *({option.name: word} for option in each.options for word in option.choices)]
+    for plan in [each.plan(SCHEMA, WORKLOAD, budget=BUDGET, beta=Fraction(1, 20), options=options)]
     if not plan.infeasible and not isinstance(plan, OnlinePlan)
 }
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_reaches_the_process_that_runs_it(name):
+    sent = pickle.loads(pickle.dumps(PLANS[name], protocol=pickle.HIGHEST_PROTOCOL))
+    assert sent.to_json() == PLANS[name].to_json()
 
 
 @pytest.mark.parametrize("name", PLANS)

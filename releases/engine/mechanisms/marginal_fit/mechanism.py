@@ -233,6 +233,9 @@ class MarginalFitPlan(FittedTablesPlan):
             for position, part in enumerate(self.parts)
         )
 
+    def measured_tables(self, result: Result) -> list[Names]:
+        return [names_of(self.parts[table.part], table.axes) for table in self.tables]
+
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
         asked: dict[Names, NDArray[np.int64]] = {}

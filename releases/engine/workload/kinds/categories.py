@@ -25,7 +25,7 @@ class Categories(Statistic):
     @classmethod
     def read(cls, word: str, value: object, universe: Universe) -> Categories:
         names = columns_named([value], universe, field="categories")
-        if universe[names[0]].is_numeric:
+        if universe[names[0]].has_grammar:
             raise InvalidInput("categories", names[0], "must be a categorical column")
         return cls(attributes=names)
 

@@ -1,0 +1,523 @@
+"""Formulas of columns that are made from others: a small language, row by row, and its typed syntax tree.
+
+It has no clock and no randomness, and no expression can fail on a row: what has no value is missing. What each
+operation means is said in ``docs/reference/counting.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from releases.engine.domain.columns import AttributeKind, FileColumn, is_plain
+from releases.engine.errors import InvalidInput
+
+#: Room for a lookup table of `MAX_ENTRIES` short codes.
+MAX_LENGTH = 600_000
+MAX_ENTRIES = 20_000
+#: Each level of a tree is a step of the statement, or two.
+MAX_DEPTH = 12
+MAX_NODES = 300
+MAX_COLUMNS_READ = 100
+_MAX_OPEN = 40
+_MAX_SHOWN, _ENTRIES_SHOWN = 300, 3
+#: Of 1970-01-01.
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+class Type(StrEnum):
+    NUMBER = "number"
+    TEXT = "text"
+    TRUTH = "truth"
+    DATE = "date"
+
+
+#: What each function of fixed arguments takes and gives.
+SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
+    **dict.fromkeys(("year", "month", "day", "weekday"), ((Type.DATE,), Type.NUMBER)),
+    **dict.fromkeys(("days_between", "years_between"), ((Type.DATE, Type.DATE), Type.NUMBER)),
+    **dict.fromkeys(("abs", "floor", "round"), ((Type.NUMBER,), Type.NUMBER)),
+    **dict.fromkeys(("min", "max"), ((Type.NUMBER, Type.NUMBER), Type.NUMBER)),
+}
+_FUNCTIONS = (*SIGNATURES, "if", "coalesce", "is_missing", "text", "prefix", "recode")
+_WORDS = ("and", "or", "not", "true", "false")
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+#: The result that a declaration of each type reads.
+_WANTED = {
+    AttributeKind.INTEGER: (Type.NUMBER,),
+    AttributeKind.NUMBER: (Type.NUMBER,),
+    AttributeKind.CATEGORICAL: (Type.TEXT, Type.TRUTH),
+    AttributeKind.DATE: (Type.DATE,),
+    AttributeKind.DATETIME: (),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constant:
+    """A value that is written: a number, a text, a truth, or a date as days from 1970-01-01."""
+
+    type: Type
+    value: float | str | bool
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """The value of a column of the table; a date and time as its day."""
+
+    type: Type
+    name: str
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """An operation.
+
+    Attributes:
+        name: a function, a comparison, ``and``, ``or``, ``not``, ``*``, ``/``, or ``+``: the sum of its arguments.
+        minus: of a sum which arguments are taken away; else empty.
+    """
+
+    type: Type
+    name: str
+    arguments: tuple[Node, ...]
+    minus: tuple[bool, ...] = ()
+    depth: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recode:
+    """A text looked up in a table; what is not in it is `otherwise`, or missing where there is none."""
+
+    of: Node
+    table: tuple[tuple[str, str], ...]
+    otherwise: str | None
+    type: Type = Type.TEXT
+    depth: int
+
+
+Node = Constant | Read | Call | Recode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """A formula, checked.
+
+    Attributes:
+        text: as it was written, without spaces around it.
+        reads: the columns that it reads, in the order of their first mention.
+        tree: what it means.
+    """
+
+    text: str
+    reads: tuple[FileColumn, ...]
+    tree: Node = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = names_in(self.text)
+        if tuple(each.name for each in self.reads) != names:
+            raise InvalidInput("reads", [each.name for each in self.reads], f"must be the columns {', '.join(names)}")
+        object.__setattr__(self, "tree", _tree(self.text, self.reads))
+        if not self.reads:
+            raise InvalidInput("formula", self.text, "must name a column of the table")
+
+    def check_gives(self, kind: AttributeKind) -> None:
+        """Refuse a declaration that cannot read what the formula gives.
+
+        Raises:
+            InvalidInput: naming both types.
+        """
+        if self.tree.type not in _WANTED[kind]:
+            wanted = " or a ".join(_WANTED[kind]) or "nothing that a formula can give; declare the type date"
+            raise InvalidInput(
+                "formula", self.shown, f"gives a {self.tree.type}; a column of the type {kind} needs a {wanted}"
+            )
+
+    @property
+    def shown(self) -> str:
+        """The formula as people read it: of a long table the first entries, and how many more there are."""
+        return self.text if len(self.text) <= _MAX_SHOWN else _shortened(self.text)
+
+
+def formula_of(text: object, listed: object, declared: Mapping[str, FileColumn | None]) -> Formula:
+    """Read a formula; a column that is neither declared nor listed is text.
+
+    Args:
+        text: the formula.
+        listed: the columns that it reads, as JSON, for those that are not declared.
+        declared: how columns of the table are read; None of those that are made by a formula.
+
+    Raises:
+        InvalidInput: naming what is wrong, and where.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput("formula", text, "must be text, such as years_between(birth, 2026-01-01)")
+    if not isinstance(listed, list):
+        raise InvalidInput("reads", listed, "must be a list")
+    known = {each.name: each for each in map(FileColumn.from_json, listed)} | dict(declared)
+    # On one line, as it is shown; no text in it can hold a line end.
+    line = " ".join(part.strip() for part in text.strip().splitlines())
+    names = names_in(line)
+    for name in names:
+        if name in known and known[name] is None:
+            raise InvalidInput("formula", name, "is itself made by a formula; a formula reads columns of the table")
+    return Formula(text=line, reads=tuple(known.get(name) or FileColumn(name=name) for name in names))
+
+
+# A schema is read at each look at a page, and a lookup table is long.
+@lru_cache(maxsize=16)
+def _tree(text: str, reads: tuple[FileColumn, ...]) -> Node:
+    return _Parser(text, {each.name: each for each in reads}).whole()
+
+
+@lru_cache(maxsize=16)
+def names_in(text: str) -> tuple[str, ...]:
+    """The columns that a formula names, each once.
+
+    Raises:
+        InvalidInput: it has a sign that is none of the language.
+    """
+    tokens, names = _tokens(text), []
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        is_function = after is not None and after.text == "("
+        if token.kind == "column":
+            names.append(token.column)
+        elif token.kind == "word" and token.text not in _WORDS and not is_function:
+            names.append(token.text)
+    if len(set(names)) > MAX_COLUMNS_READ:
+        raise InvalidInput("formula", f"{len(set(names)):,} columns", f"must be at most {MAX_COLUMNS_READ}")
+    return tuple(dict.fromkeys(names))
+
+
+def table_text(table: Mapping[str, str]) -> str:
+    """A lookup table as it is written in a formula."""
+    return "{" + ", ".join(f"{_quoted(key)}: {_quoted(value)}" for key, value in table.items()) + "}"
+
+
+# Signs
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})
+    |(?P<number>[0-9]+(?:[.][0-9]+)?)
+    |(?P<text>"(?:[^"]|"")*")
+    |(?P<column>\[(?:[^\]]|\]\])*\])
+    |(?P<word>[^\W\d]\w*)
+    |(?P<sign><=|>=|!=|[-+*/<>=(),{}:]))""",
+    re.VERBOSE,
+)
+
+
+@lru_cache(maxsize=16)
+def _shortened(text: str) -> str:
+    pieces, place = list[str](), 0
+    table = list[_Token]()
+    for token in _tokens(text):
+        if token.text == "{":
+            table = []
+        elif token.kind == "text":
+            table.append(token)
+        elif token.text == "}" and len(table) > 2 * _ENTRIES_SHOWN:
+            last = table[2 * _ENTRIES_SHOWN - 1]
+            more = len(table) // 2 - _ENTRIES_SHOWN
+            pieces += [text[place : last.start + len(last.text)], f", … {more:,} more"]
+            place = token.start
+    return "".join([*pieces, text[place:]])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def column(self) -> str:
+        return self.text[1:-1].replace("]]", "]")
+
+    @property
+    def quoted(self) -> str:
+        return self.text[1:-1].replace('""', '"')
+
+
+@lru_cache(maxsize=1)
+def _tokens(text: str) -> tuple[_Token, ...]:
+    if len(text) > MAX_LENGTH:
+        raise InvalidInput("formula", f"{len(text):,} characters", f"must be at most {MAX_LENGTH:,}")
+    found, place, end = [], 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None or match.lastgroup is None:
+            rest = text[place:].lstrip()
+            _refuse(text, len(text) - len(rest), "is no part of a formula; text is written between quotation marks")
+        kind = match.lastgroup
+        found.append(_Token(kind=kind, text=match[kind], start=match.start(kind)))
+        place = match.end()
+    return tuple(found)
+
+
+def _refuse(text: str, start: int, rule: str) -> NoReturn:
+    """What stands there, and at which character."""
+    rest = text[start : start + 30] or "the end"
+    raise InvalidInput("formula", rest, f"(at character {start + 1}) {rule}")
+
+
+# Grammar, from what binds least to what binds most
+
+
+class _Parser:
+    def __init__(self, text: str, columns: Mapping[str, FileColumn]) -> None:
+        self._text, self._tokens, self._columns = text, _tokens(text), columns
+        self._place, self._nodes, self._open = 0, 0, 0
+
+    def whole(self) -> Node:
+        if not self._tokens:
+            raise InvalidInput("formula", self._text, "must not be empty")
+        tree = self._either()
+        if self._place < len(self._tokens):
+            self._refuse("was not expected here")
+        return tree
+
+    def _either(self) -> Node:
+        return self._chain("or", self._both)
+
+    def _both(self) -> Node:
+        return self._chain("and", self._negated)
+
+    def _chain(self, word: str, part: Callable[[], Node]) -> Node:
+        start, parts = self._start, [part()]
+        while self._accepts(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else self._call(start, word, parts, [Type.TRUTH] * len(parts), Type.TRUTH)
+
+    def _negated(self) -> Node:
+        start = self._start
+        if not self._accepts("not"):
+            return self._compared()
+        with_rest = self._nested(self._negated)
+        return self._call(start, "not", [with_rest], [Type.TRUTH], Type.TRUTH)
+
+    def _compared(self) -> Node:
+        start, left = self._start, self._sum()
+        for sign in _COMPARISONS:
+            if self._accepts(sign):
+                right = self._sum()
+                if sign not in ("=", "!=") and left.type not in (Type.NUMBER, Type.DATE):
+                    _refuse(self._text, start, f"is a {left.type}; {sign} compares numbers or dates")
+                return self._call(start, sign, [left, right], [left.type] * 2, Type.TRUTH)
+        return left
+
+    def _sum(self) -> Node:
+        start, minus = self._start, [self._accepts("-")]
+        terms = [self._product()]
+        while (sign := self._sign("+", "-")) is not None:
+            minus.append(sign == "-")
+            terms.append(self._product())
+        if len(terms) == 1 and not minus[0]:
+            return terms[0]
+        return self._call(start, "+", terms, [Type.NUMBER] * len(terms), Type.NUMBER, minus=tuple(minus))
+
+    def _product(self) -> Node:
+        start, left = self._start, self._value()
+        while (sign := self._sign("*", "/")) is not None:
+            left = self._call(start, sign, [left, self._value()], [Type.NUMBER] * 2, Type.NUMBER)
+        return left
+
+    def _value(self) -> Node:
+        if self._place >= len(self._tokens):
+            self._refuse("a value is missing")
+        token = self._tokens[self._place]
+        self._place += 1
+        if token.kind == "column":
+            return self._read(token.column)
+        if token.text in ("true", "false"):
+            return self._constant(Type.TRUTH, token.text == "true")
+        if token.kind == "word" and token.text not in _WORDS:
+            return self._function(token) if self._accepts("(") else self._read(token.text)
+        if token.text == "(":
+            inside = self._nested(self._either)
+            self._expects(")")
+            return inside
+        if token.kind not in ("date", "number", "text"):
+            self._place -= 1
+            self._refuse("was not expected here; a value was")
+        return self._written(token)
+
+    def _written(self, token: _Token) -> Node:
+        if token.kind == "text":
+            return self._constant(Type.TEXT, self._plain(token))
+        if token.kind == "number":
+            if len(token.text) > 40:
+                _refuse(self._text, token.start, "has more than 40 digits")
+            return self._constant(Type.NUMBER, float(token.text))
+        try:
+            return self._constant(Type.DATE, float(date.fromisoformat(token.text).toordinal() - _EPOCH))
+        except ValueError:
+            _refuse(self._text, token.start, "is no date of the calendar")
+
+    def _read(self, name: str) -> Node:
+        kind = self._columns[name].kind
+        type_ = Type.DATE if kind.is_of_dates else Type.NUMBER if self._columns[name].is_numeric else Type.TEXT
+        return self._counted(Read(type=type_, name=name))
+
+    def _constant(self, type_: Type, value: float | str | bool) -> Node:
+        return self._counted(Constant(type=type_, value=value))
+
+    def _function(self, named: _Token) -> Node:
+        name, start = named.text, named.start
+        if name not in _FUNCTIONS:
+            _refuse(self._text, start, f"is no function; there are {', '.join(_FUNCTIONS)}")
+        if name == "recode":
+            return self._recode(start)
+        if name == "text":
+            return self._as_text(start)
+        arguments = [self._nested(self._either)]
+        while self._accepts(","):
+            arguments.append(self._nested(self._either))
+        self._expects(")")
+        if name in SIGNATURES:
+            takes, gives = SIGNATURES[name]
+            return self._call(start, name, arguments, takes, gives)
+        return self._general(start, name, arguments)
+
+    def _general(self, start: int, name: str, arguments: list[Node]) -> Node:
+        """A function that takes values of several types."""
+        first = arguments[0].type
+        if name == "is_missing":
+            return self._call(start, name, arguments, [first], Type.TRUTH)
+        if name == "coalesce":
+            return self._call(start, name, arguments, [first] * max(2, len(arguments)), first)
+        if name == "prefix":
+            node = self._call(start, name, arguments, [Type.TEXT, Type.NUMBER], Type.TEXT)
+            length = arguments[1]
+            if not isinstance(length, Constant) or length.value not in range(1, 1001):
+                _refuse(self._text, start, "must have a whole number of characters that is written, 1 to 1,000")
+            return node
+        if len(arguments) not in (2, 3):
+            _refuse(
+                self._text,
+                start,
+                "takes a condition, the value where it is true, and perhaps the value where it is false",
+            )
+        chosen = arguments[1].type
+        return self._call(start, name, arguments, [Type.TRUTH, *[chosen] * (len(arguments) - 1)], chosen)
+
+    def _as_text(self, start: int) -> Node:
+        named = self._value()
+        if not isinstance(named, Read):
+            _refuse(self._text, start, "takes the name of a column")
+        self._expects(")")
+        return self._counted(Read(type=Type.TEXT, name=named.name))
+
+    def _recode(self, start: int) -> Node:
+        of = self._nested(self._either)
+        if of.type is not Type.TEXT:
+            _refuse(
+                self._text, start, f"looks up a text, and was given a {of.type}; text(column) is the text of a column"
+            )
+        self._expects(",")
+        self._expects("{")
+        table: dict[str, str] = {}
+        while not self._accepts("}"):
+            if table:
+                self._expects(",")
+            key = self._quoted_text()
+            self._expects(":")
+            value = self._quoted_text()
+            if key in table:
+                self._refuse(f"follows the key {key!r}, which is there twice")
+            table[key] = value
+        if not 1 <= len(table) <= MAX_ENTRIES:
+            _refuse(
+                self._text, start, f"must have a table of 1 to {MAX_ENTRIES:,} entries; this one has {len(table):,}"
+            )
+        otherwise = self._quoted_text() if self._accepts(",") else None
+        self._expects(")")
+        return self._counted(Recode(of=of, table=tuple(table.items()), otherwise=otherwise, depth=of.depth + 1))
+
+    def _quoted_text(self) -> str:
+        if self._place >= len(self._tokens) or self._tokens[self._place].kind != "text":
+            self._refuse("was not expected here; a text between quotation marks was")
+        self._place += 1
+        return self._plain(self._tokens[self._place - 1])
+
+    def _plain(self, token: _Token) -> str:
+        if not is_plain(token.quoted) or len(token.quoted) > 1000:
+            _refuse(
+                self._text, token.start, "must be printable text of at most 1,000 characters, without spaces around it"
+            )
+        return token.quoted
+
+    # Pieces
+
+    def _call(
+        self,
+        start: int,
+        name: str,
+        arguments: Sequence[Node],
+        takes: Sequence[Type],
+        gives: Type,
+        *,
+        minus: tuple[bool, ...] = (),
+    ) -> Node:
+        if len(arguments) != len(takes):
+            _refuse(
+                self._text, start, f"takes {len(takes)} value{'' if len(takes) == 1 else 's'}, not {len(arguments)}"
+            )
+        for position, (argument, wanted) in enumerate(zip(arguments, takes, strict=True), start=1):
+            if argument.type is not wanted:
+                shown = "-" if name == "+" and any(minus) else name
+                _refuse(
+                    self._text, start, f"gives {shown} a {argument.type} as value {position}, which must be a {wanted}"
+                )
+        depth = 1 + max(each.depth for each in arguments)
+        return self._counted(Call(type=gives, name=name, arguments=tuple(arguments), minus=minus, depth=depth))
+
+    def _counted(self, node: Node) -> Node:
+        self._nodes += 1
+        if self._nodes > MAX_NODES or node.depth > MAX_DEPTH:
+            rule = f"must be at most {MAX_NODES} values and operations, and at most {MAX_DEPTH} within each other"
+            raise InvalidInput("formula", self._text[:60], rule)
+        return node
+
+    def _nested(self, part: Callable[[], Node]) -> Node:
+        self._open += 1
+        if self._open > _MAX_OPEN:
+            self._refuse(f"is within more than {_MAX_OPEN} brackets")
+        inside = part()
+        self._open -= 1
+        return inside
+
+    @property
+    def _start(self) -> int:
+        return self._tokens[self._place].start if self._place < len(self._tokens) else len(self._text)
+
+    def _accepts(self, sign: str) -> bool:
+        return self._sign(sign) is not None
+
+    def _sign(self, *signs: str) -> str | None:
+        if self._place >= len(self._tokens) or self._tokens[self._place].text not in signs:
+            return None
+        self._place += 1
+        return self._tokens[self._place - 1].text
+
+    def _expects(self, sign: str) -> None:
+        if not self._accepts(sign):
+            self._refuse(f"was not expected here; {sign} was")
+
+    def _refuse(self, rule: str) -> NoReturn:
+        _refuse(self._text, self._start, rule)
+
+
+def formula_fields(formula: Formula) -> dict[str, Any]:
+    """The fields of a column's declaration."""
+    return {"formula": formula.text, "reads": [each.to_json() for each in formula.reads]}

@@ -1,0 +1,134 @@
+"""Step 2 of columns of dates: the day that the text writes, counted from 1970-01-01; of dates with a time of day the
+second. Null where the text writes none.
+
+The text has to match one pattern, which allows the days that there are and no others: so what follows never fails, and
+no date is moved. Databases calculate the rest with doubles, which are exact here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from releases.engine.domain.columns import FileColumn
+from releases.engine.domain.dates import DATE_FORMATS
+from releases.engine.tables.dialects import Dialect, as_double, column, double, step
+from releases.engine.tables.number import number_of
+from releases.engine.tables.text import text_of
+
+_YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_FOURTH = "(0[48]|[2468][048]|[13579][26])"
+_LEAP_YEAR = f"([0-9]{{2}}{_FOURTH}|{_FOURTH}00)"
+#: The days that there are, each with the months and the years that have it. The nought before ~ may be left out in
+#: forms that people write by hand.
+_DAYS = (
+    ("(0~[1-9]|1[0-9]|2[0-8])", "(0~[1-9]|1[0-2])", _YEAR),
+    ("(29|30)", "(0~[13-9]|1[0-2])", _YEAR),
+    ("31", "(0~[13578]|1[02])", _YEAR),
+    ("29", "0~2", _LEAP_YEAR),
+)
+_TIME = "[ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"
+#: An offset from Greenwich is not calculated with: the time is the one that is written.
+_OFFSET = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+_PARTS = {"year": "YYYY", "month": "MM", "day": "DD"}
+
+
+def date_numbers(rows: exp.Select, columns: Mapping[int, FileColumn], dialect: Dialect) -> exp.Select:
+    dated = [(axis, dates) for axis, dates in columns.items() if dates.kind.is_of_dates]
+    if not dated:
+        return rows
+    written = {_named(axis, "written"): _written(axis, dates, dialect) for axis, dates in dated}
+    parts = {
+        _named(axis, name): dialect.read_double(text)
+        for axis, dates in dated
+        for name, text in _texts_of_parts(column(_named(axis, "written")), dates).items()
+    }
+    # Years that begin with March, so that a leap day is the last of one.
+    shifts = {_named(axis, "shift"): _shift(axis) for axis, _ in dated}
+    numbers = {number_of(axis): _number(axis, dates) for axis, dates in dated}
+    for made in (written, parts, shifts, numbers):
+        rows = step(rows, [exp.alias_(each, name, quoted=True) for name, each in made.items()], dialect)
+    return rows
+
+
+def grammar(dates: FileColumn) -> str:
+    """The pattern that a text has to match: a day that there is, in the declared form; and a time of day, which may be
+    missing where the column has none, and is not looked at there."""
+    nought = "0" if dates.written.startswith("YYYY") else "0?"
+    days = []
+    for day, month, year in _DAYS:
+        text = dates.written.replace(".", "[.]")
+        for part, digits in (("YYYY", year), ("MM", month), ("DD", day)):
+            text = text.replace(part, digits.replace("0~", nought))
+        days.append(text)
+    offset = _OFFSET if dates.written == DATE_FORMATS[0] else ""
+    return f"^({'|'.join(days)})({_TIME}{offset}){'' if dates.has_time else '?'}$"
+
+
+def _named(axis: int, part: str) -> str:
+    return f"{part}_of_date_{axis}"
+
+
+def _part(axis: int, name: str) -> exp.Expr:
+    return column(_named(axis, name))
+
+
+def _written(axis: int, dates: FileColumn, dialect: Dialect) -> exp.Expr:
+    text = column(text_of(axis))
+    return exp.case().when(dialect.matches(text, grammar(dates)), text.copy(), copy=False)
+
+
+def _texts_of_parts(text: exp.Expr, dates: FileColumn) -> dict[str, exp.Expr]:
+    separator = next((sign for sign in dates.written if sign not in "YMD"), "")
+    if separator:
+        # The last part may be followed by a time of day, and has its full length in every text.
+        order = dates.written.split(separator)
+        found = {
+            name: _cut(_split(text, separator, order.index(part) + 1), 1, len(part)) for name, part in _PARTS.items()
+        }
+    else:
+        found = {name: _cut(text, dates.written.index(part) + 1, len(part)) for name, part in _PARTS.items()}
+    if dates.has_time:
+        time = _split(_called("REPLACE", text, "T", " "), " ", 2)
+        has_seconds = exp.EQ(this=_cut(time, 6, 1), expression=exp.Literal.string(":"))
+        seconds = exp.case().when(has_seconds, _cut(time, 7, 2), copy=False).else_(exp.Literal.string("0"), copy=False)
+        found |= {"hour": _cut(time, 1, 2), "minute": _cut(time, 4, 2), "second": seconds}
+    return found
+
+
+def _shift(axis: int) -> exp.Expr:
+    """1 in January and February, else 0."""
+    is_early = exp.LTE(this=_part(axis, "month"), expression=double(2.0))
+    return exp.case().when(is_early, double(1.0), copy=False).else_(double(0.0), copy=False)
+
+
+def _number(axis: int, dates: FileColumn) -> exp.Expr:
+    year = exp.Paren(this=_part(axis, "year") - _part(axis, "shift"))
+    month = exp.Paren(this=_part(axis, "month") + double(12.0) * _part(axis, "shift") - double(3.0))
+    # Months from March on have 31, 30, 31, 30, 31 days, over again: 153 in five.
+    before = _whole_times(exp.Paren(this=double(153.0) * month + double(2.0)), 5)
+    leaps = _whole_times(year, 4) - _whole_times(year, 100) + _whole_times(year, 400)
+    # 1970-01-01 is day 719,468 from the first of March of the year 0.
+    days = exp.Paren(this=double(365.0) * year.copy() + leaps + before + _part(axis, "day") - double(719_469.0))
+    if not dates.has_time:
+        return days
+    hours = exp.Paren(this=days * double(24.0) + _part(axis, "hour"))
+    minutes = exp.Paren(this=hours * double(60.0) + _part(axis, "minute"))
+    return minutes * double(60.0) + _part(axis, "second")
+
+
+def _whole_times(value: exp.Expr, divisor: int) -> exp.Expr:
+    return as_double(exp.Floor(this=value.copy() / double(float(divisor))))
+
+
+def _cut(text: exp.Expr, start: int, length: int) -> exp.Expr:
+    return _called("SUBSTR", text, start, length)
+
+
+def _split(text: exp.Expr, separator: str, place: int) -> exp.Expr:
+    return _called("SPLIT_PART", text, separator, place)
+
+
+def _called(function: str, text: exp.Expr, *rest: str | int) -> exp.Expr:
+    return exp.Anonymous(this=function, expressions=[text.copy(), *map(exp.convert, rest)])

@@ -1,0 +1,110 @@
+"""Forms that take a table in: a file that is sent, or a table of a database."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from releases.display.error_messages import in_words
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import ENCODINGS, SUFFIXES, FileFacts
+from releases.forms.fields import (
+    LenientForm,
+    TypedTextField,
+    missing,
+)
+
+
+class UploadForm(forms.Form):
+    title = forms.CharField(
+        max_length=200,
+        label="What the table is",
+        help_text="For example: Health survey 1996. It names the dataset wherever it is listed.",
+        error_messages=missing("Title: nothing was typed. Say what the table is."),
+    )
+    table = forms.FileField(
+        label="Table",
+        allow_empty_file=True,
+        widget=forms.FileInput(attrs={"accept": ",".join(SUFFIXES)}),
+        error_messages=missing("Table: no file was chosen. Choose a file with a table."),
+    )
+    separator = forms.CharField(
+        label="Separator",
+        required=False,
+        max_length=9,
+        help_text="One sign, tab or space; else by the first line.",
+    )
+    decimal = forms.ChoiceField(
+        label="Decimal sign",
+        required=False,
+        choices=[("", "point, unless asked"), (".", "point: 1.59"), (",", "comma: 1,59")],
+    )
+    thousands = forms.ChoiceField(
+        label="Thousands sign",
+        required=False,
+        choices=[("", "none"), (".", "point"), (",", "comma"), ("'", "apostrophe"), ("space", "space")],
+    )
+    encoding = forms.ChoiceField(
+        label="Encoding", required=False, choices=[("", "as marked, else UTF-8"), *ENCODINGS.items()]
+    )
+    quote = forms.ChoiceField(label="Quotation mark", required=False, choices=[("", '"'), ("'", "'"), ("none", "none")])
+    has_header = forms.ChoiceField(
+        label="First line",
+        required=False,
+        choices=[("", "names the variables"), ("no", "has values: number the variables")],
+    )
+    sheet = forms.CharField(label="Sheet", required=False, max_length=500, help_text="Name or number, of a workbook.")
+    header_row = forms.IntegerField(
+        label="Row with names", required=False, min_value=1, max_value=1000, help_text="Of a workbook; else 1."
+    )
+    member = forms.CharField(label="File in the archive", required=False, max_length=500)
+
+    FACTS = tuple(each.name for each in dataclasses.fields(FileFacts))
+
+    @property
+    def facts_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.FACTS]
+
+    @property
+    def shows_facts(self) -> bool:
+        """Whether the form comes back: its errors can be about how the file is written."""
+        return self.is_bound
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        said = {name: given[name] for name in self.FACTS if given.get(name)}
+        try:
+            given["facts"] = FileFacts.from_json(said)
+        except InvalidInput as error:
+            self.refuse(error)
+        return given
+
+    def refuse(self, error: InvalidInput) -> None:
+        """Say what is wrong beside the field that it is about."""
+        field = error.field if error.field in self.FACTS else "title"
+        self.add_error(field, in_words(error, place=str(self.fields[field].label) if field != "title" else ""))
+
+
+class DatabaseTableForm(forms.Form):
+    """Which table of a database becomes a dataset."""
+
+    table = forms.ChoiceField(
+        label="Table",
+        error_messages=missing("Table: nothing was chosen. Choose one of the tables that the database lists."),
+    )
+    title = UploadForm.base_fields["title"]
+
+    def __init__(self, *args: Any, tables: Sequence[str], **given: Any) -> None:
+        super().__init__(*args, **given)
+        choice = self.fields["table"]
+        assert isinstance(choice, forms.ChoiceField)
+        choice.choices = [("", "Choose a table"), *((each, each) for each in tables)]
+
+
+class UploadLinkForm(LenientForm):
+    """What a link to the upload proposes."""
+
+    title = TypedTextField()

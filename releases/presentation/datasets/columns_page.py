@@ -1,0 +1,123 @@
+"""The page on which columns are declared: a row for each, opened one at a time where there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from releases.engine.domain.universe import AttributeKind
+from releases.forms.bulk_columns import Problem
+from releases.forms.columns import ColumnForm, DescriptionForm
+from releases.models import Dataset
+from releases.schema import learned
+from releases.schema.file_codebook import columns_of_dates
+
+#: More columns than this are opened one at a time.
+MAX_OPEN = 12
+#: Characters of the categories or edges in the line of a column that is not opened.
+_MAX_SAID = 60
+#: Columns that a message names; of more, how many there are.
+_MAX_NAMED = 10
+_TITLES: dict[str, str] = {str(value): str(title) for value, title in ColumnForm.base_fields["kind"].choices}  # type: ignore[attr-defined]
+_DATES: dict[AttributeKind | None, str] = {AttributeKind.DATE: "dates", AttributeKind.DATETIME: "dates and times"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnRow:
+    """One column.
+
+    Attributes:
+        id: what the identifiers of its fields begin with.
+        can_learn_range, can_learn_categories: what of its declaration can be learned from the data.
+        origins: by which releases it was.
+        dates: which dates the file says that it holds; empty where it does not.
+        kind, values: what is typed of it, in short.
+        is_open: whether it is the one opened of many.
+    """
+
+    form: Any
+    id: str
+    name: str
+    can_learn_range: bool
+    can_learn_categories: bool
+    origins: Sequence[learned.Learned]
+    dates: str
+    kind: str
+    values: str
+    is_ticked: bool
+    is_open: bool
+
+    @property
+    def is_learnable(self) -> bool:
+        return self.can_learn_range or self.can_learn_categories
+
+
+def column_rows(formset: Any, dataset: Dataset, *, ticked: Collection[str] = ()) -> list[ColumnRow]:
+    universe, found = dataset.universe, learned.origins(dataset, dataset.universe)
+    declared = {each.name: each for each in universe.attributes} if universe is not None else {}
+    id_column = dataset.budget.privacy_unit.id_column if dataset.budget is not None else None
+    forms, typed_dates = list(formset), columns_of_dates(dataset)
+    opened = _opened(forms)
+    rows = []
+    for form in forms:
+        name = form["name"].value() or ""
+        is_there = universe is not None and name != id_column and (name in declared or not form.is_made)
+        attribute = declared.get(name)
+        kind, values = (form[field].value() or "" for field in ("kind", "values"))
+        rows.append(
+            ColumnRow(
+                form=form,
+                id=f"id_{form.prefix}",
+                name=name,
+                can_learn_range=is_there and attribute is not None and attribute.is_numeric,
+                can_learn_categories=is_there and (attribute is None or not attribute.has_grammar),
+                origins=[each for each in found if each.column == name],
+                dates=_DATES.get(typed_dates.get(name), "") if name not in declared else "",
+                kind=_TITLES.get(kind, kind) if kind or not form.is_made else "",
+                values=_shortened(values) if kind else "",
+                is_ticked=not form.is_made and name in ticked,
+                is_open=form is opened,
+            )
+        )
+    return rows
+
+
+def problems_of(formset: Any, about: DescriptionForm) -> list[Problem]:
+    """What is wrong with what is typed, each with the field to go to."""
+    found = [Problem(column="", field="", message=str(message)) for message in formset.non_form_errors()]
+    found += problems_in(about)
+    for form in formset:
+        found += problems_in(form, column=form["name"].value() or "")
+    return found
+
+
+def problems_in(form: Any, *, column: str = "") -> list[Problem]:
+    """What is wrong with one form."""
+    return [
+        Problem(column=column, field=form[name].id_for_label if name in form.fields else "", message=str(message))
+        for name, messages in form.errors.items()
+        for message in messages
+    ]
+
+
+def filled_in_text(names: Sequence[str]) -> str:
+    """For which columns something was filled in; empty for none."""
+    if not names:
+        return ""
+    named = ", ".join(names[:_MAX_NAMED]) + (
+        f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+    )
+    return f"Filled in for {len(names):,} column{'' if len(names) == 1 else 's'}: {named}."
+
+
+def _opened(forms: Sequence[Any]) -> Any:
+    """The first that something is wrong with; else the first without a type."""
+    wrong = [form for form in forms if form.is_bound and form.errors]
+    free = (form for form in forms if not form.is_made and not form["kind"].value())
+    return wrong[0] if wrong else next(free, None)
+
+
+def _shortened(values: str) -> str:
+    said = " ".join(", ".join(line.strip() for line in values.strip().splitlines()).split())
+    return said if len(said) <= _MAX_SAID else f"{said[: _MAX_SAID - 1]}…"

@@ -1,0 +1,283 @@
+"""Two releases beside each other: what both answer, and how far apart the true answers are.
+
+Both numbers were paid for, so what is said of the two together costs nothing. Let the true answers be x in [l, u] and
+y in [l', u'], each interval with the probability of its own release, 1 - beta and 1 - beta'. Both hold at once with
+probability 1 - (beta + beta') or more. Then x - y is from l - u' to u - l'; where x and y are one number, it lies in
+both intervals, and the estimates differ by no more than the sum of the half widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.template.defaultfilters import floatformat
+from django.urls import reverse
+
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.workload.parsing import read_answered
+from releases.engine.workload.queries import Family, Workload, unweighted
+from releases.engine.workload.questions import Question
+from releases.engine.workload.statistic import Part
+from releases.models import Release
+from releases.presentation.results.answers import PAGE_LENGTH
+from releases.presentation.results.intervals import Interval
+from releases.publication import files
+from releases.publication.files import stored_rows
+from releases.publication.receipt import percent
+from releases.publication.same_rows import count_the_same_rows
+from releases.questions.headline import number_text
+
+#: What two releases can have in common: a family of counts, or a statistic's kind with one part of its answer.
+Asked = Family | tuple[str, Part]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """One answer of both releases, in words.
+
+    Attributes:
+        named: each label with its head.
+        columns: of each release its title, its number and its half width.
+        change: between which numbers the difference of the two true answers lies.
+        verdict: what is certain of that difference, of answers about different rows.
+        most: how far apart the bounds allow two estimates of one number to be; `truth` where that number lies, empty
+            where no number is in both intervals.
+    """
+
+    named: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str, str], ...]
+    difference: str
+    change: str
+    verdict: str
+    most: str
+    truth: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One of the two releases."""
+
+    title: str
+    address: str
+    dataset: str
+    mechanism: str
+    epsilon: str
+    accuracy: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseComparison:
+    """Two releases beside each other.
+
+    Attributes:
+        titles: of both, told apart.
+        is_of_two_tables: whether they are of different tables; `may_count_other_rows` of one, but maybe of other rows
+            of it, `for_persons` because of which rows of a person count.
+        are_one_number: whether both estimate the same true answers.
+        questions: what both answer: its number, its title, and whether it is shown.
+        confidence: that both bounds hold; empty where that of one is not proved, and then nothing is certain.
+    """
+
+    sides: tuple[Side, Side]
+    titles: tuple[str, str]
+    other: str
+    is_of_two_tables: bool
+    may_count_other_rows: bool
+    for_persons: bool
+    are_one_number: bool
+    questions: tuple[tuple[str, str, bool], ...]
+    title: str
+    heads: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    page: Page[int]
+    confidence: str
+
+
+def release_comparison(first: Release, second: Release, *, question: int, page: str | None) -> ReleaseComparison:
+    """
+    Args:
+        first, second: published, and comparable.
+        question: which of those that both answer; the first where there are fewer.
+    """
+    universe = _schema(first).universe
+    ours, theirs = asked_of(first), asked_of(second)
+    theirs_asked = set(theirs)
+    common = [asked for asked in ours if asked in theirs_asked]
+    asked = common[question if question < len(common) else 0]
+    family = _part(asked)
+    shown = Paginator(range(family.cells(universe)), PAGE_LENGTH).get_page(page)
+    start, stop = shown.start_index() - 1, shown.end_index()
+    bounds = [_receipt(each)["bound"] for each in (first, second)]
+    is_proved = all(Proof(each["proof"]).is_unconditional for each in bounds)
+    is_of_two_tables = first.dataset_id != second.dataset_id
+    may_count_other_rows = not is_of_two_tables and not count_the_same_rows(_schema(first), _schema(second))
+    heads, titles = tuple(family.attributes), _told_apart(first, second)
+    return ReleaseComparison(
+        sides=(_side(first), _side(second)),
+        titles=titles,
+        other=str(second.pk),
+        is_of_two_tables=is_of_two_tables,
+        may_count_other_rows=may_count_other_rows,
+        for_persons=may_count_other_rows and _schema(first).unit.kind == "person",
+        are_one_number=not (is_of_two_tables or may_count_other_rows),
+        questions=tuple(
+            (str(number), _part(each).title(universe), each == asked) for number, each in enumerate(common)
+        ),
+        title=family.title(universe),
+        heads=heads,
+        pairs=tuple(
+            pair_of(
+                one,
+                another,
+                named=zip(heads, labels, strict=True),
+                titles=titles,
+                is_count=family is asked,
+                is_proved=is_proved,
+            )
+            for labels, one, another in zip(
+                islice(family.labels(universe), start, stop),
+                _intervals(first, universe, ours, asked, start, stop),
+                _intervals(second, universe, theirs, asked, start, stop),
+                strict=True,
+            )
+        ),
+        page=shown,
+        confidence=percent(max(1 - sum((Fraction(each["beta"]) for each in bounds), Fraction(0)), Fraction(0)))
+        if is_proved
+        else "",
+    )
+
+
+def pair_of(
+    first: Interval,
+    second: Interval,
+    *,
+    named: Iterator[tuple[str, str]],
+    titles: tuple[str, str],
+    is_count: bool,
+    is_proved: bool = True,
+) -> Pair:
+    """
+    Args:
+        is_count: a count is shown as whole rows, another answer with the digits it was released with.
+        is_proved: whether both intervals are; else nothing is certain.
+    """
+
+    def text(value: float) -> str:
+        if not is_count:
+            return number_text(value)
+        whole = str(floatformat(abs(value), "0g"))
+        return f"−{whole}" if value < 0 and whole != "0" else whole
+
+    least, most = first.less(second, is_whole=is_count)
+    low, high = max(first.lower, second.lower), min(first.upper, second.upper)
+    return Pair(
+        named=tuple(named),
+        columns=tuple(
+            (title, text(each.estimate), text(each.half_width))
+            for title, each in zip(titles, (first, second), strict=True)
+        ),
+        difference=text(first.estimate - second.estimate),
+        change=f"{text(least)} to {text(most)}",
+        verdict="" if not is_proved else "larger" if least > 0 else "smaller" if most < 0 else "",
+        most=text(first.half_width + second.half_width),
+        truth=f"{text(low)} to {text(high)}" if low <= high else "",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparable:
+    """What a release can have in common with others."""
+
+    universe: Universe
+    asked: frozenset[Asked]
+
+
+def comparable(release: Release) -> Comparable:
+    return Comparable(universe=_schema(release).universe, asked=frozenset(asked_of(release)))
+
+
+def asked_of(release: Release) -> tuple[Asked, ...]:
+    """What a release answers, in the order of its answers, so that two releases can be compared."""
+    question = _question(release)
+    if isinstance(question, Workload):
+        # What is asked is the same however much it mattered.
+        return tuple(map(unweighted, question.families))
+    return tuple((question.statistic.kind, part) for part in question.families)
+
+
+def is_measured(release: Release) -> bool:
+    """Whether its answers are numbers with an interval; what was chosen from a list has none."""
+    return isinstance(_question(release), Workload) or "estimate" in files.answer_columns(files.folder_of(release))
+
+
+def why_not_compared(one: Comparable, other: Release) -> str:
+    """Why a release that has numbers is not comparable with another; empty where it is."""
+    named = {each["name"] for each in _receipt(other)["schema"]["columns"]}
+    # Most releases of other tables have no column of the same name, which is seen without reading their schema.
+    if not named.isdisjoint(one.universe.names):
+        another = comparable(other)
+        shared = [name for name in one.universe.names if name in named]
+        differ = [name for name in shared if one.universe[name] != another.universe[name]]
+        if differ:
+            return f"{', '.join(differ)} {'is' if len(differ) == 1 else 'are'} declared differently in the two releases"
+        if not one.asked.isdisjoint(another.asked):
+            return "" if is_measured(other) else "the other one chose its answer from a list, with no error band"
+    return "they have no question in common"
+
+
+def _told_apart(first: Release, second: Release) -> tuple[str, str]:
+    """Their titles; of two that have the same, with what tells them apart."""
+    if first.title != second.title:
+        return first.title, second.title
+    said = [each.dataset.title for each in (first, second)]
+    if said[0] == said[1]:
+        said = [f"{each.published_at:%-d %B %Y}, {str(each.pk)[:8]}" for each in (first, second)]
+    return f"{first.title} ({said[0]})", f"{second.title} ({said[1]})"
+
+
+def _side(release: Release) -> Side:
+    receipt = _receipt(release)
+    return Side(
+        title=release.title,
+        address=reverse("release_detail", args=[release.pk]),
+        dataset=release.dataset.title,
+        mechanism=receipt["mechanism"]["title"],
+        epsilon=release.epsilon,
+        accuracy=receipt["bound"]["sentence"],
+    )
+
+
+def _receipt(release: Release) -> dict[str, Any]:
+    assert release.result is not None
+    receipt: dict[str, Any] = release.result["receipt"]
+    return receipt
+
+
+def _schema(release: Release) -> Schema:
+    return Schema.from_json(_receipt(release)["schema"])
+
+
+def _question(release: Release) -> Question:
+    return read_answered(_receipt(release)["workload"], _schema(release).universe)
+
+
+def _part(asked: Asked) -> Family | Part:
+    return asked[1] if isinstance(asked, tuple) else asked
+
+
+def _intervals(
+    release: Release, universe: Universe, every: tuple[Asked, ...], asked: Asked, start: int, stop: int
+) -> Iterator[Interval]:
+    """The answers number `start` to `stop` of one thing that a release answers."""
+    before = every[: every.index(asked)]
+    first = sum(_part(each).cells(universe) for each in before)
+    stored = stored_rows(files.folder_of(release) / f"{files.ANSWERS}.parquet", first + start, first + stop)
+    for estimate, lower, upper in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):
+        yield Interval(estimate=estimate, lower=lower, upper=upper)

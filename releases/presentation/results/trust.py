@@ -1,0 +1,183 @@
+"""How far the synthetic rows of a release can be trusted: known measures of quality, and a map of pairs of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from pathlib import Path
+from typing import Any
+
+from releases.display import charts
+from releases.engine.estimation.trust import State, Trust
+from releases.publication.receipt import percent, rows_text
+from releases.publication.trust_map import ORDERS, TRUST_MAP, read_trust
+
+#: Columns of the map on the page; the file has all.
+MAX_COLUMNS = 25
+#: Measures of the receipt's summary by their names.
+_MEASURES = {"columns": "Column shapes", "pairs": "Pair trends", "threes": "Trends of three columns"}
+_SETS = {"pairs": "pairs of columns", "threes": "sets of three"}
+#: How strong the colour of a square is, from 0 to 3, and what is written on it where there is no number.
+_LEVELS = {State.MEASURED: (1.0, "m"), State.MODELLED: (0.5, "~"), State.INDEPENDENT: (0.0, "–")}
+#: Of a certified one: the strongest, less by so much of the distance, and at least this.
+_STRONGEST, _PALER, _PALEST = 3.0, 5.0, 1.6
+_IN_WORDS = {
+    State.MEASURED: "measured, not certified",
+    State.MODELLED: "modelled",
+    State.INDEPENDENT: "independent by construction",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QualityRow:
+    """One measure, in per cent.
+
+    Attributes:
+        certified: of the mean.
+        worst: the smallest is at least this, with the columns that it is of; empty where nothing is certified.
+        estimated: the mean, no bound; empty where it is not known.
+    """
+
+    measure: str
+    certified: str
+    worst: str
+    estimated: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairRow:
+    """A column or a pair: what is known of it in words."""
+
+    columns: str
+    state: str
+    within: str
+    rows: str
+    association: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrustSection:
+    """What the page says of synthetic rows.
+
+    Attributes:
+        confidence: of everything that is certified, as in "95%".
+        counts: how many sets are in which state, in sentences.
+        largest: the most rows that a certified count can be off; empty where nothing is certified.
+        chart, associations: specifications; None where there is nothing to draw.
+        more: which columns the map leaves out; empty where none.
+    """
+
+    confidence: str
+    quality: tuple[QualityRow, ...]
+    counts: str
+    largest: str
+    chart: dict[str, Any] | None
+    associations: dict[str, Any] | None
+    pairs: tuple[PairRow, ...]
+    more: str
+
+
+def trust_section(result: Mapping[str, Any], folder: Path) -> TrustSection | None:
+    """Read off the receipt and the file; None of a release without them."""
+    receipt = result["receipt"]
+    quality = receipt.get("synthetic_quality")
+    if quality is None or TRUST_MAP not in result["files"]:
+        return None
+    entries = read_trust(folder / TRUST_MAP, most=MAX_COLUMNS)
+    pairs = [each for each in entries if len(each.names) == 2]
+    columns = quality["columns"]["possible"]
+    linked = [_placed(each) | {"association": each.association} for each in pairs if each.association is not None]
+    return TrustSection(
+        confidence=percent(1 - Fraction(receipt["bound"]["beta"])),
+        quality=tuple(_quality(quality)),
+        counts=" ".join(_counted(quality[name], said) for name, said in _SETS.items()),
+        largest=_largest(quality),
+        chart=charts.trust_matrix([_square(each) for each in entries]) if pairs else None,
+        associations=charts.association_matrix(linked) if linked else None,
+        pairs=tuple(map(_pair, entries)),
+        more=f"This is of the first {MAX_COLUMNS} of {columns:,} columns; all are in {TRUST_MAP}."
+        if columns > MAX_COLUMNS
+        else "",
+    )
+
+
+def _quality(quality: Mapping[str, Any]) -> Iterator[QualityRow]:
+    for name, measure in _MEASURES.items():
+        proved, likely = quality[name]["certified"], quality[name]["estimated"]
+        if proved or likely:
+            yield QualityRow(
+                measure=measure,
+                certified=f"at least {_agreement(proved['average'])}" if proved else "no",
+                worst=f"{_agreement(proved['largest'])} ({_joined(proved['largest_of'])})" if proved else "",
+                estimated=f"{100 * (1 - likely['average']):.1f}%" if likely else "",
+            )
+    if bins := quality["bins"]["declared"]:
+        present = f"{floor(1000 * quality['bins']['present'] / bins) / 10:.1f}%"
+        yield QualityRow(measure="Coverage", certified=present, worst="", estimated="")
+    yield QualityRow(measure="Boundary adherence", certified="100.0%", worst="", estimated="")
+
+
+def _agreement(share: float) -> str:
+    """One minus the bound of a distance, rounded down."""
+    return f"{floor(round(1000 * (1 - share), 6)) / 10:.1f}%"
+
+
+def _counted(summary: Mapping[str, Any], sets: str) -> str:
+    """How many sets of one size are in which state."""
+    if not summary["possible"]:
+        return ""
+    said = {
+        "certified": (summary["certified"] or {"number": 0})["number"],
+        "measured": summary[State.MEASURED.value],
+        "modelled": summary[State.MODELLED.value],
+        "independent": summary[State.INDEPENDENT.value],
+    }
+    said["measured but not certified"] = said.pop("measured") - said["certified"]
+    listed = ", ".join(f"{number:,} {state}" for state, number in said.items() if number)
+    cut = summary["possible"] - summary["listed"]
+    left = f" The other {cut:,} are not listed." if cut else ""
+    return f"{sets.capitalize()} ({summary['possible']:,}): {listed}.{left}"
+
+
+def _largest(quality: Mapping[str, Any]) -> str:
+    rows = [each for name in ORDERS if (each := quality[name]["most_rows_off"]) is not None]
+    return rows_text(max(rows)) if rows else ""
+
+
+def _square(entry: Trust) -> dict[str, Any]:
+    level, mark = _LEVELS[entry.state]
+    if entry.share_off is not None:
+        level = max(_PALEST, _STRONGEST - _PALER * entry.share_off)
+        mark = f"{_at_most(entry.share_off, 100)}%"
+    return _placed(entry) | {"level": level, "mark": mark, "state": _state(entry)}
+
+
+def _at_most(share: float, steps: int = 1000) -> str:
+    """Per cent, rounded up to one in so many."""
+    return f"{100 * ceil(round(steps * share, 6)) / steps:g}"
+
+
+def _placed(entry: Trust) -> dict[str, Any]:
+    return {"across": entry.names[0], "down": entry.names[-1]}
+
+
+def _state(entry: Trust) -> str:
+    if entry.share_off is None:
+        return _IN_WORDS[entry.state]
+    return f"measured, certified within {_at_most(entry.share_off)}%"
+
+
+def _pair(entry: Trust) -> PairRow:
+    return PairRow(
+        columns=_joined(entry.names),
+        state=_IN_WORDS[entry.state] if entry.share_off is None else "measured, certified",
+        within="" if entry.share_off is None else f"{_at_most(entry.share_off)}%",
+        rows="" if entry.rows_off is None else rows_text(entry.rows_off),
+        association="" if entry.association is None else f"{entry.association:.2f}",
+    )
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " × ".join(names)

@@ -1,0 +1,68 @@
+"""The sentence at the head of a result: what was found, made of released answers alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.workload.questions import Question
+from releases.publication.readme import confidence_of
+from releases.questions.base import kind_of
+from releases.questions.headline import Released
+from releases.schema.descriptions import UNIT, Notes
+
+#: Answers by column.
+Rows = list[dict[str, Any]]
+#: A part of more answers has no headline.
+_MOST_ANSWERS = 10_000
+
+
+def headline(
+    question: Question,
+    read: Callable[[int, int], Rows],
+    receipt: dict[str, Any],
+    notes: Notes,
+    *,
+    part: int | None = None,
+) -> str:
+    """What the answers to one part of the question say; empty where no sentence is made of them, or what it would
+    claim is not proved.
+
+    Args:
+        read: the released answers from one place to before another, as their file has them.
+        part: which; the kind's main part where it is not given.
+    """
+    kind, universe = kind_of(question), question.universe
+    chosen = kind.main_part(question) if part is None else part
+    family = question.families[chosen]
+    first = sum(each.cells(universe) for each in question.families[:chosen])
+    cells = receipt["answers"] if question.is_open else family.cells(universe)
+    if cells > _MOST_ANSWERS or not Proof(receipt["bound"]["proof"]).is_unconditional:
+        return ""
+    rows = read(first, first + cells)
+    labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)
+    released = [_released(", ".join(label), row) for label, row in zip(labels, rows, strict=True)]
+    if not all(each.is_chosen or math.isfinite(each.upper - each.lower) for each in released):
+        return ""
+    sentence = kind.headline(question, chosen, released, unit=unit_of(question, notes))
+    if not sentence:
+        return ""
+    is_measured = bool(released) and not released[0].is_chosen
+    return f"{sentence}, with {confidence_of(receipt)} confidence." if is_measured else f"{sentence}."
+
+
+def unit_of(question: Question, notes: Notes) -> str:
+    """What the answers are measured in: the column's unit, of a statistic whose answers are values of one column."""
+    valued = [name for name in question.columns if question.universe[name].is_numeric]
+    if not kind_of(question).has_columns_unit or len(valued) != 1:
+        return ""
+    return notes.get(valued[0], {}).get(UNIT, "")
+
+
+def _released(label: str, row: dict[str, Any]) -> Released:
+    if "answer" in row:
+        return Released(label=label, chosen=row["answer"])
+    return Released(label=label, estimate=row["estimate"], lower=row["lower"], upper=row["upper"])

@@ -1,0 +1,226 @@
+"""The report of a release: one page to read and to print, as HTML and as PDF, with the charts that its page shows.
+
+It is made of released answers and of the receipt alone. Charts and the PDF are drawn by a program of its own
+(`drawing.py`), so that nothing that goes wrong there can lose a release.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from releases.display import charts
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.workload.parsing import read_answered
+from releases.engine.workload.queries import Family, Marginal
+from releases.engine.workload.questions import Question
+from releases.engine.workload.statistic import Part
+from releases.publication import drawing
+from releases.publication.headline import Rows
+from releases.publication.readme import citation_text, path_of
+from releases.publication.receipt import (
+    counted_in_words,
+    limit_in_words,
+    protects_text,
+    rules_in_words,
+    sensible,
+    spent_text,
+    synthetic_beside,
+)
+from releases.questions.base import kind_of
+from releases.questions.headline import number_text
+from releases.schema.descriptions import notes_of, table_of, with_unit
+
+HTML = "report.html"
+#: Questions in a report, and answers of each; the rest is in the files.
+_MOST_TABLES, _MOST_ROWS = 12, 60
+#: More bins of a column than this cannot be told apart in a heat map.
+_MAX_HEAT_BINS = 50
+_TIMEOUT = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportTable:
+    """The answers to one question.
+
+    Attributes:
+        chart: how it is drawn; None where there is nothing to compare.
+        is_measured: whether its rows end with numbers.
+        more: what is not in the table; empty where everything is.
+    """
+
+    title: str
+    is_measured: bool
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    more: str
+    chart: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What a report says.
+
+    Attributes:
+        facts: cost, protection and method, each with its name.
+        limits: what the numbers do not say.
+        more: how many questions are in the files alone; empty where none.
+    """
+
+    title: str
+    dataset: str
+    date: str
+    about: str
+    headline: str
+    bound: str
+    counted: str
+    tables: tuple[ReportTable, ...]
+    more: str
+    facts: tuple[tuple[str, str], ...]
+    rules: tuple[str, ...]
+    limits: tuple[str, ...]
+    citation: str
+
+
+def is_heat(family: Family | Part, universe: Universe) -> bool:
+    """Whether it is a table of two columns, neither too long to be seen at once."""
+    if not isinstance(family, Marginal) or len(family.attributes) != 2:
+        return False
+    return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
+
+
+def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, digest: str) -> Report:
+    """
+    Args:
+        result: of a release, as its row keeps it, with its headline.
+        read: the released answers from one place to before another.
+        digest: SHA-256 of receipt.json.
+    """
+    receipt = result["receipt"]
+    schema = Schema.from_json(receipt["schema"])
+    question = read_answered(receipt["workload"], schema.universe)
+    found, bound = result["headline"], receipt["bound"]["sentence"]
+    more = len(question.families) - _MOST_TABLES
+    address = f"{settings.SITE_ADDRESS}{path_of(receipt)}"
+    return Report(
+        title=receipt["title"],
+        dataset=receipt["dataset"],
+        date=receipt["date"],
+        about=table_of(result),
+        headline=found or bound,
+        bound=bound if found else "",
+        counted=counted_in_words(receipt),
+        tables=_tables(question, result, read),
+        more=f"{more:,} more tables are in answers.csv." if more > 0 else "",
+        facts=(
+            ("Privacy spent", sensible(spent_text(receipt))),
+            ("Protects", protects_text(receipt)),
+            ("Method", f"{receipt['mechanism']['title']}. {receipt['mechanism']['source']}"),
+            ("Accuracy", f"The bound is {receipt['bound']['proof']}."),
+        ),
+        rules=tuple(receipt.get("rules_in_words", rules_in_words(schema.universe))),
+        limits=tuple(filter(None, _limits(receipt, schema))),
+        citation=citation_text(receipt, digest=digest, address=address),
+    )
+
+
+def _limits(receipt: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
+    return (
+        "Every number was changed by chance, so that nobody can learn much about anybody from it. A small true number "
+        "can come out as 0, and nothing as a small number.",
+        "An interval says how far chance has moved a number. It does not say how well the table represents people "
+        "who are not in it.",
+        "Rows that the rules below leave out are in no number." if schema.rows_may_vanish else "",
+        limit_in_words(receipt),
+        synthetic_beside(receipt),
+    )
+
+
+def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, int], Rows]) -> tuple[ReportTable, ...]:
+    universe, notes, first = question.universe, notes_of(result), 0
+    tables = []
+    for family in question.families[:_MOST_TABLES]:
+        cells = result["receipt"]["answers"] if question.is_open else family.cells(universe)
+        rows = read(first, first + min(cells, _MOST_ROWS))
+        named = repeat(("",)) if question.is_open else family.labels(universe)
+        labels = list(islice(named, len(rows)))
+        columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
+        left = cells - len(rows)
+        tables.append(
+            ReportTable(
+                title=family.title(universe),
+                is_measured=not rows or "estimate" in rows[0],
+                heads=(*columns, *_heads(rows)),
+                rows=tuple((*label, *_values(row)) for label, row in zip(labels, rows, strict=True)),
+                more=f"{left:,} more answers are in answers.csv." if left else "",
+                chart=None
+                if left
+                else _chart(family, universe, labels, rows, columns, is_counts=kind_of(question).counts_rows),
+            )
+        )
+        first += cells
+    return tuple(tables)
+
+
+def _heads(rows: Rows) -> tuple[str, ...]:
+    return ("Released answer",) if rows and "answer" in rows[0] else ("Released", "At least", "At most")
+
+
+def _values(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "answer" in row:
+        return (row["answer"],)
+    return tuple(number_text(row[name]) for name in ("estimate", "lower", "upper"))
+
+
+def _chart(
+    family: Family | Part,
+    universe: Universe,
+    labels: list[tuple[str, ...]],
+    rows: Rows,
+    heads: list[str],
+    *,
+    is_counts: bool,
+) -> dict[str, Any] | None:
+    if len(rows) < 2 or "answer" in rows[0]:
+        return None
+    if is_heat(family, universe):
+        return charts.heat_map([{"labels": label, **row} for label, row in zip(labels, rows, strict=True)], heads=heads)
+    drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
+    if is_counts:
+        return charts.marginal_bars(drawn, title=family.title(universe))
+    return charts.marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
+
+
+def files_of(report: Report) -> dict[str, bytes]:
+    """Both files of a report by their names.
+
+    Raises:
+        subprocess.SubprocessError: the program that draws failed, or took too long.
+    """
+    with TemporaryDirectory() as place:
+        work = Path(place)
+        (work / drawing.SAID).write_text(json.dumps(asdict(report)))
+        (work / drawing.PRINTED).write_text((settings.BASE_DIR / "templates/results/report.typ").read_text())
+        draw(work)
+        paths = [work / f"{number}.svg" for number in range(len(report.tables))]
+        pictures = [path.read_text() if path.exists() else "" for path in paths]
+        printed = (work / drawing.PDF).read_bytes()
+    tables = [{"table": table, "picture": picture} for table, picture in zip(report.tables, pictures, strict=True)]
+    page = render_to_string("results/report.html", {"report": report, "tables": tables})
+    return {HTML: page.encode(), drawing.PDF: printed}
+
+
+def draw(work: Path) -> None:
+    """Draw what a folder says, in a program of its own that knows none of the site's secrets."""
+    command = [sys.executable, "-I", drawing.__file__, str(work)]
+    subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT, env={})  # noqa: S603  our own program

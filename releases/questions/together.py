@@ -1,0 +1,127 @@
+"""Several questions on one page: which kinds can be asked by columns alone, what such a line asks, and its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from releases.engine.domain.privacy import exact
+from releases.engine.domain.universe import Universe
+from releases.engine.errors import InvalidInput
+from releases.engine.workload.queries import WORKLOAD_VERSION
+from releases.questions.base import Columns, Input, StatisticKind, offered_statistics
+
+#: Questions that are planned on one page.
+MAX_PARTS = 6
+#: Columns that one of them counts, or groups by.
+MAX_COLUMNS = 3
+MAX_WEIGHT = 1000
+#: What can be wanted beside the kinds of statistic.
+COUNTS, ROWS = "counts", "rows"
+#: The field of a kind that names its groups.
+_GROUPS = "by"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartAsked:
+    """What one part of a collection is to answer.
+
+    Attributes:
+        weight: its share of epsilon, beside the weights of the others.
+        is_for_rows: synthetic rows are wanted, rather than the answers.
+    """
+
+    title: str
+    workload: Mapping[str, Any]
+    weight: str = "1"
+    is_for_rows: bool = False
+
+
+def read_weight(text: str) -> Fraction:
+    """A share of the budget, beside the shares of other parts.
+
+    Raises:
+        InvalidInput: it is no number above 0 and at most 1,000.
+    """
+    weight = exact(text, field="share")
+    if not 0 < weight <= MAX_WEIGHT:
+        raise InvalidInput("share", text, f"must be above 0 and at most {MAX_WEIGHT:,}, such as 1")
+    return weight
+
+
+@cache
+def statistics_together() -> dict[str, StatisticKind[Any]]:
+    """The kinds of statistic that columns alone ask for; what else they have a field for has a value to begin with."""
+    return {name: kind for name, kind in offered_statistics().items() if not _needs_more(kind)}
+
+
+def statistics_apart() -> tuple[StatisticKind[Any], ...]:
+    """The kinds that need more than columns."""
+    return tuple(kind for kind in offered_statistics().values() if _needs_more(kind))
+
+
+def _needs_more(kind: StatisticKind[Any]) -> bool:
+    first, *others = kind.fields
+    return first.input not in (Input.COLUMN, Input.COLUMNS) or not all(
+        field.initial or field.name == _GROUPS for field in others
+    )
+
+
+def assumed(kind: StatisticKind[Any]) -> str:
+    """What a line takes for the fields that it does not have: ``share of the rows 0.5``."""
+    return ", ".join(
+        f"{field.label[:1].lower()}{field.label[1:]}: {field.initial}" for field in kind.fields[1:] if field.initial
+    )
+
+
+def line_asked(wanted: str, *, number: str, columns: Sequence[str], universe: Universe) -> dict[str, Any]:
+    """What a line asks, in the workload format.
+
+    Args:
+        number: the column with numbers; empty where none was chosen.
+        columns: to count, or to group by.
+
+    Raises:
+        InvalidInput: a column is missing, named twice, or of no use to what is wanted.
+    """
+    if repeated := [name for place, name in enumerate(columns) if name in columns[:place]]:
+        raise InvalidInput("columns", repeated[0], "is named twice; name each column once")
+    if wanted in (COUNTS, ROWS):
+        query = _table(wanted, number=number, columns=columns, universe=universe)
+    else:
+        query = _statistic(statistics_together()[wanted], number=number, columns=columns)
+    return {"version": WORKLOAD_VERSION, "queries": [query]}
+
+
+def _table(wanted: str, *, number: str, columns: Sequence[str], universe: Universe) -> dict[str, Any]:
+    if number:
+        raise InvalidInput("number", number, "is of no use here; name it among the columns, which count it by its bins")
+    if wanted == ROWS:
+        named = list(columns or universe.names)
+        return {"marginals": min(2, len(named)), "columns": named}
+    if not columns:
+        raise InvalidInput("columns", "", "must name at least one column: a table counts the values of columns")
+    return {"marginal": list(columns)}
+
+
+def _statistic(kind: StatisticKind[Any], *, number: str, columns: Sequence[str]) -> dict[str, Any]:
+    first, *others = kind.fields
+    is_of_numbers = first.columns is Columns.NUMERIC
+    has_groups = any(field.name == _GROUPS for field in others)
+    if is_of_numbers and not number:
+        raise InvalidInput("number", "", "must name a column with numbers")
+    if not is_of_numbers and number:
+        raise InvalidInput("number", number, "is of no use here; name the column among the others")
+    if not is_of_numbers and len(columns) != 1:
+        raise InvalidInput("columns", ", ".join(columns), "must be one column")
+    if is_of_numbers and columns and not has_groups:
+        raise InvalidInput("columns", ", ".join(columns), "are of no use here: this has no groups")
+    of = number if is_of_numbers else columns[0]
+    given: dict[str, Any] = {field.name: field.initial for field in others}
+    given[first.name] = of if first.input is Input.COLUMN else [of]
+    if has_groups:
+        given[_GROUPS] = ", ".join(columns)
+    return kind.query(given)

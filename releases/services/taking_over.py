@@ -1,0 +1,93 @@
+"""Next year's table: what another one declares is taken in one step, each part by the service that declares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+
+from releases.engine.errors import InvalidInput
+from releases.ledger import audit_log
+from releases.models import AuditAction, Dataset, LedgerEntry
+from releases.schema.descriptions import LONGEST, Notes
+from releases.schema.taken_columns import columns_to_take, merged_universe
+from releases.services.codebooks import describe_dataset
+from releases.services.datasets import declare_protection, declare_universe, join_population, locked_with_budget
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+def why_not_taken_over(dataset: Dataset) -> str:
+    """Why a table takes nothing over from another; empty where it can."""
+    if LedgerEntry.objects.filter(release__dataset=dataset).exists():
+        return "Privacy was charged for this table already. Change what it declares on the page of its columns."
+    return ""
+
+
+@transaction.atomic
+def take_over(*, dataset: Dataset, source: Dataset, is_same_people: bool | None, by: User) -> InvalidInput | None:
+    """Take another table's declared columns, protection, and texts for readers; nothing of its rows is looked at.
+
+    Own texts stay. A column that is declared here and there is declared as there. Tables about the same people share
+    one budget; else the protection is declared for this table alone.
+
+    Args:
+        is_same_people: None where nobody was asked; then no protection is taken.
+
+    Returns:
+        why the protection was not taken; None where it was.
+
+    Raises:
+        InvalidInput: the table was charged for, has none of the columns, or they break a rule of its own declaration.
+            Nothing is taken then.
+    """
+    locked_with_budget(dataset, source)
+    here, there = (Dataset.objects.select_related("budget").get(pk=each.pk) for each in (dataset, source))
+    if why_not := why_not_taken_over(here):
+        raise InvalidInput("table", here.title, f"takes nothing over. {why_not}")
+    columns = columns_to_take(here, there)
+    if not columns.taken:
+        raise InvalidInput("table", there.title, "declares no column that can be taken for this table")
+    audit_log.record(AuditAction.DECLARE, actor=by, on=here, detail=f"as {there.title} declares it")
+    universe = merged_universe(here, columns.taken)
+    declare_universe(dataset=here, columns=[each.to_json() for each in universe.attributes], by=by)
+    problem = _take_protection(here, there, is_same_people=is_same_people, by=by)
+    about = here.description or there.description
+    describe_dataset(dataset=here, notes=_notes_to_take(here, there), description=about, by=by)
+    dataset.refresh_from_db()
+    dataset.__dict__.pop("universe", None)
+    return problem
+
+
+def _take_protection(here: Dataset, there: Dataset, *, is_same_people: bool | None, by: User) -> InvalidInput | None:
+    if there.budget is None:
+        return InvalidInput("protection", there.title, "has not said whom it protects")
+    if here.budget == there.budget:
+        return None
+    if is_same_people is None:
+        return InvalidInput("people", None, "must be said: whether both tables are about the same people")
+    unit, neighbours = there.budget.privacy_unit, there.budget.relation
+    try:
+        with transaction.atomic():
+            if is_same_people:
+                join_population(dataset=here, other=there, by=by)
+                return None
+            if here.budget is not None and here.budget.datasets.exclude(pk=here.pk).exists():
+                rest = "is about the people of another table too, so its protection stays as it is"
+                raise InvalidInput("protection", here.title, rest)
+            declare_protection(dataset=here, unit=unit, neighbours=neighbours, by=by)
+    except InvalidInput as error:
+        here.refresh_from_db(fields=["budget"])
+        return error
+    return None
+
+
+def _notes_to_take(here: Dataset, there: Dataset) -> Notes:
+    """What the other table says of columns that are here, where nothing is said of them here."""
+    columns = {*here.columns, *here.made_columns}
+    return {
+        name: {field: said.get(field, "") for field in LONGEST if not here.column_notes.get(name, {}).get(field)}
+        for name, said in there.column_notes.items()
+        if name in columns
+    }

@@ -1,0 +1,224 @@
+"""Columns that are made from others: declared by form and by codebook, and shown wherever the declaration is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from releases import services
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
+from releases.models import Release
+from releases.publication import files
+from releases.publication.dictionary import columns_of, dictionary_csv
+from releases.publication.readme import readme_text
+from releases.publication.receipt import rules_in_words
+from releases.schema.standard_codebooks import from_standard, to_standard
+from releases.services.release_inputs import Refusal
+from tests.web.pages import body, field_value, words
+
+pytestmark = pytest.mark.django_db
+
+ADULT = {"name": "adult", "kind": "categorical", "values": "true, false", "made": "1", "formula": "age >= 18"}
+AGE = {"kind": "integer", "values": "0, 18, 110"}
+
+
+@pytest.fixture
+def fresh(alice, group, upload_file):
+    """Uploaded, nothing declared."""
+    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
+
+
+@pytest.fixture
+def send(fresh, as_, alice):
+    url = reverse("columns", args=[fresh.pk])
+
+    def sent(*made, by=alice, age=AGE, **button):
+        rows = [{"name": "person"}, {"name": "age", **age}, {"name": "sex"}, *made]
+        data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows), **button}
+        data |= {f"form-{position}-{field}": value for position, row in enumerate(rows) for field, value in row.items()}
+        return as_(by).post(url, data)
+
+    return sent
+
+
+def table(*lines):
+    return SimpleUploadedFile("regions.csv", "\n".join(lines).encode())
+
+
+def test_a_column_made_from_others_is_declared_and_stands_on_the_page_again(send, fresh, as_, alice):
+    response = send({**ADULT, "description": "of age"}, {"made": "1", "name": ""})
+    assert response.status_code == 302, words(response)
+    fresh.refresh_from_db()
+    assert fresh.universe["adult"].formula.text == "age >= 18"
+    assert fresh.declared[1]["reads"] == [{"name": "age", "type": "integer"}]
+    assert fresh.column_notes["adult"]["description"] == "of age"
+    assert (fresh.columns_read, fresh.made_columns) == (["age"], ["adult"])
+    page = as_(alice).get(reverse("columns", args=[fresh.pk]))
+    assert field_value(page, "form-3-name") == "adult"
+    assert "age &gt;= 18" in body(page)
+    assert "A column made from others" in words(page)
+    assert "1 of 3 declared, 1 made from others;" in words(as_(alice).get(reverse("dataset_detail", args=[fresh.pk])))
+
+
+@pytest.mark.parametrize("person", ["charlie"])
+def test_whoever_may_not_see_the_dataset_makes_no_column(send, fresh, person, request):
+    assert send(ADULT, by=request.getfixturevalue(person)).status_code == 404
+    fresh.refresh_from_db()
+    assert fresh.declared is None
+
+
+def test_bob_of_the_group_may_add_one(send, bob):
+    assert send(ADULT, by=bob).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"formula": "age >="}, "formula: 'the end' (at character 7) a value is missing"),
+        ({"formula": ""}, "must say what the column is made from"),
+        ({"name": ""}, "must be typed: what the new column is called"),
+        ({"formula": "sex + 1"}, "gives + a text as value 1, which must be a number"),
+        ({"formula": "adult"}, "is itself made by a formula"),
+        ({"formula": "wages > 1"}, "is a text; > compares numbers or dates"),
+        ({"formula": 'wages = "1"'}, "'wages' is not a column of the table"),
+        ({"name": "sex"}, "'sex' is a column of the table; a column with a formula needs another name"),
+        ({"missing_codes": "-9"}, "belong to the columns that the formula reads"),
+    ],
+)
+def test_what_is_wrong_with_a_formula_is_said_and_nothing_is_declared(send, fresh, made, said):
+    response = send({**ADULT, **made})
+    assert response.status_code == 400
+    assert said in words(response)
+    fresh.refresh_from_db()
+    assert fresh.declared is None
+
+
+def test_an_uploaded_lookup_table_fills_a_recode(send, fresh):
+    made = {**ADULT, "values": "woman, man, other", "formula": 'recode(sex, {}, "other")'}
+    uploaded = table("from,to", "f,woman", 'm,"man"', "")
+    assert send({**made, "lookup": uploaded}).status_code == 302
+    fresh.refresh_from_db()
+    assert fresh.universe["adult"].formula.text == 'recode(sex, {"f": "woman", "m": "man"}, "other")'
+
+
+def test_a_lookup_table_stays_in_the_formula_while_something_else_is_wrong(send):
+    made = {**ADULT, "values": "woman", "formula": "recode(sex, {})", "lookup": table("from;to", "f;woman")}
+    response = send(made, age={"kind": "integer", "values": "wide"})
+    assert response.status_code == 400
+    assert "recode(sex, {&quot;f&quot;: &quot;woman&quot;})" in body(response)
+
+
+@pytest.mark.parametrize(
+    ("lines", "formula", "said"),
+    [
+        (["from,to"], "recode(sex, {})", "must have a line with names, and lines of two cells below it"),
+        (["from,to", "f"], "recode(sex, {})", "'line 2' has 1 cells; each line must have two"),
+        (["from,to", "f,a", "f,b"], "recode(sex, {})", "'f' is there twice, and differs in line 3"),
+        (["from,to", "f,"], "recode(sex, {})", "must be printable text"),
+        (["from,to", "f,a"], 'recode(sex, {"f": "a"})', "must have {} once, where the lookup table goes"),
+        (["from,to", "f,a" * 200_000], "recode(sex, {})", "lookup table: must be at most 500,000 bytes"),
+        (["from,to", 'f,"a'], "recode(sex, {})", "must be a table as CSV, in UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_lookup_table_is_said(send, lines, formula, said):
+    response = send({**ADULT, "values": "a", "formula": formula, "lookup": table(*lines)})
+    assert response.status_code == 400
+    assert said in words(response)
+
+
+def test_what_is_typed_of_a_made_column_is_kept_for_later(send, fresh, as_, alice):
+    assert send({**ADULT, "formula": "age >"}, keep="1").status_code == 302
+    page = as_(alice).get(reverse("columns", args=[fresh.pk]))
+    assert field_value(page, "form-3-name") == "adult"
+    assert "age &gt;" in body(page)
+
+
+def test_a_codebook_may_hold_formulas(fresh, as_, alice):
+    columns = [
+        {"name": "adult", "type": "categorical", "categories": ["true", "false"], "formula": "age >= 18"},
+        {"name": "age", "type": "integer", "edges": [0, 18, 110]},
+    ]
+    url = reverse("columns", args=[fresh.pk])
+    response = as_(alice).post(url, {"codebook": json.dumps({"version": 1, "columns": columns})})
+    assert response.status_code == 302, words(response)
+    fresh.refresh_from_db()
+    for written in ("frictionless", "csvw"):
+        described = to_standard(fresh.universe, {}, written=written)
+        read, _ = from_standard(json.loads(json.dumps(described)))
+        assert Schema.from_json(read).universe == fresh.universe
+    assert described["tableSchema"]["columns"][0]["virtual"] is True
+    copy = as_(alice).get(url, {"codebook": str(fresh.pk)})
+    assert field_value(copy, "form-3-name") == "adult"
+
+
+def test_a_table_in_a_database_is_checked_for_the_columns_that_formulas_read(fresh):
+    column = {"name": "adult", "type": "categorical", "categories": ["true"], "formula": "age >= 18"}
+    column["reads"] = [{"name": "age", "type": "integer"}]
+    services.datasets.declare_universe(dataset=fresh, columns=[column])
+    assert fresh.columns_read == ["age"]
+    column["reads"] = [{"name": "wage", "type": "integer"}]
+    with pytest.raises(InvalidInput, match="'wage' is not a column of the table"):
+        services.datasets.declare_universe(dataset=fresh, columns=[{**column, "formula": "wage >= 18"}])
+
+
+def test_the_formula_stands_in_the_rules_and_the_dictionary_of_a_release(fresh):
+    entries = ", ".join(f'"{each}": "x"' for each in range(60))
+    column = {"name": "group", "type": "categorical", "categories": ["x"], "formula": f"recode(sex, {{{entries}}})"}
+    universe = services.datasets.declare_universe(dataset=fresh, columns=[column])
+    said = (
+        'made from sex, each row\'s from that row alone, by the formula recode(sex, {"0": "x", "1": "x", "2": "x", '
+        "… 57 more})"
+    )
+    assert rules_in_words(universe)[0] == f"group: {said}."
+    schema = Schema.from_json({"version": 1, "columns": fresh.declared}).to_json()
+    (shown,) = columns_of({"schema": schema, "synthetic_rows": 0}, {})
+    assert shown.other_values.startswith(said)
+
+
+def test_a_release_of_a_made_column_counts_and_says_how_it_was_made(make_dataset, alice, carry_out):
+    """Noise of epsilon 40 moves a count by 3 with a chance below 1e-50."""
+    lines = [
+        "born,postcode,age,sex",
+        *["01.02.1990,1010,,"] * 40,
+        *["31.12.2010,8010,,"] * 25,
+        *["30.02.1990,x,,"] * 10,
+    ]
+    dataset = make_dataset(content="\n".join(lines).encode() + b"\n", epsilon="100")
+    reads = [{"name": "born", "type": "date", "format": "DD.MM.YYYY"}]
+    age = {"name": "years", "type": "integer", "edges": [0, 18, 110], "missing_as": "no number", "reads": reads}
+    columns = [
+        {**age, "formula": "years_between(born, 2026-01-01)"},
+        {"name": "town", "type": "categorical", "categories": ["Vienna", "Graz", "other"]},
+    ]
+    columns[1]["formula"] = 'recode(prefix(postcode, 2), {"10": "Vienna", "80": "Graz"}, "other")'
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    dataset.refresh_from_db()
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    services.releases.set_questions(
+        release=draft, workload={"version": 1, "queries": [{"marginal": ["years", "town"]}]}
+    )
+    services.releases.set_choice(release=draft, epsilon="40", mechanism_name="laplace-histogram")
+    release = carry_out(draft)
+    answers = files.read_answers(files.folder_of(release))
+    counts = np.array(answers["estimate"].to_pylist()).reshape(3, 3)
+    assert counts == pytest.approx(np.array([[0, 25, 0], [40, 0, 0], [0, 0, 10]]), abs=3)
+    receipt = release.result["receipt"]
+    assert receipt["schema"]["columns"][0]["formula"] == "years_between(born, 2026-01-01)"
+    made = "years: made from born, each row's from that row alone, by the formula years_between(born, 2026-01-01)."
+    assert made in receipt["rules_in_words"]
+    assert made in " ".join(readme_text(receipt, [], digest="", address="").split())
+    written = csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=["years", "town", "estimate"], notes={})))
+    assert [each["formula"] for each in written][:3] == ["years_between(born, 2026-01-01)"] * 3
+    # The same question after the lookup table has changed is not the same any more.
+    columns[1]["formula"] = columns[1]["formula"].replace("Graz", "Vienna")
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    release.refresh_from_db()
+    with pytest.raises(Refusal, match="The columns have changed since this release"):
+        services.release_inputs.certifiable(Release.objects.get(pk=release.pk))

@@ -1,0 +1,329 @@
+"""Next year's table: what another one declares is taken in one step, and what differs is said."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from decimal import Decimal
+
+import pytest
+from django.contrib.auth.models import Group
+from django.urls import reverse
+
+from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.errors import InvalidInput
+from releases.models import AuditEvent, Budget, Dataset
+from tests.web.conftest import COLUMNS, give
+from tests.web.pages import body, inline_code, words
+
+pytestmark = pytest.mark.django_db
+
+PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
+NEXT = b"person,age,town\np1,30,Graz\np2,40,Wien\n"
+DECADE = {
+    "name": "decade",
+    "type": "integer",
+    "edges": [0, 5, 9],
+    "formula": "age / 10",
+    "reads": [{"name": "age", "type": "integer"}],
+}
+
+
+@pytest.fixture
+def source(alice, make_dataset):
+    """This year's: declared, described, each person with three rows at most, and a budget."""
+    dataset = make_dataset(unit=PERSON)
+    services.datasets.declare_universe(dataset=dataset, columns=[*COLUMNS, DECADE], by=alice)
+    services.codebooks.describe_dataset(
+        dataset=dataset,
+        notes={"age": {"description": "at the interview", "unit": "years"}, "sex": {"description": "as registered"}},
+        description="Who was asked, and when.",
+        by=alice,
+    )
+    return dataset
+
+
+@pytest.fixture
+def following(alice, upload_file, group):
+    """Next year's: without the sexes, with towns; nothing is declared."""
+    return services.datasets.ingest_dataset(owner=alice, title="Next year", source=upload_file(NEXT), group=group)
+
+
+def page_of(dataset, source=None):
+    return reverse("take_over", args=[dataset.pk]) + (f"?source={source.pk}" if source is not None else "")
+
+
+def take(client, dataset, source, people="other"):
+    return client.post(page_of(dataset), {"source": str(source.pk), "people": people}, follow=True)
+
+
+def now(dataset):
+    return Dataset.objects.get(pk=dataset.pk)
+
+
+def fact(response, name):
+    """What the page says under a head."""
+    found = re.search(rf"<dt>{re.escape(name)}</dt><dd>(.*?)</dd>", body(response), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", found[1])).strip() if found else None
+
+
+def test_it_takes_columns_protection_and_texts_in_one_step_and_says_what_differs(source, following, as_, alice):
+    client = as_(alice)
+    assert page_of(following) in body(client.get(reverse("dataset_detail", args=[following.pk])))
+    assert page_of(following) in body(client.get(reverse("columns", args=[following.pk])))
+    before = client.get(page_of(following, source))
+    assert inline_code(before) == []
+    assert fact(before, "Columns to take") == "age, decade"
+    assert fact(before, "Declared there, not in this table") == "sex"
+    assert fact(before, "In this table, declared by neither") == "person, town"
+    assert "Who was asked, and when." in fact(before, "What the table is")
+    assert now(following).declared is None
+    after = take(client, following, source)
+    assert after.redirect_chain == [(page_of(following, source), 302)]
+    assert "Taken from Survey. What still differs is listed here." in words(after)
+    assert "Everything that can be taken is here." in words(after)
+    assert fact(after, "Columns declared alike") == "age, decade"
+    assert fact(after, "Declared there, not in this table") == "sex"
+    taken = now(following)
+    assert [each["name"] for each in taken.declared] == ["age", "decade"]
+    assert taken.declared[0]["edges"] == [18, 25, 35, 45, 55, 65]
+    assert taken.budget.privacy_unit == PERSON
+    assert taken.budget.relation is NeighbouringRelation.ADD_REMOVE
+    assert taken.budget != source.budget
+    assert not taken.budget.is_granted
+    assert taken.description == "Who was asked, and when."
+    assert taken.column_notes == {"age": {"description": "at the interview", "unit": "years"}}
+
+
+def test_tables_about_the_same_people_share_one_budget(source, following, as_, alice):
+    after = take(as_(alice), following, source, people="same")
+    assert now(following).budget == source.budget
+    assert "the same, with one budget for both" in fact(after, "Protection")
+
+
+def test_it_is_asked_whether_the_people_are_the_same_and_nothing_is_taken_without_an_answer(
+    source, following, as_, alice
+):
+    for people in ("", "some"):
+        answer = as_(alice).post(page_of(following), {"source": str(source.pk), "people": people})
+        assert answer.status_code == 400
+    assert "People: nothing was chosen." in words(as_(alice).post(page_of(following), {"source": str(source.pk)}))
+    assert now(following).declared is None
+    assert now(following).budget is None
+
+
+def test_where_the_protection_is_declared_after_the_page_was_made_it_is_not_taken_unasked(
+    source, following, alice, as_
+):
+    problem = services.taking_over.take_over(dataset=following, source=source, is_same_people=None, by=alice)
+    assert (problem.field, problem.rule) == ("people", "must be said: whether both tables are about the same people")
+    assert now(following).budget is None
+    assert now(following).declared is not None
+    assert 'name="people"' in body(as_(alice).get(page_of(following, source)))
+
+
+def test_each_part_leaves_an_event_as_if_it_was_declared_by_hand(source, following, as_, alice):
+    client = as_(alice)
+    first = AuditEvent.objects.order_by("-pk").first().pk
+    take(client, following, source)
+    events = AuditEvent.objects.filter(pk__gt=first).order_by("pk")
+    assert {(each.action, str(each.actor), each.name) for each in events} == {("declare", "alice", "Next year")}
+    assert [each.detail for each in events] == [
+        "as Survey declares it",
+        "the columns age, decade",
+        "protects one person (column person, at most 3 rows each), add/remove neighbours",
+        "what the table and its columns are, in words",
+    ]
+
+
+def test_where_the_column_that_tells_people_apart_is_missing_the_rest_is_taken_and_that_is_said(
+    source, alice, upload_file, as_
+):
+    other = services.datasets.ingest_dataset(owner=alice, title="No ids", source=upload_file(b"age,sex\n30,f\n"))
+    for people in ("other", "same"):
+        after = take(as_(alice), other, source, people=people)
+        assert "The protection was not taken." in words(after)
+        assert "'person' is not a column of the table" in words(after)
+        assert "not declared" in fact(after, "Protection")
+        assert now(other).budget is None
+    assert [each["name"] for each in now(other).declared] == ["age", "sex", "decade"]
+
+
+def test_what_is_said_here_already_stays_and_what_is_declared_otherwise_is_replaced(source, following, as_, alice):
+    services.datasets.declare_universe(
+        dataset=following,
+        columns=[
+            {"name": "age", "type": "integer", "edges": [0, 99]},
+            {"name": "town", "type": "categorical", "categories": ["Graz", "Wien"]},
+        ],
+    )
+    services.codebooks.describe_dataset(
+        dataset=following, notes={"age": {"unit": "y"}, "town": {"unit": "t"}}, description="Own words."
+    )
+    before = as_(alice).get(page_of(following, source))
+    assert fact(before, "Columns declared in another way here") == "age: they would be declared as there"
+    assert fact(before, "What the table is") == "There: Who was asked, and when. Here, and it stays: Own words."
+    take(as_(alice), following, source)
+    taken = now(following)
+    assert [each["name"] for each in taken.declared] == ["age", "town", "decade"]
+    assert taken.declared[0]["edges"] == [18, 25, 35, 45, 55, 65]
+    assert taken.description == "Own words."
+    assert taken.column_notes == {"age": {"unit": "y", "description": "at the interview"}, "town": {"unit": "t"}}
+
+
+def test_a_table_that_has_a_budget_of_another_meaning_keeps_it(source, following, as_, alice):
+    services.datasets.declare_universe(dataset=following, columns=COLUMNS[:1])
+    services.datasets.declare_protection(
+        dataset=following, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+    )
+    services.budgets.request_budget(dataset=following, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
+    after = take(as_(alice), following, source)
+    assert "The protection was not taken." in words(after)
+    assert "cannot be changed once a budget was asked for" in words(after)
+    assert now(following).budget.privacy_unit == PrivacyUnit()
+
+
+def test_a_table_that_shares_a_budget_with_a_third_keeps_its_protection(source, following, make_dataset, alice, as_):
+    third = make_dataset(epsilon="", content=b"age,sex\n1,f\n")
+    services.datasets.join_population(dataset=following, other=third, by=alice)
+    after = take(as_(alice), following, source)
+    assert "is about the people of another table too, so its protection stays as it is" in words(after)
+    assert now(third).budget.privacy_unit == PrivacyUnit()
+    assert now(following).budget == now(third).budget
+
+
+def test_a_table_that_was_charged_for_takes_nothing_over(source, published, as_, alice):
+    charged = published.dataset
+    page = as_(alice).get(page_of(charged, source))
+    assert "Privacy was charged for this table already." in words(page)
+    assert "Take over from Survey" not in words(page)
+    before = now(charged).declared
+    answer = as_(alice).post(page_of(charged), {"source": str(source.pk), "people": "other"})
+    assert answer.status_code == 400
+    assert "takes nothing over. Privacy was charged for this table already." in words(answer)
+    assert now(charged).declared == before
+
+
+def test_what_a_release_learned_from_the_other_table_s_rows_is_not_taken_and_that_is_said(
+    make_dataset, carry_out, alice, as_, upload_file, group
+):
+    rows = b"age,sex,wage\n" + b"".join(f"30,f,{1200 + each}.5\n".encode() for each in range(400))
+    wages = make_dataset(content=rows, epsilon="100")
+    wage = {"name": "wage", "type": "number", "edges": [0, 100_000], "decimals": 2}
+    services.datasets.declare_universe(dataset=wages, columns=[COLUMNS[1], wage])
+    release = carry_out(
+        services.learning.learn_range(
+            dataset=now(wages),
+            column="wage",
+            inside=services.release_inputs.read_beta("0.9"),
+            by=alice,
+            lowest=Decimal(0),
+            highest=Decimal(1_000_000),
+            decimals=1,
+            epsilon="20",
+        )
+    )
+    release.refresh_from_db()
+    notes = release.result["receipt"]["notes"]
+    wage["edges"] = [float(notes["lowest"]), float(notes["highest"])]
+    services.datasets.declare_universe(dataset=now(wages), columns=[COLUMNS[1], wage])
+    later = services.datasets.ingest_dataset(
+        owner=alice, title="Later", source=upload_file(b"age,sex,wage\n30,f,1200.5\n"), group=group
+    )
+    page = as_(alice).get(page_of(later, wages))
+    said = fact(page, "Columns that cannot be taken")
+    assert said.startswith("wage: learned from the rows of Survey by the release Range of wage.")
+    take(as_(alice), later, now(wages))
+    assert [each["name"] for each in now(later).declared] == ["sex"]
+
+
+def test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered(
+    source, following, alice, bob, charlie, upload_file, as_
+):
+    other_group = Group.objects.create(name="Other team")
+    bob.groups.add(other_group)
+    give(charlie, "curator")
+    strangers = [
+        services.datasets.ingest_dataset(owner=charlie, title="Charlie's", source=upload_file(NEXT)),
+        services.datasets.ingest_dataset(
+            owner=charlie, title="Another team's", source=upload_file(NEXT), group=other_group
+        ),
+        services.datasets.ingest_dataset(owner=bob, title="Bob's own", source=upload_file(NEXT)),
+    ]
+    for each in strangers:
+        services.datasets.declare_universe(dataset=each, columns=COLUMNS[:1])
+
+    def offered(user):
+        menu = re.search(r'<select id="source".*?</select>', body(as_(user).get(page_of(following))), flags=re.DOTALL)
+        return re.findall(r"<option[^>]*>([^<]*)</option>", menu[0])
+
+    assert offered(alice) == ["Survey"]
+    assert offered(bob) == ["Bob&#x27;s own", "Survey"]
+    for each in strangers:
+        assert as_(alice).get(page_of(following, each)).status_code == 404
+        assert as_(alice).post(page_of(following), {"source": str(each.pk), "people": "other"}).status_code == 404
+    assert as_(bob).get(page_of(following, strangers[1])).status_code == 404, "of a group that does not work on both"
+    assert as_(alice).get(page_of(following, following)).status_code == 404
+    assert as_(alice).get(f"{page_of(following)}?source={uuid.uuid4()}").status_code == 404
+    assert as_(charlie).post(page_of(following), {"source": str(source.pk), "people": "other"}).status_code == 404
+    assert now(following).declared is None
+
+
+@pytest.mark.parametrize("named", ["", "x", "\u0000"])
+def test_without_a_table_that_can_be_named_the_tables_are_listed_and_nothing_is_taken(
+    source, following, as_, alice, named
+):
+    assert as_(alice).get(page_of(following), {"source": named}).status_code in (200, 400)
+    assert as_(alice).post(page_of(following), {"source": named, "people": "other"}).status_code == 400
+    assert now(following).declared is None
+
+
+def test_a_table_without_one_of_the_columns_is_refused(source, alice, upload_file, as_):
+    weather = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
+    answer = as_(alice).post(page_of(weather), {"source": str(source.pk), "people": "other"})
+    assert answer.status_code == 400
+    assert "'Survey' declares no column that can be taken for this table" in words(answer)
+    assert now(weather).budget is None
+
+
+def test_what_breaks_a_rule_of_this_table_takes_nothing(source, following, alice, monkeypatch):
+    """Columns that span more than can be said, as if there were such."""
+    monkeypatch.setattr(services.datasets, "MAX_CELLS_SAID", 2)
+    with pytest.raises(InvalidInput, match="more cells than can be written down"):
+        services.taking_over.take_over(dataset=following, source=source, is_same_people=False, by=alice)
+    assert now(following).declared is None
+    assert not AuditEvent.objects.filter(name="Next year", action="declare").exists()
+
+
+def test_where_the_other_table_has_no_protection_its_columns_are_taken_and_nothing_is_asked(
+    source, following, as_, alice
+):
+    source.budget = None
+    source.save()
+    assert 'name="people"' not in body(as_(alice).get(page_of(following, source)))
+    after = as_(alice).post(page_of(following), {"source": str(source.pk)}, follow=True)
+    assert "The protection was not taken. protection: 'Survey' has not said whom it protects" in words(after)
+    assert now(following).declared is not None
+    assert not Budget.objects.filter(datasets=following).exists()
+
+
+def test_workloads_that_the_other_table_was_asked_with_are_linked(source, following, make_draft, as_, alice, bob):
+    saved = services.workloads.save_workload(release=make_draft(source), name="Yearly", by=alice)
+    page = as_(alice).get(page_of(following, source))
+    address = reverse("use_workload", args=[saved.pk]) + f"?dataset={following.pk}"
+    assert f'href="{address}">Yearly</a>' in body(page)
+    assert "Yearly" not in words(as_(bob).get(page_of(following, source))), "it is alice's alone"
+
+
+def test_nothing_depends_on_the_rows_of_either_table(source, alice, upload_file, as_, group):
+    """Two tables of the same columns and other rows: the same page, but for what names them."""
+    pages = []
+    for rows in (b"p1,30,Graz\n", b"p9,999,nowhere\np9,,\n" * 50):
+        content = b"person,age,town\n" + rows
+        each = services.datasets.ingest_dataset(owner=alice, title="Next", source=upload_file(content), group=group)
+        shown = body(take(as_(alice), each, source))
+        shown = re.sub(r'csrfmiddlewaretoken" value="\w+"|nonce="[^"]*"', "", shown.replace(str(each.pk), "ID"))
+        pages.append(re.sub(r'<select id="source".*?</select>', "", shown, flags=re.DOTALL))
+    assert pages[0] == pages[1]

@@ -1,0 +1,181 @@
+"""How far synthetic rows can be trusted: the file beside them, and what the result page says of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.presentation.results import trust as page_of_trust
+from releases.publication import files
+from releases.publication.trust_map import TRUST_MAP
+from tests.web.conftest import CSV
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+FEW = {"version": 1, "queries": [{"marginal": ["age", "sex"]}]}
+APART = {"version": 1, "queries": [{"marginals": 1}]}
+
+
+@pytest.fixture
+def run(make_dataset, make_draft, carry_out):
+    def run(*, content=CSV, workload=None, **given):
+        draft = make_draft(make_dataset(content=content), **given)
+        if workload is not None:
+            services.releases.set_questions(release=draft, workload=workload)
+        return carry_out(draft)
+
+    return run
+
+
+def page_of(client, release):
+    return client.get(reverse("release_detail", args=[release.pk]))
+
+
+def downloaded(client, release, name):
+    response = client.get(reverse("download", args=[release.pk, name]))
+    return list(csv.DictReader(io.StringIO(b"".join(response.streaming_content).decode())))
+
+
+def section_of(response):
+    return body(response).split('<h2 id="synthetic">')[1].split("<h2")[0]
+
+
+def by_names(rows):
+    return {tuple(row[f"column_{place}"] for place in (1, 2, 3) if row[f"column_{place}"]): row for row in rows}
+
+
+def bin_of(row):
+    edges = [18, 25, 35, 45, 55, 65]
+    position = max(place for place, edge in enumerate(edges[:-1]) if int(row["age"]) >= edge)
+    return f"{edges[position]} to {edges[position + 1] - (position < 4)}", row["sex"]
+
+
+def test_the_file_is_what_answers_and_rows_say(run, as_, alice):
+    """Worked out again from the downloads alone."""
+    release, client = run(mechanism="marginal-fit", workload=FEW, epsilon="0.5"), as_(alice)
+    answers, rows, found = (downloaded(client, release, name) for name in ("answers.csv", "synthetic.csv", TRUST_MAP))
+    found = by_names(found)
+    assert set(found) == {("age",), ("sex",), ("age", "sex")}
+    assert {row["state"] for row in found.values()} == {"measured"}
+    counted = {}
+    for row in rows:
+        counted[bin_of(row)] = counted.get(bin_of(row), 0) + 1
+    ends = {
+        (each["age"], each["sex"]): (float(each["lower"]), float(each["upper"]), float(each["estimate"]))
+        for each in answers
+    }
+    assert counted.keys() <= ends.keys()
+    off = max(max(abs(counted.get(cell, 0) - end) for end in found_ends[:2]) for cell, found_ends in ends.items())
+    pair = found["age", "sex"]
+    assert float(pair["rows_off_at_most"]) == pytest.approx(off, abs=0.011)
+    total = sum(estimate for *_, estimate in ends.values())
+    away = sum(abs(counted.get(cell, 0) / len(rows) - estimate / total) for cell, (*_, estimate) in ends.items()) / 2
+    assert float(pair["share_off_estimated"]) == pytest.approx(away, abs=1e-4)
+    assert away <= float(pair["share_off_at_most"]) <= 1
+    assert found["age",]["association"] == ""
+    assert 0 <= float(pair["association"]) <= 1
+
+
+def test_the_file_is_in_the_archive_with_what_it_holds(run, as_, alice):
+    release = run(mechanism="marginal-fit")
+    response = as_(alice).get(reverse("download", args=[release.pk, "release.zip"]))
+    with zipfile.ZipFile(io.BytesIO(b"".join(response.streaming_content))) as archive:
+        held = {name.split("/")[1]: archive.read(name) for name in archive.namelist()}
+    assert held[TRUST_MAP] == (files.folder_of(release) / TRUST_MAP).read_bytes()
+    assert "trust_map.csv: How far the synthetic rows can be trusted" in " ".join(held["README.txt"].decode().split())
+
+
+def test_the_page_has_known_measures_a_picture_and_the_same_in_words(run, as_, alice):
+    release = run(mechanism="marginal-fit", epsilon="2")
+    response = page_of(as_(alice), release)
+    section, said = section_of(response), words(response)
+    quality = release.result["receipt"]["synthetic_quality"]
+    for measure in ("Column shapes", "Pair trends", "Coverage", "Boundary adherence"):
+        assert measure in section
+    for name in ("columns", "pairs"):
+        worst = quality[name]["certified"]
+        assert f"{' × '.join(worst['largest_of'])})" in said
+        (least,) = {f"at least {int(1000 * (1 - worst['average']) + 1e-6) / 10:.1f}%"}
+        assert least in said
+    assert "“Certified” is proved, with probability 95%." in said
+    assert "Pairs of columns (1): 1 certified." in said
+    assert "measured, certified" in section
+    (chart,) = re.findall(r'<script id="trust-data" type="application/json">(.*?)</script>', section)
+    drawn = json.loads(chart)["data"]["values"]
+    assert [(each["across"], each["down"]) for each in drawn] == [("age", "age"), ("sex", "sex"), ("age", "sex")]
+    assert all(each["level"] > 1.5 and re.fullmatch(r"\d+%", each["mark"]) for each in drawn)
+    # The stronger the colour, the closer.
+    assert [each["level"] for each in sorted(drawn, key=lambda each: int(each["mark"][:-1]))] == sorted(
+        (each["level"] for each in drawn), reverse=True
+    )
+
+
+def test_columns_that_were_asked_apart_are_said_to_be_independent(run, as_, alice):
+    release = run(mechanism="laplace-queries", workload=APART)
+    response = page_of(as_(alice), release)
+    assert "independent by construction" in section_of(response)
+    assert "Pairs of columns (1): 1 independent." in words(response)
+    assert "Pair trends" not in section_of(response)
+
+
+def test_a_bound_is_rounded_towards_caution():
+    """A distance of 1.01% is within 1.1% and within 2%, and an agreement of at least 98.9%."""
+    assert page_of_trust._at_most(0.0101) == "1.1"
+    assert page_of_trust._at_most(0.0101, 100) == "2"
+    assert page_of_trust._at_most(0.01, 100) == "1"
+    assert page_of_trust._agreement(0.0101) == "98.9%"
+
+
+def test_a_release_from_before_has_its_page_without_a_map(run, as_, alice):
+    release = run(mechanism="marginal-fit")
+    release.result["files"].pop(TRUST_MAP)
+    release.result["receipt"].pop("synthetic_quality")
+    release.save(update_fields=["result"])
+    page = body(page_of(as_(alice), release))
+    assert "Quality of the synthetic rows" not in page
+    assert TRUST_MAP not in page
+
+
+def test_a_release_is_published_without_a_map_where_none_can_be_made(run, monkeypatch, caplog, as_, alice):
+    def fails(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(files, "trust_of", fails)
+    release = run(mechanism="marginal-fit")
+    assert release.status.value == "published"
+    assert TRUST_MAP not in release.result["files"]
+    assert "no trust map was made" in caplog.text
+    assert page_of(as_(alice), release).status_code == 200
+
+
+def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkeypatch):
+    made = []
+    run_plan = services.execution.reading.run_plan
+
+    def once(*given, **more):
+        made.append(made[0] if made else run_plan(*given, **more))
+        return made[0]
+
+    monkeypatch.setattr(services.execution.reading, "run_plan", once)
+    maps = []
+    for content in (CSV, CSV + b"p9999,30,male\n"):
+        release = run(content=content, mechanism="marginal-fit")
+        folder = files.folder_of(release)
+        maps.append(((folder / TRUST_MAP).read_bytes(), release.result["receipt"]["synthetic_quality"]))
+    assert len(made) == 2
+    assert maps[0] == maps[1]
+
+
+def test_a_wide_map_shows_the_first_columns_and_says_so(monkeypatch, run, as_, alice):
+    monkeypatch.setattr(page_of_trust, "MAX_COLUMNS", 1)
+    response = page_of(as_(alice), run(mechanism="marginal-fit"))
+    assert "This is of the first 1 of 2 columns; all are in trust_map.csv." in words(response)
+    assert "Columns against columns" not in section_of(response)

@@ -1,0 +1,105 @@
+"""Any two answers of a table beside each other: what is claimed of them holds whenever both intervals do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from releases.presentation.results.rows import Answer
+from releases.presentation.results.two_answers import MOST_OFFERED, two_answers
+
+NUMBER = r"−?[\d,]+(?:\.\d+)?"
+BETWEEN = re.compile(rf"between ({NUMBER}) and ({NUMBER})\.$")
+
+
+def answer(label, estimate, lower, upper):
+    return Answer(labels=(label,), estimate=estimate, lower=lower, upper=upper)
+
+
+def beside(one, other, *, is_count=False, is_proved=True, first="0", second="1"):
+    return two_answers([one, other], first=first, second=second, unit="", is_count=is_count, is_proved=is_proved)
+
+
+def ends(sentence):
+    return [float(each.replace(",", "").replace("−", "-")) for each in BETWEEN.search(sentence).groups()]
+
+
+@st.composite
+def interval_with_truth(draw, *, whole):
+    number = st.integers(0, 10**6) if whole else st.integers(-(10**9), 10**9).map(lambda each: each / 1000)
+    low, truth, high = sorted(draw(st.tuples(number, number, number)))
+    return float(low), float(truth), float(high)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@given(data=st.data())
+def test_the_true_difference_ratio_and_order_are_as_the_sentences_say(data, whole):
+    (low, truth, high), (its_low, its_truth, its_high) = (data.draw(interval_with_truth(whole=whole)) for _ in "ab")
+    verdict, difference, *times = beside(
+        answer("a", low, low, high), answer("b", its_high, its_low, its_high), is_count=whole
+    ).sentences
+    least, most = ends(difference)
+    assert least - 1e-9 <= truth - its_truth <= most + 1e-9
+    if "larger than" in verdict:
+        assert truth > its_truth
+    elif "smaller than" in verdict:
+        assert truth < its_truth
+    assert bool(times) == (low >= 0 and its_low > 0)
+    for sentence in times:
+        least, most = ends(sentence)
+        assert least - 1e-9 <= truth / its_truth <= most + 1e-9
+
+
+def test_the_order_is_claimed_where_the_intervals_are_apart_and_not_where_they_touch():
+    low, high = answer("low", 10, 5, 15), answer("high", 20, 16, 24)
+    assert "“high” is certainly larger than “low”" in beside(high, low).sentences[0]
+    assert "“low” is certainly smaller than “high”" in beside(low, high).sentences[0]
+    assert "do not show which" in beside(low, answer("high", 20, 15, 24)).sentences[0]
+
+
+def test_whole_numbers_lie_between_whole_ends_and_not_at_what_is_left_of_two_fractions():
+    """32.7 - 31.7 is a little above 1 in floating point; the counts are at least 33 and at most 31."""
+    said = beside(answer("a", 40, 32.7, 50.2), answer("b", 30, 25.1, 31.7), is_count=True).sentences[1]
+    assert ends(said) == [2, 24]
+
+
+def test_nothing_is_certain_of_intervals_that_are_expected_and_not_proved():
+    said = " ".join(beside(answer("a", 20, 16, 24), answer("b", 10, 5, 15), is_proved=False).sentences)
+    assert "seems to be" in said
+    assert "certain" not in said
+    assert "is expected to lie" in said
+
+
+@pytest.mark.parametrize(("first", "second"), [("", ""), ("0", "0"), ("0", "2"), ("-1", "1"), ("x", "1"), ("٠", "1")])
+def test_an_address_that_names_no_two_answers_says_nothing(first, second):
+    found = beside(answer("a", 1, 0, 2), answer("b", 1, 0, 2), first=first, second=second)
+    assert found.sentences == ()
+    assert len(found.choices) == 2
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [answer("alone", 1, 0, 2)],
+        [answer(str(each), 1, 0, 2) for each in range(MOST_OFFERED + 1)],
+        [Answer(labels=("a",), chosen="x"), Answer(labels=("b",), chosen="y")],
+        [answer("a", 1, 0, float("inf")), answer("b", 1, 0, 2)],
+    ],
+    ids=["one", "too many", "chosen", "no end"],
+)
+def test_what_has_no_two_numbers_with_intervals_offers_nothing(answers):
+    assert two_answers(answers, first="0", second="1", unit="", is_count=False, is_proved=True) is None
+
+
+@pytest.mark.django_db
+def test_a_reader_compares_two_answers_of_a_release_by_its_address(published, as_, alice):
+    address = reverse("release_detail", args=[published.pk])
+    plain = as_(alice).get(address).context["page"].table.two
+    chosen = as_(alice).get(address, {"question": "0", "first": "1", "second": "0"}).context["page"].table.two
+    assert plain.sentences == ()
+    assert len(chosen.sentences) >= 2
+    assert [each.label for each in chosen.choices if each.is_first] == [chosen.choices[1].label]

@@ -1,0 +1,127 @@
+"""Questions of a session that a finished release of the same table answers: for nothing, and only where it may."""
+
+from __future__ import annotations
+
+import csv
+import io
+import uuid
+
+import pytest
+from django.urls import reverse
+
+from releases import services
+from releases.models import Audience, Dataset, Session
+from releases.publication import files
+from tests.web.conftest import CSV
+from tests.web.pages import body, words
+
+pytestmark = pytest.mark.django_db
+
+YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
+TRUTH = sum(18 <= int(row["age"]) < 35 and row["sex"] == "female" for row in csv.DictReader(io.StringIO(CSV.decode())))
+BOTH = {"version": 1, "queries": [{"marginal": ["sex"]}, {"marginal": ["age", "sex"]}]}
+
+
+@pytest.fixture
+def session(make_dataset, alice):
+    dataset = make_dataset(epsilon="40")
+    release = services.sessions.draft_session(
+        dataset=dataset, by=alice, title="Ask away", epsilon="1", options={"population": 200, "questions": 50}
+    )
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    return Session.objects.get(pk=release.pk)
+
+
+@pytest.fixture
+def publish(session, alice, carry_out):
+    def make(*, epsilon="30", workload=BOTH, mechanism="laplace-queries"):
+        # Noise above its bound has a probability below 1e-9.
+        release = services.releases.draft_release(dataset=session.release.dataset, by=alice, title="Both columns")
+        services.releases.set_questions(release=release, workload=workload)
+        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, beta="1e-9")
+        return carry_out(release)
+
+    return make
+
+
+def ask(client, session, **more):
+    return client.post(reverse("session", args=[session.pk]), YOUNG_WOMEN | more, follow=True)
+
+
+def test_a_finished_release_answers_and_nothing_of_the_session_is_used(session, publish, as_, alice):
+    release = publish()
+    client = as_(alice)
+    known = ask(client, session).context["page"].live.known
+    rows = list(csv.DictReader((files.folder_of(release) / "answers.csv").open()))
+    cells = [row for row in rows if row["age"][:2] in ("18", "25") and row["sex"] == "female"]
+    assert len(cells) == 2
+    number = {name: int(getattr(known, name).replace(",", "")) for name in ("estimate", "lower", "upper")}
+    assert number["estimate"] == pytest.approx(sum(float(row["estimate"]) for row in cells), abs=0.5)
+    assert number["lower"] == pytest.approx(sum(float(row["lower"]) for row in cells), abs=1)
+    assert number["upper"] == pytest.approx(sum(float(row["upper"]) for row in cells), abs=1)
+    assert number["lower"] <= TRUTH <= number["upper"]
+    assert session.answers.count() == 0
+    again = client.post(reverse("session", args=[session.pk]), {"query": known.query, "anyway": "1"}, follow=True)
+    assert session.answers.count() == 1
+    assert again.context["page"].live.answer is not None
+    assert again.context["page"].live.known is None
+
+
+def test_the_narrowest_of_all_that_is_released_is_taken(session, publish, as_, alice):
+    publish(epsilon="2")
+    best = publish()
+    women = {"from.age": "", "to.age": "", "in.sex": ["female"]}
+    known = as_(alice).post(reverse("session", args=[session.pk]), women).context["page"].live.known
+    assert known.address == reverse("release_detail", args=[best.pk])
+    # One cell of the table by sex has a narrower interval than the sum of five of the other.
+    rows = csv.DictReader((files.folder_of(best) / "answers.csv").open())
+    (cell,) = (row for row in rows if row["sex"] == "female" and not row["age"])
+    assert known.lower == f"{int(float(cell['lower'])):,}"
+
+
+def test_only_releases_that_the_person_may_read_are_looked_at(session, publish, as_, charlie, alice):
+    services.sessions.let_ask(session=session, audience=Audience.EVERYBODY)
+    release = publish()
+    assert ask(as_(charlie), session).context["page"].live.known is None
+    assert session.answers.count() == 1
+    services.releases.make_public(release=release)
+    assert ask(as_(charlie), session).context["page"].live.known is not None
+    services.releases.withdraw_release(release=release, by=alice)
+    assert ask(as_(charlie), session).context["page"].live.known is None
+
+
+def test_what_is_wider_than_the_session_or_not_proved_is_not_taken(session, publish, as_, alice):
+    publish(epsilon="0.05")
+    assert ask(as_(alice), session).context["page"].live.known is None
+    fitted = publish(mechanism="marginal-fit", epsilon="5")
+    if fitted.result["receipt"]["bound"]["proof"] == "expected, not proved":
+        assert ask(as_(alice), session, **{"to.age": "45"}).context["page"].live.known is None
+
+
+def test_a_release_that_counts_other_rows_is_not_taken(session, publish, as_, alice, monkeypatch):
+    services.datasets.declare_universe(
+        dataset=session.release.dataset,
+        columns=[
+            {"name": "age", "type": "integer", "edges": [18, 40, 65], "outside": "drop"},
+            {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "drop"},
+        ],
+        by=alice,
+    )
+    session.release.dataset.refresh_from_db()
+    publish()
+    assert ask(as_(alice), session).context["page"].live.known is None
+
+
+def test_of_a_table_in_a_database_nothing_is_known_for_its_rows_change(session, publish, as_, alice, monkeypatch):
+    publish()
+    monkeypatch.setattr(Dataset, "is_in_database", property(lambda self: True))
+    assert ask(as_(alice), session).context["page"].live.known is None
+
+
+def test_in_place_the_page_shows_the_answer_and_a_way_to_ask_all_the_same(session, publish, as_, alice):
+    publish()
+    shown = as_(alice).post(reverse("session", args=[session.pk]), YOUNG_WOMEN, headers={"HX-Request": "true"})
+    assert "known already" in words(shown)
+    assert 'name="anyway"' in body(shown)
+    assert session.answers.count() == 0
