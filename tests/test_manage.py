@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from releases.management.commands.test import runs_for_changes
+
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = sorted(
     path.stem for path in (ROOT / "releases/management/commands").glob("*.py") if not path.stem.startswith("_")
@@ -115,3 +117,38 @@ def test_a_link_to_nothing_is_left_as_it_is(make_copy):
     done = run(copy, "check", inside=False)
     assert ".venv is a link to" in done.stderr
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "besides"),
+    [
+        ([], []),
+        (["tests/web/test_page.py"], []),
+        (["docs/guide.md"], ["tests/test_docs.py"]),
+        (["releases/services/budgets.py"], ["tests/flows"]),
+        (["templates/review/page.html"], ["tests/flows", "tests/web"]),
+        (["releases/static/page.css", "docs/guide.md"], ["tests/flows", "tests/test_docs.py"]),
+        (["tests/flows/test_journey.py"], ["tests/flows"]),
+    ],
+)
+def test_a_change_that_the_record_of_tests_cannot_see_runs_the_tests_that_it_can_touch(
+    tmp_path, monkeypatch, changed, besides
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("releases/urls.py", "docs/a.md", "templates/a.html", "tests/flows/a.py", ".testmondata", *changed):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+        os.utime(name, (2000, 2000) if name in changed else (1000, 1000))
+    first, *others = runs_for_changes(Path(".testmondata"))
+    assert first == ["--testmon", "tests", "--ignore=tests/flows"]
+    assert others == ([["--no-testmon", *besides]] if besides else [])
+
+
+def test_the_first_run_for_changes_is_one_of_every_test(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("releases/urls.py", "docs/a.md", "templates/a.html"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    first, second = runs_for_changes(Path(".testmondata"))
+    assert first == ["--testmon", "tests", "--ignore=tests/flows"]
+    assert "tests/flows" in second
