@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -24,6 +26,7 @@ from django.conf import settings
 from django.db import transaction
 
 from releases.engine.errors import EngineError, InvalidInput
+from releases.engine.tables.facts import SERVER
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Fingerprint
 from releases.models.role_rules import check_may_upload
@@ -205,16 +208,22 @@ def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
 
 
 def _tables_of(connection: Connection) -> Tables:
-    try:
+    with _said_of(connection):
         return reading.tables_of_server(connection.url)
-    except (InvalidInput, ReaderError):
-        raise Unavailable(_AWAY.format(name=connection.name)) from None
 
 
 def _columns_of(connection: Connection, table: str) -> dict[str, Column]:
-    try:
+    with _said_of(connection):
         return reading.columns_of_server(connection.location(table))
-    except (InvalidInput, ReaderError):
+
+
+@contextmanager
+def _said_of(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except (InvalidInput, ReaderError) as error:
+        if isinstance(error, InvalidInput) and error.field == SERVER:
+            raise Unavailable(f"The database {connection.name} {error.rule}.") from None
         raise Unavailable(_AWAY.format(name=connection.name)) from None
 
 

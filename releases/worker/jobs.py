@@ -21,7 +21,7 @@ from releases.engine.run import run_release
 from releases.engine.tables import catalogue, fingerprint, ingest
 from releases.engine.tables.connection import Limits
 from releases.engine.tables.facts import FileFacts
-from releases.engine.tables.query import TableCounts, open_table
+from releases.engine.tables.query import TableCounts, check_server, open_table
 from releases.engine.workload.queries import Count
 
 Report: TypeAlias = Callable[[str, float], None]
@@ -83,13 +83,30 @@ def count(*, schema: Schema, question: Count, location: str, limits: Limits) -> 
 
 
 def tables_of_server(*, url: str, limits: Limits) -> catalogue.Tables:  # noqa: ARG001  every job gets them
-    """What a database or a folder lists, and what its role may do. No row is read."""
-    return catalogue.tables(url)
+    """What a database or a folder lists, and what its role may do. No row is read.
+
+    A database counts the rows of the self test first.
+    """
+    found = catalogue.tables(url)
+    if found.is_utf8:
+        _check_server(url)
+    return found
 
 
 def columns_of_server(*, location: str, limits: Limits) -> dict[str, catalogue.Column]:
-    """The columns of a table in a database or a folder, with their types. No row is read."""
+    """The columns of a table in a database or a folder, with their types. No row is read.
+
+    A database counts the rows of the self test first.
+    """
+    _check_server(location.partition("#")[0])
     return catalogue.columns(location, limits=limits)
+
+
+def _check_server(url: str) -> None:
+    """Of a folder this program itself counts the files."""
+    if "://" in url and not url.startswith("file://"):
+        with catalogue.refused_in_words():
+            check_server(url)
 
 
 def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:

@@ -180,10 +180,23 @@ def _asked(url: str) -> Iterator[Connection[Any]]:
     refuse_unless_confined()
     import psycopg
 
+    options = f"-c statement_timeout={_SECONDS}s"
+    with refused_in_words(), psycopg.connect(url, connect_timeout=_SECONDS, options=options) as connection:
+        connection.read_only = True
+        yield connection
+
+
+@contextmanager
+def refused_in_words() -> Iterator[None]:
+    """What a server answers stays here: it can name the role, the host or a value.
+
+    Raises:
+        UnreadableTable: the server did not answer, or refused.
+    """
+    import psycopg
+
     try:
-        with psycopg.connect(url, connect_timeout=_SECONDS, options=f"-c statement_timeout={_SECONDS}s") as connection:
-            connection.read_only = True
-            yield connection
+        yield
     except psycopg.Error:
         raise UnreadableTable(
             "The database does not answer, or does not let this site sign in. Nothing was read."

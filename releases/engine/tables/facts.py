@@ -33,6 +33,10 @@ _LONGEST_NAME = 500
 _TYPED = ("has_header", "header_row")
 
 
+#: The field of a refusal that is the fault of a server.
+SERVER = "server"
+
+
 class UnreadableTable(InvalidInput):
     """An uploaded file is not a table that can be read. The message is for the person who has the file.
 

@@ -36,7 +36,8 @@ from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step
 from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
 from releases.engine.tables.number import numbers
-from releases.engine.tables.sources import FileTable, ServerTable, Source
+from releases.engine.tables.self_test import refuse_unless_right
+from releases.engine.tables.sources import FileTable, Server, ServerTable, Source
 from releases.engine.tables.text import text_of, texts
 
 
@@ -48,6 +49,7 @@ def open_table(location: str, *, limits: Limits | None = None) -> Source:
 
     Raises:
         InvalidInput: the location is of neither form.
+        UnreadableTable: the server counts otherwise than is defined.
         Unconfined: nothing confines this process.
     """
     refuse_unless_confined()
@@ -59,7 +61,19 @@ def open_table(location: str, *, limits: Limits | None = None) -> Source:
     url, _, name = location.partition("#")
     if not name:
         raise InvalidInput("table", rest.partition("@")[2] or "URL", "must end with #table_name")
-    return ServerTable(url, name)
+    table = ServerTable(url, name)
+    refuse_unless_right(table, TableCounts)
+    return table
+
+
+def check_server(url: str) -> None:
+    """Ask a server for counts that are known, and for no row.
+
+    Raises:
+        UnreadableTable: it counts otherwise than is defined.
+        Unconfined: nothing confines this process.
+    """
+    refuse_unless_right(Server(url), TableCounts)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ _ROWS_AT_A_TIME = 1 << 18
 _ROWS_OF_OBJECTS = 1 << 14
 
 
-class Source(Protocol):
-    """A table.
+class Session(Protocol):
+    """Where statements are run.
 
     Attributes:
-        dialect: in which statements are written for it.
-        is_here: its rows are on this machine, so that they may be coded once and counted from their codes; else
+        dialect: in which they are written.
+        is_here: the rows are on this machine, so that they may be coded once and counted from their codes; else
             nothing but grouped counts leaves the server.
-        number_form: how its numbers are written.
+        number_form: how numbers are written.
     """
 
     @property
@@ -45,16 +45,20 @@ class Source(Protocol):
     @property
     def number_form(self) -> NumberForm: ...
 
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        """The columns of some rows at a time, so that memory does not grow with their number."""
+        ...
+
+
+class Source(Session, Protocol):
+    """A table, in a session that can read it."""
+
     @property
     def columns(self) -> tuple[str, ...]: ...
 
     @property
     def relation(self) -> exp.Expr:
         """What stands after FROM."""
-        ...
-
-    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
-        """The columns of some rows at a time, so that memory does not grow with their number."""
         ...
 
 
@@ -93,14 +97,14 @@ class FileTable:
             yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 
-class ServerTable:
-    """A table of a PostgreSQL server, read in one transaction that cannot write: all counts are of one moment."""
+class Server:
+    """A PostgreSQL server, asked in one transaction that cannot write: all counts are of one moment."""
 
     dialect = PostgreSQL()
     is_here = False
     number_form = PLAIN
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str) -> None:
         refuse_unless_confined()
         import psycopg
 
@@ -108,8 +112,6 @@ class ServerTable:
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._connection.read_only = True
         self._connection.server_cursor_factory = psycopg.RawServerCursor
-        schema, _, table = name.rpartition(".")
-        self._names = (table, schema)
         settings = {
             # A cursor is otherwise planned for its first rows.
             "cursor_tuple_fraction": "1",
@@ -128,6 +130,21 @@ class ServerTable:
         if self._connection.info.parameter_status("server_encoding") != "UTF8":
             # Some texts of other encodings cannot be written in UTF-8: one row could end a run.
             raise InvalidInput("table", "encoding of the database", "must be UTF8")
+
+    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
+        with self._connection.cursor(name="counted") as cursor:
+            cursor.execute(self.dialect.sql(statement).encode(), list(parameters))
+            while rows := cursor.fetchmany(_ROWS_OF_OBJECTS):
+                yield _arrays(rows)
+
+
+class ServerTable(Server):
+    """A table of a PostgreSQL server."""
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url)
+        schema, _, table = name.rpartition(".")
+        self._names = (table, schema)
         described = self._connection.execute(
             self.dialect.sql(exp.select("*").from_(self.relation).limit(0)).encode()
         ).description
@@ -137,12 +154,6 @@ class ServerTable:
     def relation(self) -> exp.Expr:
         table, schema = self._names
         return exp.table_(table, db=schema or None, quoted=True)
-
-    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
-        with self._connection.cursor(name="counted") as cursor:
-            cursor.execute(self.dialect.sql(statement).encode(), list(parameters))
-            while rows := cursor.fetchmany(_ROWS_OF_OBJECTS):
-                yield _arrays(rows)
 
 
 class SparkTable:

@@ -21,6 +21,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
 from releases.publication import files
 from releases.services.connections import Unavailable
+from releases.services.release_inputs import Refusal
 from tests.web.conftest import write_json
 from tests.web.databases.conftest import PASSWORD, PATIENTS
 from tests.web.pages import field_value, words
@@ -290,6 +291,18 @@ def test_a_database_of_another_encoding_is_refused_before_anything_is_charged(cl
             register()
     finally:
         clinic.run(f"DROP DATABASE {name}")
+
+
+def test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged(clinic, register, declared, release_of):
+    dataset = declared()
+    clinic.run(
+        "CREATE FUNCTION ward.chr(given integer) RETURNS text LANGUAGE sql AS 'SELECT ''x''::text'",
+        "ALTER ROLE reader SET search_path = ward, pg_catalog",
+    )
+    for refused in (register, lambda: release_of(dataset)):
+        with pytest.raises((Unavailable, Refusal), match="clinic counts texts, numbers, dates or persons otherwise"):
+            refused()
+    assert charges() == 0
 
 
 @pytest.mark.parametrize("table", ["ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""])

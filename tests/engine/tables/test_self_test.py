@@ -1,0 +1,64 @@
+"""What a server has to count right before a table of it may be counted."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from releases.engine.tables import self_test
+from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.query import TableCounts, check_server, open_table
+from tests.engine.tables.reference import Reference
+from tests.engine.tables.test_contract import EACH_ENGINE
+
+#: What another server could do otherwise: here by a function of the same name that it finds first.
+OTHERWISE = {
+    "trims another character": "chr(given integer) RETURNS text AS $$ SELECT pg_catalog.chr(given + 1) $$",
+    "reads no capital E": (
+        "is_like(given text, pattern text) RETURNS boolean AS $$ "
+        "SELECT given OPERATOR(pg_catalog.!~) 'E' AND given OPERATOR(pg_catalog.~) pattern $$"
+    ),
+    "hashes otherwise": "sha256(given bytea) RETURNS bytea AS $$ SELECT pg_catalog.sha256(given || 'x'::bytea) $$",
+    "rounds down otherwise": (
+        "floor(given double precision) RETURNS double precision AS $$ SELECT pg_catalog.ceil(given) $$"
+    ),
+}
+
+
+@pytest.mark.parametrize("unit", self_test.UNITS)
+def test_what_is_known_of_the_rows_is_what_the_reference_counts(unit):
+    named = [dict(zip(("person", "number", "word", "day"), row, strict=True)) for row in self_test.rows()]
+    reference = Reference({"columns": list(self_test.DECLARED), "unit": self_test.UNITS[unit]}, named)
+    known = self_test.KNOWN[unit]
+    cells = reference.cells(["number", "word"])
+    assert known.cells == tuple(tuple(cells[(one, other)] for other in range(9)) for one in range(6))
+    assert known.days == tuple(reference.cells(["day"])[(place,)] for place in range(6))
+    tally, texts = reference.tally(["number"]), reference.texts("word")
+    assert dict(zip(self_test.VALUES, known.hundredths, strict=True)) == {value: tally[(value,)] for (value,) in tally}
+    assert dict(zip(self_test.TEXTS, known.words, strict=True)) == dict(texts)
+    # Of some persons rows are left out, or the rule that says which would not be seen.
+    assert unit == "row" or sum(map(sum, known.cells)) < sum(map(sum, self_test.KNOWN["row"].cells))
+
+
+@EACH_ENGINE
+def test_the_databases_that_are_supported_pass(load, request):
+    self_test.refuse_unless_right(load([{"any": "x"}], request), TableCounts)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("function", OTHERWISE.values(), ids=OTHERWISE)
+def test_a_server_that_counts_otherwise_is_refused_whatever_its_version_says(postgres_database, function):
+    named = psycopg.sql.Identifier(postgres_database.rpartition("/")[2])
+    with psycopg.connect(postgres_database, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (a text)")
+        connection.execute("CREATE SCHEMA own")
+        open_table(f"{postgres_database}#public.t")
+        check_server(postgres_database)
+        connection.execute(f"CREATE FUNCTION own.{function} LANGUAGE sql IMMUTABLE")
+        if "is_like" in function:
+            connection.execute("CREATE OPERATOR own.~ (LEFTARG = text, RIGHTARG = text, FUNCTION = own.is_like)")
+        path = psycopg.sql.SQL("ALTER DATABASE {} SET search_path = own, pg_catalog, public")
+        connection.execute(path.format(named))
+    for refused in (lambda: open_table(f"{postgres_database}#public.t"), lambda: check_server(postgres_database)):
+        with pytest.raises(UnreadableTable, match="otherwise than this site defines"):
+            refused()
