@@ -715,6 +715,22 @@ MUTATIONS = (
         test="tests/web/datasets/test_stored_tables.py::test_a_worker_s_connection_reaches_its_table_and_nothing_else",
     ),
     Mutation(
+        name="a-server-is-counted-on-without-its-self-test",
+        file="releases/engine/tables/query.py",
+        text="    refuse_unless_right(table, TableCounts)\n",
+        instead="",
+        test="tests/engine/tables/test_self_test.py::"
+        "test_a_server_that_counts_otherwise_is_refused_whatever_its_version_says[hashes otherwise]",
+    ),
+    Mutation(
+        name="a-server-is-charged-for-without-its-self-test",
+        file="releases/worker/jobs.py",
+        text='    _check_server(location.partition("#")[0])\n',
+        instead="",
+        test="tests/web/databases/test_databases.py::"
+        "test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged",
+    ),
+    Mutation(
         name="spark-orders-texts-by-another-hash",
         file="releases/engine/tables/dialects.py",
         text='        return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])',
