@@ -33,6 +33,7 @@ from releases.schema.descriptions import (
     apart,
     noted,
 )
+from releases.schema.metadata_codebooks import read_other
 from releases.schema.standard_codebooks import from_standard, is_standard
 
 
@@ -60,17 +61,19 @@ class CodebookForm(forms.Form):
 
     def clean_codebook(self) -> dict[str, Any]:
         text, self.readings = self.cleaned_data["codebook"], []
-        if not is_csv_codebook(text):
-            if not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-                raise ValidationError(
-                    "The codebook is neither JSON, which begins with a brace, nor a table in CSV, whose first line "
-                    "names its columns, such as name,type,values,outside."
-                )
-            read = read_json(text, what="codebook", listed="columns")
         try:
             if is_csv_codebook(text):
                 read, self.readings = codebook_from_csv(text), readings(text)
-            elif is_standard(read):
+            elif text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+                read = read_json(text, what="codebook", listed="columns")
+            elif (other := read_other(text)) is not None:
+                read = other
+            else:
+                raise ValidationError(
+                    "The codebook is neither JSON, which begins with a brace, nor a table in CSV, whose first line "
+                    "names its columns, such as name,type,values,outside. DDI (XML) and SmartNoise (YAML) are read too."
+                )
+            if is_standard(read):
                 read, self.readings = from_standard(read)
         except InvalidInput as error:
             raise ValidationError(in_words(error)) from None

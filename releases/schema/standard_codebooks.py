@@ -1,6 +1,7 @@
 """Codebooks in formats that others write, read into the columns of the schema format, and written again.
 
-Read are a Frictionless Table Schema or a data package of one table, and CSV on the Web (CSVW) metadata of one table.
+Read are a Frictionless Table Schema or a data package of one table, and CSV on the Web (CSVW) metadata of one table,
+with the terms for differential privacy of CSVW-EO (``privacyId``, ``maxContributions``, ``keyValues``, ``partitions``).
 What they say of a column that has no place in the schema format is left out. A column of text is declared where its
 values are listed, a column of numbers where its ends are given: in ten bins, or one for each value of few. So is a
 column of dates, by month, or by year where it spans more than ten. What is
@@ -64,9 +65,15 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             said.append(f"{name}: bins were chosen between {made['edges'][0]} and {made['edges'][-1]}.")
         if OWN not in column and "by" in made:
             said.append(f"{name}: bins by {made['by']} were chosen from {made['first']} to {made['last']}.")
+    if (unit := _unit_of(value, columns)) is not None:
+        said.append(
+            f"Whom to protect: a person, by the column {unit['id']}, with at most {unit['max_rows']} rows each."
+            if unit["kind"] == "person"
+            else "Whom to protect: a row."
+        )
     if left:
         said.append(f"Not declared, for neither their values nor their ends are given: {', '.join(left)}.")
-    return {"version": 1, "columns": declared}, said
+    return {"version": 1, **({} if unit is None else {"unit": unit}), "columns": declared}, said
 
 
 def to_standard(universe: Universe, notes: Notes, *, written: str) -> dict[str, Any]:
@@ -75,6 +82,22 @@ def to_standard(universe: Universe, notes: Notes, *, written: str) -> dict[str, 
     if written == _FRICTIONLESS:
         return {"fields": columns}
     return {"@context": "http://www.w3.org/ns/csvw", "tableSchema": {"columns": columns}}
+
+
+def _unit_of(value: Mapping[str, Any], columns: list[Any]) -> dict[str, Any] | None:
+    """Whom to protect, where the terms of CSVW-EO say it: one column names the person. None where they do not."""
+    if value.get("privacyUnit") == "row":
+        return {"kind": "row"}
+    named = [each["name"] for each in columns if each.get("privacyId") is True]
+    tables = value.get("tables")
+    most = (tables[0] if isinstance(tables, list) else value).get("maxContributions")
+    if not named or most is None:
+        return None
+    if len(named) > 1:
+        raise InvalidInput("privacyId", ", ".join(named), "must be one column")
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise InvalidInput("maxContributions", most, "must be a whole number from 1")
+    return {"kind": "person", "id": named[0], "max_rows": most}
 
 
 Reader = Callable[[Mapping[str, Any], list[str]], dict[str, Any] | None]
@@ -120,13 +143,36 @@ def _csvw(column: Mapping[str, Any], missing: list[str]) -> dict[str, Any] | Non
     listed = described.get("format", "")
     values = listed.strip("^$()").split("|") if isinstance(listed, str) and "|" in listed else []
     codes = _codes(column["null"]) if "null" in column else missing
+    # CSVW-EO writes the ends beside the type.
+    everywhere = {
+        **{each: column[each] for each in ("minimum", "maximum") if column.get(each) is not None},
+        **described,
+    }
     ends = tuple(
-        next((described[each] for each in names if each in described), None)
+        next((everywhere[each] for each in names if each in everywhere), None)
         for names in (("minimum", "minInclusive"), ("maximum", "maxInclusive"))
     )
+    if column.get("privacyId") is True:
+        return None
+    values = values or _public_values(column)
     title = column.get("dc:description") or column.get("titles") or ""
     form = _written_as(listed, {"yyyy": "YYYY", "MM": "MM", "M": "MM", "dd": "DD", "d": "DD"})
     return _column(column["name"], str(described.get("base", "string")), values, ends, codes, title, form)
+
+
+def _public_values(column: Mapping[str, Any]) -> list[str]:
+    """The values that CSVW-EO calls public: of keys, or of partitions that are of one value each."""
+    listed = column.get("keyValues") or column.get("partitions") or []
+    if not isinstance(listed, list):
+        raise InvalidInput("keyValues", listed, "must be a list")
+    values = []
+    for each in listed:
+        found = each.get("predicate", each) if isinstance(each, dict) else each
+        found = found.get("partitionValue") if isinstance(found, dict) else found
+        if found is None:
+            return []
+        values.append(_text(found, "keyValues"))
+    return values
 
 
 def _column(

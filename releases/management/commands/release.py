@@ -48,6 +48,7 @@ from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
+from releases.schema.metadata_codebooks import from_ddi, from_smartnoise
 from releases.schema.standard_codebooks import from_standard, is_standard
 from releases.services.connections import Connection
 from releases.worker import runner
@@ -72,6 +73,10 @@ class NeedsReview(Exception):
     """Somebody else has to decide first. The text says what, and what happens then."""
 
 
+#: How a schema file is read, by its ending; any other as JSON.
+OTHER_CODEBOOKS = {".csv": codebook_from_csv, ".xml": from_ddi, ".yaml": from_smartnoise, ".yml": from_smartnoise}
+
+
 class Command(BaseCommand):
     help = (
         "Release a table's answers and synthetic rows; writes answers.csv, synthetic.csv, dictionary.csv, "
@@ -87,7 +92,7 @@ class Command(BaseCommand):
         )
         for name, text in FACTS.items():
             parser.add_argument(f"--{name.replace('_', '-')}", help=f"of the file: {text}")
-        parser.add_argument("--schema", type=Path, help="schema, format version 1, or a codebook in CSV")
+        parser.add_argument("--schema", type=Path, help="schema, format version 1, or a codebook in CSV, XML or YAML")
         parser.add_argument("--workload", help="file of a workload, format version 1; or the name of a saved one")
         parser.add_argument(
             "--column",
@@ -333,17 +338,20 @@ def default_delta(delta: str | None) -> str:
 
 
 def read_codebook(path: Path) -> Any:
-    """The schema in JSON, or as a table where the file is called so."""
-    if path.suffix.lower() != ".csv":
-        read = read_json(path)
-        if not is_standard(read):
-            return read
-        codebook, decided = from_standard(read)
-        for sentence in decided:
-            print(sentence, file=sys.stderr)  # noqa: T201  the command has no output of its own yet
-        return codebook
+    """The schema in JSON, or in another format where the file is called so."""
+    kind = path.suffix.lower()
+    read = OTHER_CODEBOOKS[kind](read_text(path)) if kind in OTHER_CODEBOOKS else read_json(path)
+    if not is_standard(read):
+        return read
+    codebook, decided = from_standard(read)
+    for sentence in decided:
+        print(sentence, file=sys.stderr)  # noqa: T201  the command has no output of its own yet
+    return codebook
+
+
+def read_text(path: Path) -> str:
     try:
-        return codebook_from_csv(path.read_text())
+        return path.read_text()
     except (OSError, UnicodeDecodeError):
         raise CommandError(f"{path} cannot be read as text.") from None
 

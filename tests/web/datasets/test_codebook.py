@@ -22,6 +22,7 @@ from releases.models import Dataset
 from releases.schema.bin_edges import edges_from_text
 from releases.schema.codebook_csv import categories_from_text, codebook_from_csv, is_csv_codebook
 from releases.schema.descriptions import apart
+from releases.schema.metadata_codebooks import read_other
 from releases.schema.standard_codebooks import from_standard, is_standard, to_standard
 from tests.web.pages import field_value, words
 
@@ -403,3 +404,155 @@ def test_whatever_is_pasted_is_read_or_refused_by_its_field(column, name, others
         with suppress(InvalidInput):
             if is_standard(pasted):
                 Schema.from_json(apart(from_standard(pasted)[0]).schema)
+
+
+# In files that are no JSON
+
+DDI = """\ufeff<?xml version="1.0" encoding="UTF-8"?>
+<codeBook xmlns="ddi:codebook:2_5" version="2.5">
+  <dataDscr>
+    <var ID="V1" name="sex" files="F1" intrvl="discrete">
+      <labl>Sex as
+        registered</labl>
+      <catgry><catValu>1</catValu><labl>female</labl><catStat type="freq">4711</catStat></catgry>
+      <catgry><catValu>2</catValu><labl>male</labl></catgry>
+      <catgry missing="Y"><catValu>9</catValu><labl>not asked</labl></catgry>
+    </var>
+    <var ID="V2" name="age" files="F1" intrvl="contin" dcml="0">
+      <labl>Age</labl>
+      <valrng><range UNITS="INT" min="0" max="120"/></valrng>
+      <invalrng><item VALUE="-9"/></invalrng>
+      <sumStat type="max">119</sumStat>
+    </var>
+    <var ID="V3" name="note" files="F1"><labl>Remarks</labl></var>
+  </dataDscr>
+</codeBook>"""
+SMARTNOISE = """# of the survey
+engine: postgres
+"":
+  PUMS:
+    people:
+      max_ids: 3
+      rows: 1000
+      censor_dims: false
+      pid: {type: string, private_id: true}
+      age:
+        type: int
+        lower: 0
+        upper: 120
+      married: {type: boolean}
+      state: {type: string, cardinality: 50}
+"""
+EO = {
+    "@context": ["http://www.w3.org/ns/csvw", "csvw-eo-context.jsonld"],
+    "maxContributions": 3,
+    "tableSchema": {
+        "columns": [
+            {"name": "pid", "datatype": "string", "privacyId": True, "maxNumPartitions": 900},
+            {"name": "age", "datatype": "integer", "minimum": 0, "maximum": 120},
+            {"name": "sex", "datatype": "string", "keyValues": ["f", "m"]},
+            {
+                "name": "city",
+                "datatype": "string",
+                "partitions": [{"predicate": {"partitionValue": each}, "maxLength": 9} for each in ("a", "b")],
+            },
+        ]
+    },
+}
+PERSON = {"kind": "person", "id": "pid", "max_rows": 3}
+
+
+def test_variables_of_ddi_are_declared_by_their_categories_and_ranges_and_never_by_what_was_counted():
+    read, decided = from_standard(read_other(DDI))
+    assert read["columns"] == [
+        {
+            "name": "sex",
+            "type": "categorical",
+            "categories": ["1", "2"],
+            "missing": ["9"],
+            "description": "Sex as registered – 1: female; 2: male",
+        },
+        {
+            "name": "age",
+            "type": "integer",
+            "missing_as": "no number",
+            "edges": [*range(0, 121, 12)],
+            "missing": ["-9"],
+            "description": "Age",
+        },
+    ]
+    assert decided[-1] == "Not declared, for neither their values nor their ends are given: note."
+    assert "4711" not in json.dumps(read)
+    assert "119" not in json.dumps(read)
+
+
+@pytest.mark.parametrize(("read", "left"), [(read_other(SMARTNOISE), "pid, state"), (EO, "pid")])
+def test_metadata_of_other_tools_say_whom_to_protect_and_that_is_said_before_it_is_declared(read, left):
+    declared, decided = from_standard(read)
+    schema = Schema.from_json(apart(declared).schema)
+    assert (schema.unit.kind, schema.unit.id_column, schema.unit.max_rows) == ("person", "pid", 3)
+    assert schema.universe["age"].edges[0] == 0
+    assert schema.universe["age"].edges[-1] == 120
+    assert "Whom to protect: a person, by the column pid, with at most 3 rows each." in decided
+    assert decided[-1].endswith(f"are given: {left}.")
+    others = {each.name: each.categories for each in schema.universe.attributes if each.categories}
+    assert others in ({"married": ("true", "false")}, {"sex": ("f", "m"), "city": ("a", "b")})
+
+
+def test_a_row_is_protected_where_the_metadata_say_so():
+    declared, _ = from_standard(read_other(SMARTNOISE.replace("max_ids: 3", "row_privacy: true")))
+    assert declared["unit"] == {"kind": "row"}
+
+
+OF_THE_TABLE = """people:
+  people:
+    people: {max_ids: 3, person: {private_id: true}, age: {type: int, lower: 0, upper: 120}}
+"""
+
+
+@pytest.mark.parametrize(("pasted", "unit"), [(DDI.replace("note", "person"), "row"), (OF_THE_TABLE, "person")])
+def test_they_are_pasted_confirmed_and_declared_like_any_other(alice, upload_file, as_, pasted, unit):
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file())
+    address = reverse("columns", args=[dataset.pk])
+    doubts = as_(alice).post(address, {"codebook": pasted}).context["codebook"].readings
+    assert doubts
+    assert Dataset.objects.get(pk=dataset.pk).declared is None
+    assert as_(alice).post(address, {"codebook": pasted, "doubts": doubts}).status_code == 302
+    dataset = Dataset.objects.get(pk=dataset.pk)
+    assert dataset.universe["age"].edges[-1] == 120
+    assert (dataset.budget.unit["kind"] if dataset.budget else "row") == unit
+
+
+@pytest.mark.parametrize(
+    ("pasted", "field", "rule"),
+    [
+        ("<codeBook><var/>", "codebook", "must be XML"),
+        ("<html></html>", "codebook", "must be a codeBook of DDI with variables (var)"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]><codeBook/>', "codebook", "must be XML without a document type"),
+        (DDI.replace('name="age" files="F1"', 'name="age" files="F2"'), "codebook", "must be about one file of data"),
+        (DDI.replace(' name="age"', ""), "columns[1].name", "must be text"),
+        (DDI.replace('max="120"', 'max="old"'), "columns[1] (age).maximum", "must be a number"),
+        ("a:\n  b:\n    c: &x {type: int}\n    d: *x\n", "codebook", "must be YAML without aliases"),
+        ("a:\n" + "  b:\n" * 30_000, "codebook", "must be YAML of at most 100,000"),
+        ("a:\n  b: {}\n  b: {}\n", "codebook", "must be YAML without aliases, each name once"),
+        ("a:\n  b: {t: {}, u: {}}\n", "codebook", "must hold one database, one schema, one table"),
+        (SMARTNOISE.replace("{type: boolean}", "yes"), "married", "must be a column with its type"),
+        (SMARTNOISE.replace("max_ids: 3", "max_ids: 0"), "maxContributions", "must be a whole number from 1"),
+        (SMARTNOISE.replace("boolean}", "int, private_id: true}"), "privacyId", "must be one column"),
+    ],
+)
+def test_what_is_wrong_with_them_is_named(pasted, field, rule):
+    with pytest.raises(InvalidInput) as refusal:
+        from_standard(read_other(pasted))
+    assert refusal.value.field == field
+    assert refusal.value.rule.startswith(rule)
+
+
+@given(place=st.integers(0, 2000), instead=st.text(max_size=4), whole=st.sampled_from([DDI, SMARTNOISE]))
+def test_a_broken_file_is_read_or_refused_by_its_field(place, instead, whole):
+    broken = whole[:place] + instead + whole[place + 1 :]
+    # Any other exception than a refusal fails the test.
+    with suppress(InvalidInput):
+        read = read_other(broken)
+        if read is not None and is_standard(read):
+            Schema.from_json(apart(from_standard(read)[0]).schema)
