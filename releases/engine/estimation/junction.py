@@ -28,6 +28,9 @@ from releases.engine.estimation.marginals import Axes, MarginalTree, compiled_ke
 
 Floats = NDArray[np.float64]
 
+#: exp of less is far below what matters beside 1, and one divided by it is still finite.
+_FAINT = -600.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clique:
@@ -182,12 +185,15 @@ class CliqueTree:
         for place in reversed(range(len(tables))):
             clique, table = self.cliques[place], tables[place]
             table -= table.max()
+            highest = table.max(axis=clique.summed, keepdims=True)
+            # What a parent makes likely can be nearly impossible here: its exp would be 0, or a number with few digits.
+            lift = np.where(highest < _FAINT, highest, 0.0)
+            table -= lift
             np.exp(table, out=table)
             if clique.parent >= 0:
-                summed = table.sum(axis=clique.summed)
-                inside[place] = summed
-                with np.errstate(divide="ignore"):
-                    tables[clique.parent] += self._widened(place, np.log(summed))
+                inside[place] = table.sum(axis=clique.summed)
+                message = np.log(inside[place]) + lift.reshape(inside[place].shape)
+                tables[clique.parent] += self._widened(place, message)
         for place, (clique, table) in enumerate(zip(self.cliques, tables, strict=True)):
             if clique.parent >= 0:
                 table *= self._over(place, self._shared(place, tables[clique.parent]), inside[place])
