@@ -20,6 +20,7 @@ from releases.forms.releases import population_field
 from releases.questions.base import Columns, kind_of
 from releases.questions.together import (
     COUNTS,
+    GLANCE,
     MAX_PARTS,
     ROWS,
     PartAsked,
@@ -29,9 +30,13 @@ from releases.questions.together import (
 )
 
 TITLE = "Several questions"
+#: Of every column at a glance, unless it is typed otherwise.
+GLANCE_EPSILON = "0.5"
 #: What a page calls the places that an error names.
 _LABELS = {"number": "Column with numbers", "columns": "Count or group by", "share": "Share"}
 _LONGEST_TITLE = 200
+#: Before the names of the fields of the form that shares its page.
+_GLANCE = "glance"
 #: The first field of those that name columns to count or to group by.
 _COLUMN_FIELDS = ("first", "second", "third")
 
@@ -65,6 +70,21 @@ class CollectionForm(forms.Form):
         given = super().clean() or {}
         check_epsilon(self)
         return given
+
+
+class GlanceForm(forms.Form):
+    """The button that asks for every column at a glance."""
+
+    epsilon = epsilon_field()
+
+    def __init__(self, posted: QueryDict | None) -> None:
+        is_pressed = posted is not None and f"{_GLANCE}-epsilon" in posted
+        super().__init__(posted if is_pressed else None, prefix=_GLANCE, initial={"epsilon": GLANCE_EPSILON})
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        check_epsilon(self)
+        return given | {"title": GLANCE.title, "population": None}
 
 
 class PartForm(forms.Form):

@@ -40,6 +40,12 @@ class PartAsked:
     is_for_rows: bool = False
 
 
+#: Every declared column, counted by itself; what is missing has a bin where the declaration gives it one.
+GLANCE = PartAsked(
+    title="Everything at a glance", workload={"version": WORKLOAD_VERSION, "queries": [{"marginals": 1}]}
+)
+
+
 def read_weight(text: str) -> Fraction:
     """A share of the budget, beside the shares of other parts.
 

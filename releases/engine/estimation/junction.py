@@ -28,6 +28,9 @@ from releases.engine.estimation.marginals import Axes, MarginalTree, compiled_ke
 
 Floats = NDArray[np.float64]
 
+#: exp of less is far below what matters beside 1, and one divided by it is still finite.
+_FAINT = -600.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clique:
@@ -149,7 +152,18 @@ class CliqueTree:
             if not homes:
                 raise InvalidInput("sets", axes, "must lie within one clique")
             mine[min(homes, key=lambda k: self._cells(cliques[k].axes))].append(place)
-        self._mine = mine
+        self._lengths = [tuple(shape[axis] for axis in axes) for axes in sets]
+        #: Where the tables that each clique answers are in a vector.
+        self._mine = [
+            np.concatenate([np.arange(*self.offsets[place : place + 2]) for place in places] or [np.arange(0)])
+            for places in mine
+        ]
+        self._outer = [self._placed(each, cliques[each.parent].axes) for each in cliques]
+        self._inner = [self._placed(each, each.axes) for each in cliques]
+        self._summed = [each.summed for each in cliques]
+        self._beyond = [
+            tuple(k for k, axis in enumerate(cliques[each.parent].axes) if axis not in each.shared) for each in cliques
+        ]
         self._trees: list[MarginalTree] = [
             marginal_tree(
                 tuple(shape[axis] for axis in clique.axes),
@@ -165,10 +179,14 @@ class CliqueTree:
     def _cells(self, axes: Axes) -> int:
         return math.prod(self.shape[axis] for axis in axes)
 
+    def _placed(self, clique: Clique, axes: Axes) -> tuple[int, ...]:
+        """The shape among these axes of a table over what a clique shares with its parent."""
+        return tuple(self.shape[axis] if axis in clique.shared else 1 for axis in axes)
+
     def tables(self, vector: NDArray[Any]) -> list[NDArray[Any]]:
         """The tables of a vector, as views of it."""
-        lengths = [tuple(self.shape[axis] for axis in axes) for axes in self.sets]
-        return [vector[a:b].reshape(each) for (a, b), each in zip(pairwise(self.offsets), lengths, strict=True)]
+        ends = pairwise(self.offsets)
+        return [vector[a:b].reshape(each) for (a, b), each in zip(ends, self._lengths, strict=True)]
 
     def gibbs(self, potentials: Floats) -> CliqueGibbs:
         """The distribution proportional to exp(sum of potentials)."""
@@ -182,12 +200,15 @@ class CliqueTree:
         for place in reversed(range(len(tables))):
             clique, table = self.cliques[place], tables[place]
             table -= table.max()
+            highest = table.max(axis=self._summed[place], keepdims=True)
+            # What a parent makes likely can be nearly impossible here: its exp would be 0, or a number with few digits.
+            lift = np.where(highest < _FAINT, highest, 0.0)
+            table -= lift
             np.exp(table, out=table)
             if clique.parent >= 0:
-                summed = table.sum(axis=clique.summed)
-                inside[place] = summed
-                with np.errstate(divide="ignore"):
-                    tables[clique.parent] += self._widened(place, np.log(summed))
+                inside[place] = table.sum(axis=self._summed[place])
+                message = np.log(inside[place]) + lift.reshape(inside[place].shape)
+                tables[clique.parent] += self._widened(place, message)
         for place, (clique, table) in enumerate(zip(self.cliques, tables, strict=True)):
             if clique.parent >= 0:
                 table *= self._over(place, self._shared(place, tables[clique.parent]), inside[place])
@@ -206,49 +227,39 @@ class CliqueTree:
         for place in reversed(range(len(tables))):
             clique = self.cliques[place]
             if clique.parent >= 0:
-                shared[place] = tables[place].sum(axis=clique.summed)
-                up[place] = _ratio((tables[place] * below[place]).sum(axis=clique.summed), shared[place])
+                summed = self._summed[place]
+                shared[place] = tables[place].sum(axis=summed)
+                up[place] = _ratio((tables[place] * below[place]).sum(axis=summed), shared[place])
                 below[clique.parent] += self._widened(place, up[place])
         for place, clique in enumerate(self.cliques):
             if clique.parent >= 0:
                 whole = _ratio(self._shared(place, tables[clique.parent] * below[clique.parent]), shared[place])
-                spaced = [self.shape[axis] if axis in clique.shared else 1 for axis in clique.axes]
-                below[place] += (whole - up[place]).reshape(spaced)
+                below[place] += (whole - up[place]).reshape(self._inner[place])
         return self._answered([table * each for table, each in zip(tables, below, strict=True)])
 
     def _spread(self, vector: Floats) -> list[Floats]:
         """The sum of the tables given to each clique, over the clique."""
-        pieces = self.tables(vector)
         return [
-            tree.adjoint([pieces[place] for place in places])
-            if places
-            else np.zeros(tree.shape)
-            for tree, places in zip(self._trees, self._mine, strict=True)
-        ]  # fmt: skip
+            tree.adjoint(vector[mine]) if mine.size else np.zeros(tree.shape)
+            for tree, mine in zip(self._trees, self._mine, strict=True)
+        ]
 
     def _answered(self, tables: Sequence[Floats]) -> Floats:
         found = np.empty(self.cells)
-        pieces = self.tables(found)
-        for tree, places, table in zip(self._trees, self._mine, tables, strict=True):
-            for place, marginal in zip(places, tree.answer(np.ascontiguousarray(table)), strict=True):
-                pieces[place][...] = marginal
+        for tree, mine, table in zip(self._trees, self._mine, tables, strict=True):
+            found[mine] = tree.answer_vector(np.ascontiguousarray(table))
         return found
 
     def _shared(self, place: int, table: Floats) -> Floats:
         """A table over the parent of a clique, summed to what both share."""
-        clique = self.cliques[place]
-        axes = self.cliques[clique.parent].axes
-        return np.asarray(table.sum(axis=tuple(k for k, axis in enumerate(axes) if axis not in clique.shared)))
+        return np.asarray(table.sum(axis=self._beyond[place]))
 
     def _widened(self, place: int, table: Floats) -> Floats:
         """A table over what a clique shares with its parent, to be added to one over the parent."""
-        clique = self.cliques[place]
-        axes = self.cliques[clique.parent].axes
-        return table.reshape([self.shape[axis] if axis in clique.shared else 1 for axis in axes])
+        return table.reshape(self._outer[place])
 
     def _over(self, place: int, above: Floats, own: Floats) -> Floats:
-        clique = self.cliques[place]
-        return _ratio(above, own).reshape([self.shape[axis] if axis in clique.shared else 1 for axis in clique.axes])
+        return _ratio(above, own).reshape(self._inner[place])
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -116,6 +116,9 @@ class MarginalTree:
         self._kernels = compiled_kernels() if compiled else None
         self._lengths = [tuple(self.shape[a] for a in sorted(axes)) for axes in self.sets]
         self._orders = [tuple(sorted(axes).index(a) for a in axes) for axes in self.sets]
+        self._slot_ends = [(0, 0)] * 4
+        for child in self._plan.children:
+            self._slot_ends[child.slot - 1] = child.offset, child.offset + child.size
 
     def _check(self) -> None:
         if any(length < 1 for length in self.shape):
@@ -235,7 +238,7 @@ class MarginalTree:
         space = np.empty(self._plan.space)
         parts = [space[child.offset : child.offset + child.size] for child in self._plan.children]
         slotted = self._slotted(factors)
-        self._kernels.product_blocks(*self._plan.dims, *slotted, *self._slotted(parts))
+        self._kernels.product_blocks(*self._plan.dims, *slotted, *self._slots(space))
         total = float(parts[0].sum())
         self._kernels.reduce_steps(space, self._plan.steps)
         return Gibbs(
@@ -248,16 +251,14 @@ class MarginalTree:
         )
 
     def _tangent(self, gibbs: Gibbs, vector: Floats) -> Floats:
-        logs, _ = self._part_logs(vector)
         if gibbs._factors is None:
             slope = self.adjoint(vector)
             slope *= gibbs._weights
             return self.answer_vector(slope) / gibbs._total
         assert self._kernels is not None
+        logs = self._spread(self._as_vector(vector).astype(np.float64, copy=False))
         space = np.empty(self._plan.space)
-        parts = [space[child.offset : child.offset + child.size] for child in self._plan.children]
-        slotted = self._slotted(logs), self._slotted(parts)
-        self._kernels.tangent_blocks(*self._plan.dims, *gibbs._factors, *slotted[0], *slotted[1])
+        self._kernels.tangent_blocks(*self._plan.dims, *gibbs._factors, *self._slots(logs), *self._slots(space))
         self._kernels.reduce_steps(space, self._plan.steps)
         return space[: self.cells] / gibbs._total
 
@@ -290,6 +291,10 @@ class MarginalTree:
         for child, part in zip(self._plan.children, parts, strict=True):
             four[child.slot - 1] = part
         return four
+
+    def _slots(self, space: Array) -> list[Array]:
+        """The parts of a work space that the children of the root have, in the same order."""
+        return [space[start:end] for start, end in self._slot_ends]
 
     def _sum_root(self, flat: Array, space: Array) -> None:
         parts = [space[child.offset : child.offset + child.size] for child in self._plan.children]

@@ -212,7 +212,7 @@ def draw_value(
         epsilon=epsilon,
         sensitivity=sensitivity,
         denominator=at.denominator,
-        weights=None if pieces.scores.size == values else pieces.widths.tolist(),
+        weights=None if pieces.scores.size == values else pieces.widths,
         rng=rng,
     )
     # Every value of a piece is equally likely.

@@ -45,6 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from math import ceil, expm1, log1p, sqrt
 from typing import Protocol
@@ -209,15 +210,18 @@ class Noised:
 
     def read(self, noisy: Sequence[int]) -> Reading:
         values = tuple(unit * step for unit, step in zip(self.units, noisy, strict=True))
-        variances = tuple(map(float, self.variances))
-        measured = Measured(values=values, reach=self.reach, variances=variances, pair_reach=self.pair_reach)
+        measured = Measured(values=values, reach=self.reach, variances=self._variances, pair_reach=self.pair_reach)
         return self.measurement.read(measured)
 
-    @property
+    @cached_property
     def variances(self) -> tuple[Fraction, ...]:
         """Of the noise on each sum, in its own units squared."""
         of_spread = {spread: self.law.variance(spread) for spread in set(self.spreads)}
         return tuple(unit**2 * of_spread[spread] for unit, spread in zip(self.units, self.spreads, strict=True))
+
+    @cached_property
+    def _variances(self) -> tuple[float, ...]:
+        return tuple(map(float, self.variances))
 
     @property
     def loss(self) -> Fraction:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Scores: TypeAlias = "NDArray[np.integer] | Sequence[int] | Sequence[Fraction]"
+#: Integers of any size, or an array of integers.
+BaseMeasure: TypeAlias = "Sequence[int] | NDArray[np.integer]"
 _Parts: TypeAlias = "list[tuple[NDArray[np.uint64], int]]"
 
 #: Scores are at most this in size, so that a gap, and a score with noise, stay within int64.
@@ -135,7 +137,7 @@ def exponential_mechanism(
     rng: Randomness,
     monotone: bool = False,
     denominator: int = 1,
-    weights: Sequence[int] | None = None,
+    weights: BaseMeasure | None = None,
 ) -> int:
     """Choose i with probability exactly proportional to weights[i] * exp(epsilon score[i] / (2 sensitivity)).
 
@@ -167,7 +169,7 @@ def exponential_mechanism(
     return _draw_by_weight(numerators.max() - numerators, weights, _gap_weights(rate), rng)
 
 
-def _draw_by_weight(gaps: NDArray[np.int64], weights: Sequence[int] | None, table: GapWeights, rng: Randomness) -> int:
+def _draw_by_weight(gaps: NDArray[np.int64], weights: BaseMeasure | None, table: GapWeights, rng: Randomness) -> int:
     """Draw i with probability w[i] / Z, w[i] = weights[i] * exp(-rate * gap[i]) and Z their sum.
 
     With l[i] <= w[i] a lower bound, L the sum of these and S >= Z (all in units of 2**-bits): a uniform
@@ -175,7 +177,7 @@ def _draw_by_weight(gaps: NDArray[np.int64], weights: Sequence[int] | None, tabl
     (S * w[i] / Z - l[i]) / (S - L). Together that is l[i] / S + (S * w[i] / Z - l[i]) / S = w[i] / Z.
     """
     digits = [] if weights is None else _digits(weights)
-    total_weight = gaps.size if weights is None else sum(weights)
+    total_weight = sum(int(digit.sum()) << 32 * place for place, digit in enumerate(digits)) or gaps.size
 
     def parts(start: int, length: int) -> _Parts:
         inside = slice(start, start + length)
@@ -186,7 +188,7 @@ def _draw_by_weight(gaps: NDArray[np.int64], weights: Sequence[int] | None, tabl
     bounded, whole = sums[-1], sums[-1] + table.error * total_weight
     drawn = random_below(whole, rng, most=total_weight << table.bits + 2)
     if drawn >= bounded:
-        measure = [1] * gaps.size if weights is None else weights
+        measure = [1] * gaps.size if weights is None else list(map(int, weights))
         lower = table.lower(gaps).tolist()
         return choose(partial(_sum_remainder, gaps.tolist(), measure, lower, whole, table), rng=rng)
     block = bisect_right(sums, drawn)
@@ -194,8 +196,11 @@ def _draw_by_weight(gaps: NDArray[np.int64], weights: Sequence[int] | None, tabl
     return block * _BLOCK + _locate(parts(block * _BLOCK, _BLOCK), drawn - before)
 
 
-def _digits(weights: Sequence[int]) -> list[NDArray[np.uint64]]:
+def _digits(weights: BaseMeasure) -> list[NDArray[np.uint64]]:
     """The 32-bit digits of the weights, the lowest first; as many as the largest weight has."""
+    if isinstance(weights, np.ndarray):
+        halves = (weights.astype(np.uint64) & _LOW_HALF, weights.astype(np.uint64) >> _HALF_WORD)
+        return list(halves if halves[1].any() else halves[:1])
     shifts = range(0, max(weights).bit_length(), 32)
     return [np.array([weight >> shift & 0xFFFFFFFF for weight in weights], dtype=np.uint64) for shift in shifts]
 
@@ -374,10 +379,12 @@ def _common_denominator(scores: list[object]) -> tuple[list[int], int]:
     return [score.numerator * (factor // score.denominator) for score in exact], factor
 
 
-def _base_measure(weights: Sequence[int], candidates: int) -> list[int]:
-    measure = [int(weight) for weight in weights]
-    if len(measure) != candidates:
-        raise InvalidInput("weights", len(measure), f"must be one a candidate, {candidates} in all")
-    if min(measure) < 1 or measure != list(weights):
-        raise InvalidInput("weights", min(measure), "must be integers above 0")
+def _base_measure(weights: BaseMeasure, candidates: int) -> BaseMeasure:
+    if len(weights) != candidates:
+        raise InvalidInput("weights", len(weights), f"must be one a candidate, {candidates} in all")
+    is_array = isinstance(weights, np.ndarray) and weights.dtype.kind in "iu" and weights.ndim == 1
+    measure = weights if is_array else [int(weight) for weight in weights]
+    least = int(np.min(measure)) if is_array else min(measure)
+    if least < 1 or (not is_array and measure != list(weights)):
+        raise InvalidInput("weights", least, "must be integers above 0")
     return measure

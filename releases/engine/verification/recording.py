@@ -177,18 +177,29 @@ def _replaced(wrap: _Wrap, defined: Names, *, at_home: bool = False) -> Iterator
         id(getattr(home, name)): wrap(name, getattr(home, name)) for home, names in defined.items() for name in names
     }
     changed = []
-    for module_name, module in list(sys.modules.items()):
-        if not module_name.startswith("releases.engine.") or (module in defined and not at_home):
-            continue
-        for name, value in list(vars(module).items()):
-            if id(value) in wrapped:
-                changed.append((module, name, value))
-                setattr(module, name, wrapped[id(value)])
+    for module, name in _places(len(sys.modules)):
+        value = getattr(module, name, None)
+        if id(value) in wrapped and (at_home or module not in defined):
+            changed.append((module, name, value))
+            setattr(module, name, wrapped[id(value)])
     try:
         yield
     finally:
         for module, name, value in changed:
             setattr(module, name, value)
+
+
+@functools.lru_cache(maxsize=1)
+def _places(_modules: int) -> list[tuple[ModuleType, str]]:
+    """Where the engine names what can be replaced, by its own name or another; looked up again after an import."""
+    wanted = {name for defined in (SAMPLERS, RATES) for names in defined.values() for name in names}
+    return [
+        (module, name)
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith("releases.engine.")
+        for name, value in list(vars(module).items())
+        if name in wanted or getattr(value, "__name__", None) in wanted
+    ]
 
 
 def _parameters(

@@ -113,7 +113,7 @@ class OfMeans(OfColumns):
     def formula_foretold(self) -> str:
         """These half widths in LaTeX."""
 
-    @property
+    @cached_property
     def ranges(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """L and R of each column, in its own units."""
         places = [10**each.decimals for each in self.columns]

@@ -551,8 +551,8 @@ def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
     if measure == 0:
         return decimal_text(value, places=6)
     places = 3 - Decimal(measure).adjusted()
-    scaled = value * Fraction(10) ** places
-    whole = -(-scaled.numerator // scaled.denominator) if up else scaled.numerator // scaled.denominator
+    over, under = value.numerator * 10 ** max(places, 0), value.denominator * 10 ** max(-places, 0)
+    whole = -(-over // under) if up else over // under
     text = f"{Decimal(whole).scaleb(-places):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from releases import services
 from releases.display.error_messages import in_words
+from releases.display.paging import chosen_page
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import EngineError, InvalidInput
-from releases.forms.collections import TITLE, CollectionForm, PartFormSet, ShareForm, SubmitCollectionForm
+from releases.forms.collections import TITLE, CollectionForm, GlanceForm, PartFormSet, ShareForm, SubmitCollectionForm
 from releases.forms.releases import OptionsForm
 from releases.ledger import ledger
 from releases.ledger.balances import first_epsilon
@@ -29,7 +31,9 @@ from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page
 from releases.presentation.releases.column_check import column_check
-from releases.questions.together import PartAsked, assumed, statistics_apart, statistics_together
+from releases.presentation.results.glance import OneWay, glance, one_way_tables
+from releases.publication.files import folder_of
+from releases.questions.together import GLANCE, PartAsked, assumed, statistics_apart, statistics_together
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
 from releases.views.releases.compare import with_guess
@@ -38,6 +42,8 @@ from releases.views.releases.kinds import pages_of
 _OF_ALL = "how sure a reader of all of them can become of a fact about one unit."
 #: Lines that show before more are asked for.
 _LINES_SHOWN = 3
+#: Charts of columns on one page.
+_COLUMNS_A_PAGE = 24
 
 
 def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -45,21 +51,24 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     if (elsewhere := not_ready(request, dataset)) is not None:
         return elsewhere
-    is_sent, first = request.method == "POST", {"epsilon": first_epsilon(dataset.budget)}
-    form = CollectionForm(request.POST if is_sent else None, initial=first)
-    lines = PartFormSet(request.POST if is_sent else None, form_kwargs={"universe": dataset.universe})
-    if is_sent and all([form.is_valid(), lines.is_valid()]):
+    posted = request.POST if request.method == "POST" else None
+    at_a_glance = GlanceForm(posted)
+    of_lines = None if at_a_glance.is_bound else posted
+    form = CollectionForm(of_lines, initial={"epsilon": first_epsilon(dataset.budget)})
+    lines = PartFormSet(of_lines, form_kwargs={"universe": dataset.universe})
+    sent: GlanceForm | CollectionForm = at_a_glance if at_a_glance.is_bound else form
+    if posted is not None and all([sent.is_valid(), at_a_glance.is_bound or lines.is_valid()]):
         try:
-            collection = _draft(
-                dataset, form, [line.asked for line in lines.forms if line.asked], by=signed_in(request)
-            )
+            asked = [GLANCE] if at_a_glance.is_bound else [line.asked for line in lines.forms if line.asked]
+            collection = _draft(dataset, sent.cleaned_data, asked, by=signed_in(request))
         except (InvalidInput, services.release_inputs.Refusal) as error:
-            form.add_error(None, in_words(error))
+            sent.add_error(None, in_words(error))
         else:
             _choose_methods(collection)
             return redirect("confirm_collection", collection_id=collection.pk)
     context = {
         "dataset": dataset,
+        "glance": at_a_glance,
         "form": form,
         "lines": lines,
         "first_lines": lines.forms[:_LINES_SHOWN],
@@ -70,11 +79,10 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
         **budget_facts(dataset.budget),
     }
-    return render(request, "collections/new_collection.html", context, status=400 if is_sent else 200)
+    return render(request, "collections/new_collection.html", context, status=400 if posted is not None else 200)
 
 
-def _draft(dataset: Dataset, form: CollectionForm, asked: Sequence[PartAsked], *, by: User) -> Collection:
-    given = form.cleaned_data
+def _draft(dataset: Dataset, given: Mapping[str, Any], asked: Sequence[PartAsked], *, by: User) -> Collection:
     options = OptionsForm(QueryDict()).typed
     if given["population"] is not None:
         options = with_guess(options, given["population"])
@@ -261,6 +269,18 @@ def _release(request: HttpRequest, collection: Collection) -> str:
     return f"{submitted}Still drafts: {names[done.left]}. {in_words(done.error)}"
 
 
+def _tables(releases: Sequence[Release]) -> list[OneWay]:
+    """The tables of one column of those that are published."""
+    published = [each.pk for each in releases if each.status is ReleaseState.PUBLISHED]
+    results = dict(Release.objects.filter(pk__in=published).values_list("pk", "result"))
+    return [
+        table
+        for each in releases
+        if (result := results.get(each.pk)) is not None
+        for table in one_way_tables(result, folder_of(each))
+    ]
+
+
 @login_not_required
 def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     """Read together: one line for each part that the reader may see."""
@@ -268,6 +288,14 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     own = Release.objects.editable_by(request.user).filter(part__collection=found)
     releases = list(Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place"))
     page = collection_page(found, releases, is_own=own.exists())
+    tables = Paginator(_tables(releases), _COLUMNS_A_PAGE)
+    columns = chosen_page(tables, request.GET)
     fragment = bool(request.headers.get("HX-Request"))
     template = "collections/_parts.html" if fragment else "collections/collection.html"
-    return render(request, template, {"page": page, "collection": found})
+    context = {
+        "page": page,
+        "collection": found,
+        "columns": columns,
+        "glances": [shown for each in columns if (shown := glance(each))],
+    }
+    return render(request, template, context)

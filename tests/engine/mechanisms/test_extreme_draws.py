@@ -83,6 +83,7 @@ def run_at_extremes(plan, counts):
             assert peak <= plan.work.bytes + _AROUND
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 100)], ids=["1", "0.01"])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_no_draw_makes_a_fit_fail_whose_universe_is_too_large_to_be_held(neighbours, epsilon):

@@ -211,6 +211,21 @@ def test_a_coin_within_the_error_of_its_bound_goes_on_with_the_same_word():
 
 
 @settings(max_examples=50)
+@given(st.lists(st.integers(1, 2**62), min_size=1, max_size=40), st.booleans(), st.binary(max_size=4))
+def test_a_base_measure_in_an_array_is_that_in_a_list(weights, small, seed):
+    measure = [1 + weight % 2**32 for weight in weights] if small else weights
+    listed, array = selection._digits(measure), selection._digits(np.array(measure, dtype=np.int64))
+    assert [each.tolist() for each in listed] == [each.tolist() for each in array]
+    for bits in (8, 62):
+        table = GapWeights(Fraction(1, 2), bits=bits)
+        one, other = (
+            selection._draw_by_weight(np.arange(len(measure)), each, table, StreamRandomness(seed))
+            for each in (measure, np.array(measure, dtype=np.int64))
+        )
+        assert one == other
+
+
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, 2**100)), min_size=1, max_size=40),
     st.booleans(),
@@ -411,7 +426,7 @@ def test_a_base_measure_that_does_not_fit_is_refused():
 
     with pytest.raises(InvalidInput, match=r"^weights: 3 must be one a candidate, 2 in all$"):
         select([1, 2, 3])
-    for weights in ([0, 1], [1, -2], [1.5, 1]):
+    for weights in ([0, 1], [1, -2], [1.5, 1], np.array([0, 1]), np.array([1, -2]), np.array([1.5, 1])):
         with pytest.raises(InvalidInput, match=r"^weights: .* must be integers above 0$"):
             select(weights)
 

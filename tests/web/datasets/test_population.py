@@ -127,7 +127,7 @@ def test_an_owner_lets_a_group_work_on_a_dataset_and_takes_it_back(own, as_, ali
     assert "alice, bob" in page
     said = as_(alice).post(url, {"group": group.pk}, follow=True)
     assert "Survey team works on it with you." in words(said)
-    assert "worked on by Survey team too" in words(said)
+    assert "shared with Survey team" in words(said)
     assert sees(as_(bob), own)
     assert not sees(as_(charlie), own)
     assert AuditEvent.objects.get(action="share").detail == "with Survey team"
