@@ -561,6 +561,10 @@ def check_version(value: dict[str, Any], version: int, *, what: str) -> None:
         raise InvalidInput(f"{what}.version", value.get("version"), f"must be {version}")
 
 
+#: What is of ordinary size: any unit of measurement, and no number that takes long to work with.
+_LARGEST, _SMALLEST = Decimal("1e30"), Decimal("1e-30")
+
+
 def number(value: object, *, field: str) -> Decimal:
     """Read a finite number as a person wrote it (a JSON float by its shortest decimal form)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
@@ -571,7 +575,7 @@ def number(value: object, *, field: str) -> Decimal:
         raise InvalidInput(field, value, "must be a number") from None
     # Copied, for arithmetic with a number as large as 1e9999999 fails before it can be refused.
     size = read.copy_abs()
-    if not read.is_finite() or size > Decimal(10) ** 30 or (read != 0 and size < Decimal(10) ** -30):
+    if not read.is_finite() or size > _LARGEST or (read != 0 and size < _SMALLEST):
         raise InvalidInput(field, value, "must be a finite number of ordinary size")
     return read
 

@@ -53,8 +53,11 @@ def plain(text, decimal, thousands):
 
 def number(text, form=(".", "")):
     """The double nearest to the number that the text writes; None where it writes none."""
-    if not isinstance(text, str):
-        return text
+    return _number(text, form) if isinstance(text, str) else text
+
+
+@functools.lru_cache(maxsize=100_000)
+def _number(text, form):
     text = text if form == (".", "") else plain(text, *form)
     if text is None:
         return None
@@ -280,6 +283,7 @@ class Reference:
         rows = [{**row, **{name: value(row) for name, value in (made or {}).items()}} for row in rows]
         self.names = [column["name"] for column in self.columns]
         self.rows = rows
+        self.codes = [[code(column, row[column["name"]]) for column in self.columns] for row in rows]
         self.counted = self._counted()
 
     def _person(self, row):
@@ -287,8 +291,7 @@ class Reference:
 
     def _counted(self):
         found = []
-        for row in self.rows:
-            found_at = [code(column, row[column["name"]]) for column in self.columns]
+        for row, found_at in zip(self.rows, self.codes, strict=True):
             if None in found_at:
                 continue
             codes, values = zip(*found_at, strict=True)
@@ -309,9 +312,10 @@ class Reference:
 
     def texts(self, name):
         found = []
-        for row in self.rows:
-            text = read(self.columns[self.names.index(name)], row[name])
-            others = [code(each, row[each["name"]]) for each in self.columns if each["name"] != name]
+        at = self.names.index(name)
+        for row, codes in zip(self.rows, self.codes, strict=True):
+            text = read(self.columns[at], row[name])
+            others = codes[:at] + codes[at + 1 :]
             if text is None or None in others:
                 continue
             if self.unit["kind"] == "row":
