@@ -50,13 +50,13 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     if (elsewhere := not_ready(request, dataset)) is not None:
         return elsewhere
-    posted = request.POST if request.method == "POST" else None
-    every_column = GlanceForm(posted)
-    of_lines = None if every_column.is_bound else posted
-    form = CollectionForm(of_lines, initial={"epsilon": first_epsilon(dataset.budget)})
-    lines = PartFormSet(of_lines, form_kwargs={"universe": dataset.universe})
+    is_sent = request.method == "POST"
+    every_column = GlanceForm(request.POST if is_sent else None)
+    is_of_lines = is_sent and not every_column.is_bound
+    form = CollectionForm(request.POST if is_of_lines else None, initial={"epsilon": first_epsilon(dataset.budget)})
+    lines = PartFormSet(request.POST if is_of_lines else None, form_kwargs={"universe": dataset.universe})
     sent: GlanceForm | CollectionForm = every_column if every_column.is_bound else form
-    if posted is not None and all([sent.is_valid(), every_column.is_bound or lines.is_valid()]):
+    if is_sent and all([sent.is_valid(), every_column.is_bound or lines.is_valid()]):
         try:
             asked = [line.asked for line in lines.forms if line.asked]
             if every_column.is_bound:
@@ -80,7 +80,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
         **budget_facts(dataset.budget),
     }
-    return render(request, "collections/new_collection.html", context, status=400 if posted is not None else 200)
+    return render(request, "collections/new_collection.html", context, status=400 if is_sent else 200)
 
 
 def _draft(dataset: Dataset, given: Mapping[str, Any], asked: Sequence[PartAsked], *, by: User) -> Collection:
