@@ -84,7 +84,7 @@ class GlanceForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         check_epsilon(self)
-        return given | {"title": GLANCE.title, "population": None}
+        return given | {"title": GLANCE, "population": None}
 
 
 class PartForm(forms.Form):

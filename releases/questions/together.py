@@ -21,6 +21,8 @@ MAX_COLUMNS = 3
 MAX_WEIGHT = 1000
 #: What can be wanted beside the kinds of statistic.
 COUNTS, ROWS = "counts", "rows"
+#: What every column at a glance is called.
+GLANCE = "Everything at a glance"
 #: The field of a kind that names its groups.
 _GROUPS = "by"
 
@@ -40,10 +42,15 @@ class PartAsked:
     is_for_rows: bool = False
 
 
-#: Every declared column, counted by itself; what is missing has a bin where the declaration gives it one.
-GLANCE = PartAsked(
-    title="Everything at a glance", workload={"version": WORKLOAD_VERSION, "queries": [{"marginals": 1}]}
-)
+def at_a_glance(universe: Universe) -> list[PartAsked]:
+    """Every declared column, counted by itself. Where a column leaves out rows without a value, how the values of all
+    columns read is counted as well: that tells how many are missing, and needs less."""
+    queries = [{"marginals": 1}]
+    counts = PartAsked(title=GLANCE, workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")
+    if not any(each.drops_missing for each in universe.attributes):
+        return [counts]
+    read = {"version": WORKLOAD_VERSION, "states": True, "queries": queries}
+    return [counts, PartAsked(title="Missing values", workload=read)]
 
 
 def read_weight(text: str) -> Fraction:

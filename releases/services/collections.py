@@ -20,7 +20,7 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.ledger import audit_log, ledger
 from releases.ledger.balances import caps_of, left_text
-from releases.models import AuditAction, Collection, CollectionPart, Dataset, Release, ReleaseState
+from releases.models import CHECK, PLAIN, AuditAction, Collection, CollectionPart, Dataset, Release, ReleaseState
 from releases.questions.together import MAX_PARTS, PartAsked, read_weight
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
@@ -86,7 +86,8 @@ def draft_collection(
     delta_of_each = _down(exact(delta, field="delta") / number, digits=_DELTA_DIGITS)
     shares = split(exact(epsilon, field="epsilon"), weights)
     for place, (part, share) in enumerate(zip(parts, shares, strict=True)):
-        release = draft_release(dataset=dataset, by=by, title=part.title)
+        kind = CHECK if part.workload.get("states") is True else PLAIN
+        release = draft_release(dataset=dataset, by=by, title=part.title, kind=kind)
         set_questions(release=release, workload=part.workload)
         set_choice(
             release=release, epsilon=share, delta=delta_of_each, beta=_beta_of_each(number), other_options=options

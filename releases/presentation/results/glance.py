@@ -8,18 +8,19 @@ of the largest B and the least A.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.universe import MISSING, Attribute, Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
-from releases.publication import files
+from releases.models import Release
+from releases.publication.files import ANSWERS, folder_of, stored_rows
 
 _QUARTILES = (("First quartile", 1, 4), ("Median", 1, 2), ("Third quartile", 3, 4))
 #: Bars of a column in order; neighbours share one where there are more bins.
@@ -31,11 +32,34 @@ _HEIGHT = 40
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneWay:
-    """A table of one column of a published release: where its counts are among all of them."""
+    """A table of one column of a published release: where its counts are among all of them.
+
+    Attributes:
+        states: how the values of that column read, by a release beside it; None where none has counted that.
+    """
 
     attribute: Attribute
     folder: Path
     first: int
+    states: OneWay | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """Released counts with the intervals that hold all at once, each from 0 on."""
+
+    about: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    def share(self, place: int) -> str:
+        """Which part of all one of them is."""
+        about, total = (max(each, 0.0) for each in (self.about[place], np.maximum(self.about, 0).sum()))
+        least, most = self.lower[place], self.upper[place]
+        most_beside, least_beside = (each.sum() - each[place] for each in (self.upper, self.lower))
+        low = least / (least + most_beside) if least > 0 else 0.0
+        high = most / (most + least_beside) if most + least_beside > 0 else 1.0
+        return f"{_percent(about / total if total else 0.0)} ({_percent(low)} to {_percent(high)})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,46 +105,52 @@ class Glance:
     missing: str
 
 
-def one_way_tables(result: dict[str, Any], folder: Path) -> Iterator[OneWay]:
-    """The tables of one column that a published release has answered, in its order."""
+def one_way_tables(published: Iterable[tuple[Release, Any]]) -> list[OneWay]:
+    """The tables of one column that published releases have answered, in their order."""
+    found = [table for release, result in published if result for table in _tables(result, folder_of(release))]
+    states = {each.attribute.state_of: each for each in found if each.attribute.state_of is not None}
+    return [replace(each, states=states.get(each.attribute)) for each in found if each.attribute.state_of is None]
+
+
+def _tables(result: dict[str, Any], folder: Path) -> Iterator[OneWay]:
     receipt = result["receipt"]
-    universe = Schema.from_json(receipt["schema"]).universe
-    workload = read_answered(receipt["workload"], universe)
+    workload = read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
     if not isinstance(workload, Workload):
         return
     first = 0
     for family in workload.families:
         if isinstance(family, Marginal) and len(family.attributes) == 1:
-            yield OneWay(attribute=universe[family.attributes[0]], folder=folder, first=first)
-        first += family.cells(universe)
+            yield OneWay(attribute=workload.universe[family.attributes[0]], folder=folder, first=first)
+        first += family.cells(workload.universe)
 
 
 def glance(table: OneWay) -> Glance | None:
     """What to show of a column; None where the file of its answers is away."""
-    attribute = table.attribute
-    path = table.folder / f"{files.ANSWERS}.parquet"
     try:
-        stored = files.stored_rows(path, table.first, table.first + attribute.size)
+        counted = _counted(table)
+        states = _counted(table.states) if table.states is not None else None
     except OSError:
         return None
-    counts, lower, upper = (np.asarray(stored[name], dtype=float) for name in ("estimate", "lower", "upper"))
-    return glance_of(attribute, counts=counts, lower=np.maximum(lower, 0), upper=np.maximum(upper, 0))
+    return glance_of(table.attribute, counted, states=states)
 
 
-def glance_of(
-    attribute: Attribute, *, counts: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> Glance:
+def _counted(table: OneWay) -> Counted:
+    path = table.folder / f"{ANSWERS}.parquet"
+    stored = stored_rows(path, table.first, table.first + table.attribute.size)
+    about, lower, upper = (np.asarray(stored[name], dtype=float) for name in ("estimate", "lower", "upper"))
+    return Counted(about=about, lower=np.maximum(lower, 0), upper=np.maximum(upper, 0))
+
+
+def glance_of(attribute: Attribute, counted: Counted, *, states: Counted | None = None) -> Glance:
     """
     Args:
-        counts, lower, upper: of each bin, none below 0 in the last two.
+        counted: each bin.
+        states: each way that a value reads.
     """
     inside = attribute.ranges if attribute.is_numeric else attribute.in_time
     labels = attribute.labels
-    shares = _shares(np.maximum(counts, 0))
-    largest = sorted(range(len(labels)), key=lambda place: -counts[place])[:_MOST_NAMED]
-    quartiles: tuple[Quartile, ...] = ()
-    if attribute.is_numeric:
-        quartiles = tuple(_quartiles(attribute, counts[:inside], lower[:inside], upper[:inside]))
+    shares = _shares(np.maximum(counted.about, 0))
+    largest = sorted(range(len(labels)), key=lambda place: -counted.about[place])[:_MOST_NAMED]
     return Glance(
         name=attribute.name,
         histogram=tuple(_histogram(labels[:inside], shares[:inside])),
@@ -129,8 +159,8 @@ def glance_of(
         last=labels[inside - 1],
         width=0.9 * 100 * _together(inside) / inside if inside else 0,
         others=0 if inside else len(labels) - len(largest),
-        quartiles=quartiles,
-        missing=_missing(attribute, shares, lower, upper),
+        quartiles=tuple(_quartiles(attribute, counted, inside)) if attribute.is_numeric else (),
+        missing=_missing(attribute, counted, states),
     )
 
 
@@ -162,9 +192,8 @@ def _histogram(labels: Sequence[str], shares: NDArray[np.float64]) -> Iterator[B
         yield Bar(label=" … ".join(ends), share=_percent(share), at=at, length=length, rest=round(_HEIGHT - length, 2))
 
 
-def _quartiles(
-    attribute: Attribute, counts: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> Iterator[Quartile]:
+def _quartiles(attribute: Attribute, counted: Counted, inside: int) -> Iterator[Quartile]:
+    counts, lower, upper = (each[:inside] for each in (counted.about, counted.lower, counted.upper))
     edges = np.asarray([float(edge) for edge in attribute.edges])
     for name, part, whole in _QUARTILES:
         low, high = quartile_within(lower, upper, part=part, whole=whole)
@@ -203,23 +232,15 @@ def quartile_about(counts: NDArray[np.float64], edges: NDArray[np.float64], *, s
     return float(edges[place] + inside * (edges[place + 1] - edges[place]))
 
 
-def _missing(
-    attribute: Attribute, shares: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> str:
+def _missing(attribute: Attribute, counted: Counted, states: Counted | None) -> str:
+    if states is not None:
+        return f"Missing: {states.share(attribute.states.index(MISSING))}."
     if attribute.drops_missing:
         return "Rows without a value are not counted here."
-    label = (attribute.missing_as if not attribute.has_grammar else "") or attribute.outside
-    place = attribute.size - 1 if attribute.has_grammar else attribute.categories.index(label)
-    others = [each for each in range(attribute.size) if each != place]
-    low, high = (
-        part / total if (total := part + rest) > 0 else blank
-        for part, rest, blank in (
-            (lower[place], upper[others].sum(), 0.0),
-            (upper[place], lower[others].sum(), 1.0),
-        )
-    )
-    said = f"{_percent(float(shares[place]))} ({_percent(low)} to {_percent(high)})"
-    return f"Missing: {said}." if attribute.has_grammar else f"Missing values count as “{label}”: {said}."
+    if attribute.has_grammar:
+        return f"Missing: {counted.share(attribute.size - 1)}."
+    label = attribute.missing_as or attribute.outside
+    return f"Missing values count as “{label}”: {counted.share(attribute.categories.index(label))}."
 
 
 def _percent(share: float) -> str:

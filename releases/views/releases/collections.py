@@ -31,9 +31,8 @@ from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page
 from releases.presentation.releases.column_check import column_check
-from releases.presentation.results.glance import OneWay, glance, one_way_tables
-from releases.publication.files import folder_of
-from releases.questions.together import GLANCE, PartAsked, assumed, statistics_apart, statistics_together
+from releases.presentation.results.glance import glance, one_way_tables
+from releases.questions.together import PartAsked, assumed, at_a_glance, statistics_apart, statistics_together
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
 from releases.views.releases.compare import with_guess
@@ -51,15 +50,17 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     if (elsewhere := not_ready(request, dataset)) is not None:
         return elsewhere
-    posted = request.POST if request.method == "POST" else None
-    at_a_glance = GlanceForm(posted)
-    of_lines = None if at_a_glance.is_bound else posted
-    form = CollectionForm(of_lines, initial={"epsilon": first_epsilon(dataset.budget)})
-    lines = PartFormSet(of_lines, form_kwargs={"universe": dataset.universe})
-    sent: GlanceForm | CollectionForm = at_a_glance if at_a_glance.is_bound else form
-    if posted is not None and all([sent.is_valid(), at_a_glance.is_bound or lines.is_valid()]):
+    is_sent = request.method == "POST"
+    every_column = GlanceForm(request.POST if is_sent else None)
+    is_of_lines = is_sent and not every_column.is_bound
+    form = CollectionForm(request.POST if is_of_lines else None, initial={"epsilon": first_epsilon(dataset.budget)})
+    lines = PartFormSet(request.POST if is_of_lines else None, form_kwargs={"universe": dataset.universe})
+    sent: GlanceForm | CollectionForm = every_column if every_column.is_bound else form
+    if is_sent and all([sent.is_valid(), every_column.is_bound or lines.is_valid()]):
         try:
-            asked = [GLANCE] if at_a_glance.is_bound else [line.asked for line in lines.forms if line.asked]
+            asked = [line.asked for line in lines.forms if line.asked]
+            if every_column.is_bound:
+                asked = at_a_glance(services.release_inputs.declared_schema(dataset).universe)
             collection = _draft(dataset, sent.cleaned_data, asked, by=signed_in(request))
         except (InvalidInput, services.release_inputs.Refusal) as error:
             sent.add_error(None, in_words(error))
@@ -68,7 +69,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect("confirm_collection", collection_id=collection.pk)
     context = {
         "dataset": dataset,
-        "glance": at_a_glance,
+        "glance": every_column,
         "form": form,
         "lines": lines,
         "first_lines": lines.forms[:_LINES_SHOWN],
@@ -79,7 +80,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
         **budget_facts(dataset.budget),
     }
-    return render(request, "collections/new_collection.html", context, status=400 if posted is not None else 200)
+    return render(request, "collections/new_collection.html", context, status=400 if is_sent else 200)
 
 
 def _draft(dataset: Dataset, given: Mapping[str, Any], asked: Sequence[PartAsked], *, by: User) -> Collection:
@@ -206,8 +207,8 @@ def _part_planned(request: HttpRequest, release: Release, person: User, *, besid
         row=row,
         check=column_check(release, plan.schema.universe),
         waits=waits,
-        rules=facts["rules"],
-        answered_before=facts["answered_before"],
+        rules=facts.get("rules", ()),
+        answered_before=facts.get("answered_before"),
     )
 
 
@@ -269,18 +270,6 @@ def _release(request: HttpRequest, collection: Collection) -> str:
     return f"{submitted}Still drafts: {names[done.left]}. {in_words(done.error)}"
 
 
-def _tables(releases: Sequence[Release]) -> list[OneWay]:
-    """The tables of one column of those that are published."""
-    published = [each.pk for each in releases if each.status is ReleaseState.PUBLISHED]
-    results = dict(Release.objects.filter(pk__in=published).values_list("pk", "result"))
-    return [
-        table
-        for each in releases
-        if (result := results.get(each.pk)) is not None
-        for table in one_way_tables(result, folder_of(each))
-    ]
-
-
 @login_not_required
 def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     """Read together: one line for each part that the reader may see."""
@@ -288,8 +277,9 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     own = Release.objects.editable_by(request.user).filter(part__collection=found)
     releases = list(Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place"))
     page = collection_page(found, releases, is_own=own.exists())
-    tables = Paginator(_tables(releases), _COLUMNS_A_PAGE)
-    columns = chosen_page(tables, request.GET)
+    results = dict(Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "result"))
+    tables = one_way_tables((each, results[each.pk]) for each in releases if each.status is ReleaseState.PUBLISHED)
+    columns = chosen_page(Paginator(tables, _COLUMNS_A_PAGE), request.GET)
     fragment = bool(request.headers.get("HX-Request"))
     template = "collections/_parts.html" if fragment else "collections/collection.html"
     context = {

@@ -7,9 +7,10 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.universe import Attribute
-from releases.models import Collection, LedgerEntry, Release
-from releases.presentation.results.glance import glance_of, quartile_about, quartile_within
+from releases.engine.domain.universe import Attribute, Universe
+from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
+from releases.presentation.results.glance import Counted, glance_of, quartile_about, quartile_within
+from releases.questions.together import at_a_glance
 from tests.web.pages import body, field_value, words
 
 AGES = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20, 30, 40], "missing_as": "no number"})
@@ -37,7 +38,8 @@ def released(press, as_, alice):
     address = reverse("confirm_collection", args=[collection.pk])
     sent = {"action": "release", "key": confirm.key, "plans": list(confirm.plans)}
     assert as_(alice).post(address, sent).status_code == 302
-    assert services.execution.execute_release(release_id=collection.parts.get().release_id)
+    for part in collection.parts.all():
+        assert services.execution.execute_release(release_id=part.release_id)
     return collection
 
 
@@ -50,14 +52,17 @@ def test_the_button_is_there_with_half_an_epsilon_and_asks_for_nothing_yet(datas
 
 
 @pytest.mark.django_db
-def test_it_plans_one_release_of_every_column_and_spends_nothing_before_it_is_confirmed(press):
+def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spends_nothing_before_it_is_confirmed(press):
     response = press()
     collection = Collection.objects.get()
     assert response.url == reverse("confirm_collection", args=[collection.pk])
-    release = collection.parts.get().release
-    assert release.workload["queries"] == [{"marginal": ["age"]}, {"marginal": ["sex"]}]
-    assert (collection.epsilon, release.epsilon, release.beta) == ("0.5", "0.5", "0.05")
-    assert release.mechanism
+    counts, read = (part.release for part in collection.parts.all())
+    for release in (counts, read):
+        assert release.workload["queries"] == [{"marginal": ["age"]}, {"marginal": ["sex"]}]
+        assert release.mechanism
+        assert release.beta == "0.025"
+    assert (counts.kind, read.kind) == (PLAIN, CHECK)
+    assert (collection.epsilon, counts.epsilon, read.epsilon) == ("0.5", "0.375", "0.125")
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
@@ -83,7 +88,9 @@ def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(re
     assert {bar.label for bar in sex.named} == {"female", "male"}
     assert (age.first, age.last) == ("18 to 24", "55 to 65")
     assert body(page).count('<section class="glance">') == 2
-    assert LedgerEntry.objects.filter(kind="charge").count() == 1
+    assert LedgerEntry.objects.filter(kind="charge").count() == 2
+    assert age.missing.startswith("Missing: ")
+    assert sex.missing.startswith("Missing: ")
 
 
 @pytest.mark.django_db
@@ -98,8 +105,10 @@ def test_before_it_is_released_no_column_is_shown(press, as_, alice):
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
     address = reverse("collection", args=[released.pk])
     assert as_(charlie).get(address).status_code == 404
-    services.releases.make_public(release=released.parts.get().release)
-    assert len(as_(charlie).get(address).context["glances"]) == 2
+    services.releases.make_public(release=released.parts.get(place=0).release)
+    shown = as_(charlie).get(address).context["glances"]
+    # The release that has counted what is missing is not public.
+    assert [each.missing for each in shown] == ["Rows without a value are not counted here."] * 2
 
 
 @pytest.mark.django_db
@@ -114,7 +123,8 @@ def test_many_columns_are_shown_a_page_at_a_time(released, as_, alice, monkeypat
 
 def shown(counts, *, error=0.0, attribute=AGES):
     known = np.asarray(counts, dtype=float)
-    return glance_of(attribute, counts=known, lower=np.maximum(known - error, 0), upper=known + error)
+    counted = Counted(about=known, lower=np.maximum(known - error, 0), upper=np.maximum(known + error, 0))
+    return glance_of(attribute, counted)
 
 
 def test_exact_counts_give_the_quartile_s_own_bin_and_the_missing_share():
@@ -167,3 +177,21 @@ def test_a_column_of_very_many_bins_has_bars_of_neighbours_and_names_only_its_la
     column = shown([1, 2, 3, 4, 5, 6, 7], attribute=towns)
     assert ([bar.label for bar in column.named], column.others) == (list("gfedc"), 2)
     assert column.missing == "Missing values count as “g”: 25.0% (25.0% to 25.0%)."
+
+
+def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out():
+    assert [(part.title, part.weight) for part in at_a_glance(Universe(attributes=(AGES,)))] == [
+        ("Everything at a glance", "3")
+    ]
+    both = at_a_glance(
+        Universe(attributes=(AGES, Attribute.from_json({**AGES.to_json(), "name": "b", "missing_as": "drop"})))
+    )
+    assert [(part.title, part.weight) for part in both] == [("Everything at a glance", "3"), ("Missing values", "1")]
+
+
+def test_a_release_beside_it_that_counted_how_values_read_tells_what_is_missing():
+    dropped = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20]})
+    counted = Counted(about=np.asarray([40.0, 40.0]), lower=np.asarray([30.0, 30.0]), upper=np.asarray([50.0, 50.0]))
+    read = np.asarray([80.0, 0.0, 0.0, 20.0])
+    states = Counted(about=read, lower=np.maximum(read - 10, 0), upper=read + 10)
+    assert glance_of(dropped, counted, states=states).missing == "Missing: 20.0% (8.3% to 30.0%)."
