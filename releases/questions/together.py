@@ -42,12 +42,16 @@ class PartAsked:
     is_for_rows: bool = False
 
 
-def at_a_glance(universe: Universe) -> list[PartAsked]:
+def at_a_glance(universe: Universe, *, may_check: bool) -> list[PartAsked]:
     """Every declared column, counted by itself. Where a column leaves out rows without a value, how the values of all
-    columns read is counted as well: that tells how many are missing, and needs less."""
+    columns read is counted as well: that tells how many are missing, and needs less.
+
+    Args:
+        may_check: whether the budget may be charged for another check of how values read.
+    """
     queries = [{"marginals": 1}]
     counts = PartAsked(title=GLANCE, workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")
-    if not any(each.drops_missing for each in universe.attributes):
+    if not (may_check and any(each.drops_missing for each in universe.attributes)):
         return [counts]
     read = {"version": WORKLOAD_VERSION, "states": True, "queries": queries}
     return [counts, PartAsked(title="Missing values", workload=read)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ class Counted:
         most_beside, least_beside = (each.sum() - each[place] for each in (self.upper, self.lower))
         low = least / (least + most_beside) if least > 0 else 0.0
         high = most / (most + least_beside) if most + least_beside > 0 else 1.0
-        return f"{_percent(about / total if total else 0.0)} ({_percent(low)} to {_percent(high)})"
+        ends = floor(round(1000 * low, 6)) / 1000, ceil(round(1000 * high, 6)) / 1000
+        return f"{_percent(about / total if total else 0.0)} ({' to '.join(map(_percent, ends))})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ from releases.presentation.releases.collection_check import PartPlanned, collect
 from releases.presentation.releases.collection_page import collection_page
 from releases.presentation.releases.column_check import column_check
 from releases.presentation.results.glance import glance, one_way_tables
+from releases.publication.column_checks import MOST_CHECKS, checks_had
 from releases.questions.together import PartAsked, assumed, at_a_glance, statistics_apart, statistics_together
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
@@ -60,7 +61,9 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         try:
             asked = [line.asked for line in lines.forms if line.asked]
             if every_column.is_bound:
-                asked = at_a_glance(services.release_inputs.declared_schema(dataset).universe)
+                assert dataset.budget is not None
+                may_check = checks_had(dataset.budget) < MOST_CHECKS
+                asked = at_a_glance(services.release_inputs.declared_schema(dataset).universe, may_check=may_check)
             collection = _draft(dataset, sent.cleaned_data, asked, by=signed_in(request))
         except (InvalidInput, services.release_inputs.Refusal) as error:
             sent.add_error(None, in_words(error))

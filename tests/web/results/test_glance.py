@@ -180,13 +180,14 @@ def test_a_column_of_very_many_bins_has_bars_of_neighbours_and_names_only_its_la
 
 
 def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out():
-    assert [(part.title, part.weight) for part in at_a_glance(Universe(attributes=(AGES,)))] == [
+    assert [(part.title, part.weight) for part in at_a_glance(Universe(attributes=(AGES,)), may_check=True)] == [
         ("Everything at a glance", "3")
     ]
-    both = at_a_glance(
-        Universe(attributes=(AGES, Attribute.from_json({**AGES.to_json(), "name": "b", "missing_as": "drop"})))
-    )
-    assert [(part.title, part.weight) for part in both] == [("Everything at a glance", "3"), ("Missing values", "1")]
+    dropping = Attribute.from_json({**AGES.to_json(), "name": "b", "missing_as": "drop"})
+    both = Universe(attributes=(AGES, dropping))
+    asked = at_a_glance(both, may_check=True)
+    assert [(part.title, part.weight) for part in asked] == [("Everything at a glance", "3"), ("Missing values", "1")]
+    assert len(at_a_glance(both, may_check=False)) == 1
 
 
 def test_a_release_beside_it_that_counted_how_values_read_tells_what_is_missing():
@@ -195,3 +196,9 @@ def test_a_release_beside_it_that_counted_how_values_read_tells_what_is_missing(
     read = np.asarray([80.0, 0.0, 0.0, 20.0])
     states = Counted(about=read, lower=np.maximum(read - 10, 0), upper=read + 10)
     assert glance_of(dropped, counted, states=states).missing == "Missing: 20.0% (8.3% to 30.0%)."
+
+
+def test_the_ends_of_a_share_are_rounded_away_from_it():
+    known = np.asarray([1.0, 2.0])
+    assert Counted(about=known, lower=known, upper=known).share(0) == "33.3% (33.3% to 33.4%)"
+    assert Counted(about=known, lower=known, upper=known).share(1) == "66.7% (66.6% to 66.7%)"
