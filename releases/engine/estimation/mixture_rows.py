@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, prod, sqrt
+from math import comb, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,27 +44,33 @@ def mixture_rows(mixture: Mixture, rows: int, rng: Randomness) -> NDArray[np.int
     first, second = rng.words(2).tolist()
     state = np.array([second | 1], dtype=np.uint64)
     made = _stratified(mixture, rows, first / 2.0**64, state)
-    if rows and (sets := _kept(mixture.shape, rows)):
-        _move(mixture, made, sets, state, rng)
+    if rows and (order := _order_kept(mixture.shape, rows)):
+        _move(mixture, made, list(combinations(range(len(mixture.shape)), order)), state, rng)
     return made[_order(rows, rng)]
 
 
 def rows_look_ups(shape: Sequence[int], rows: int) -> float:
     """Numbers looked up to make so many rows: for each row, attribute and table kept, once a sweep."""
-    if not rows or not (sets := _kept(shape, rows)):
+    if not rows or not (order := _order_kept(shape, rows)):
         return float(rows * len(shape))
-    each = len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * sqrt(max(1.0, _cells(shape, sets) / _NEAR))
-    return rows * (len(shape) + len(sets) + each * max(1.0, _sweeps(shape, sets, rows)))
+    sets = comb(len(shape), order)
+    each = len(shape) * comb(len(shape) - 1, order - 1) * sqrt(max(1.0, _cells(shape, order) / _NEAR))
+    return rows * (len(shape) + sets + each * max(1.0, _sweeps(shape, order, rows)))
 
 
 def rows_bytes(shape: Sequence[int], rows: int) -> int:
     """Memory that making so many rows takes: the rows, and the tables they are kept close to."""
-    sets = _kept(shape, rows)
-    return rows * (4 * len(shape) + 16) + 4 * _cells(shape, sets)
+    order = _order_kept(shape, rows)
+    return rows * (4 * len(shape) + 16) + 4 * (_cells(shape, order) if order else 0)
 
 
-def _cells(shape: Sequence[int], sets: Sequence[Axes]) -> int:
-    return sum(prod(shape[axis] for axis in axes) for axes in sets)
+def _cells(shape: Sequence[int], order: int) -> int:
+    """Of all tables of so many attributes: the elementary symmetric polynomial of their lengths."""
+    sums = [1, *[0] * order]
+    for length in shape:
+        for size in range(order, 0, -1):
+            sums[size] += length * sums[size - 1]
+    return sums[order]
 
 
 def _stratified(mixture: Mixture, rows: int, start: float, state: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -78,19 +84,20 @@ def _stratified(mixture: Mixture, rows: int, start: float, state: NDArray[np.uin
     return made
 
 
-def _kept(shape: Sequence[int], rows: int) -> list[Axes]:
-    """The marginals to keep close to: all of three attributes, or of two; none where even these are too many."""
+def _order_kept(shape: Sequence[int], rows: int) -> int:
+    """Of how many attributes the marginals are that rows are kept close to: 3 or 2; 0 where even these are too many."""
     for order in (3, 2):
-        sets = list(combinations(range(len(shape)), order))
-        if sets and _cells(shape, sets) <= _MAX_CELLS and (order == 2 or _sweeps(shape, sets, rows) >= _FEWEST):
-            return sets
-    return []
+        if len(shape) < order or _cells(shape, order) > _MAX_CELLS:
+            continue
+        if order == 2 or _sweeps(shape, order, rows) >= _FEWEST:
+            return order
+    return 0
 
 
-def _sweeps(shape: Sequence[int], sets: Sequence[Axes], rows: int) -> float:
+def _sweeps(shape: Sequence[int], order: int, rows: int) -> float:
     """How many sweeps over all rows there is time for."""
-    farther = sqrt(max(1.0, _cells(shape, sets) / _NEAR))
-    looked_up = rows * len(shape) * comb(len(shape) - 1, len(sets[0]) - 1) * farther
+    farther = sqrt(max(1.0, _cells(shape, order) / _NEAR))
+    looked_up = rows * len(shape) * comb(len(shape) - 1, order - 1) * farther
     return min(_SWEEPS, _MAX_WORK / looked_up)
 
 
@@ -149,7 +156,7 @@ def _move(
     mixture_kernels.count_rows(made, tables.axes, tables.strides, tables.starts, excess)
     found = [tables.by_attribute(attribute, order) for attribute in range(attributes)]
     looked_up = [np.ascontiguousarray(np.stack(each)) for each in zip(*found, strict=True)]
-    sizes, sweeps = np.array(mixture.shape), _sweeps(mixture.shape, sets, rows)
+    sizes, sweeps = np.array(mixture.shape), _sweeps(mixture.shape, len(sets[0]), rows)
     temperatures = [*np.geomspace(_HOTTEST, _COLDEST, max(1, int(sweeps)))[:-1], 0.0]
     for temperature in temperatures:
         some = _order(rows, rng)[: int(rows * min(1.0, sweeps))]

@@ -47,8 +47,14 @@ class Allowance:
 
     def shares(self, parts: Sequence[float]) -> list[Allowance]:
         """Parts given as floating-point numbers that sum to 1, and to no more once they are rounded down."""
-        whole = sum(Fraction(part) for part in parts)
-        return [self.share(Fraction(part) / whole) for part in parts]
+        ratios = [part.as_integer_ratio() for part in parts]
+        # Denominators of floating-point numbers are powers of 2, so the largest is common to all.
+        common = max(below for _, below in ratios)
+        whole_numbers = [above * (common // below) for above, below in ratios]
+        scaled, below = self.amount.numerator * _UNIT, self.amount.denominator * sum(whole_numbers)
+        return [
+            Allowance(amount=Fraction(scaled * each // below, _UNIT), is_pure=self.is_pure) for each in whole_numbers
+        ]
 
     def noise(self, sensitivity: Sensitivity) -> Noise:
         """Noise on whole numbers that costs all of it."""

@@ -227,7 +227,7 @@ class _Split:
 
     def signal(self, rows: float) -> float:
         """Rows over the standard deviation of the noise, were all spent on as many equal tables as there are pairs."""
-        noise = self.on_tables(self.tables, [1.0] * max(1, len(self.asked)))[0]
+        noise = self.tables.share(Fraction(1, max(1, len(self.asked)))).noise(self.moved)
         return max(rows, 1.0) / sqrt(noise.variance)
 
     def ones_share(self, rows: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
+from math import prod
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from releases.engine.estimation.fit import Measurement
 from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.mixture import Mixture
 from releases.engine.estimation.mixture_fit import fit_mixture, normals
-from releases.engine.estimation.mixture_rows import mixture_rows
+from releases.engine.estimation.mixture_rows import mixture_rows, rows_bytes
 from releases.engine.estimation.result import Distribution, MixtureComponent, Result
 from releases.engine.estimation.triples import promising, triples_to_measure
 from releases.engine.noise.randomness import StreamRandomness
@@ -366,3 +367,11 @@ def test_rows_of_other_randomness_are_other_rows_and_in_an_order_that_tells_noth
     np.testing.assert_array_equal(one, mixture_rows(mixture, 300, StreamRandomness(b"a")))
     halves = [counted(half, (2,), SHAPE) for half in (one[:150], one[150:])]
     assert distance(*halves) < 0.25
+
+
+@given(st.lists(st.integers(1, 9), min_size=3, max_size=8))
+def test_the_memory_of_rows_counts_every_table_that_they_are_kept_close_to(shape):
+    tables = sum(map(prod, combinations(shape, 3)))
+    assert rows_bytes(shape, 10) == 10 * (4 * len(shape) + 16) + 4 * tables
+    # Of two attributes there is one table.
+    assert rows_bytes(shape[:2], 10) == 10 * 24 + 4 * prod(shape[:2])
