@@ -88,6 +88,11 @@ class Budget(models.Model):
         return f"epsilon {self.epsilon}" + (f", delta {self.delta}" if self.delta not in ("", "0") else "")
 
     @property
+    def adds_up_by_rho(self) -> bool:
+        """Whether epsilons do not simply add up, since amounts of rho do."""
+        return self.policy == Policy.ZCDP
+
+    @property
     def is_settled(self) -> bool:
         """Whether protection and rule stand: a reviewer has them to decide on, or has decided."""
         return self.is_granted or self.requests.exclude(state=RequestState.TAKEN_BACK).exists()

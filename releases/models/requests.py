@@ -88,6 +88,15 @@ class BudgetRequest(Request):
     def __str__(self) -> str:
         return f"epsilon {self.epsilon} for {self.budget}"
 
+    @property
+    def is_denied(self) -> bool:
+        return self.state == RequestState.DENIED
+
+    @property
+    def amounts(self) -> str:
+        """What is asked for."""
+        return f"epsilon {self.epsilon}" + ("" if self.delta == "0" else f" with delta {self.delta}")
+
 
 class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):
     def for_review(self) -> ReleaseRequestQuerySet:

@@ -103,6 +103,10 @@ class Upload(models.Model):
         return UploadState(self.state)
 
     @property
+    def is_being_read(self) -> bool:
+        return self.status is UploadState.READING
+
+    @property
     def meaning(self) -> str:
         """What its state means, and when it is tried again."""
         if self.status is not UploadState.WAITING or not self.attempts:

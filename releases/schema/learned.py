@@ -48,6 +48,11 @@ class Learned(ABC):
     epsilon: str
     delta: str
 
+    @property
+    def is_range(self) -> bool:
+        """Whether it is of one thing, a range; categories are many."""
+        return isinstance(self, LearnedRange)
+
     @classmethod
     @abstractmethod
     def of(cls, *, workload: Any, notes: dict[str, Any], **known: Any) -> Learned:

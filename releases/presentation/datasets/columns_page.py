@@ -6,11 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from releases.engine.domain.universe import AttributeKind
+from releases.engine.domain.universe import AttributeKind, Universe
 from releases.forms.bulk_columns import Problem
 from releases.forms.columns import ColumnForm, DescriptionForm
 from releases.models import Dataset
+from releases.planning import comparison, universe_size
 from releases.schema import learned
+from releases.schema.bin_edges import bins_in_words, ends_in_words
 from releases.schema.file_codebook import columns_of_dates
 
 #: More columns than this are opened one at a time.
@@ -19,6 +21,8 @@ MAX_OPEN = 12
 _MAX_SAID = 60
 #: Columns that a message names; of more, how many there are.
 _MAX_NAMED = 10
+#: Columns named that leave rows out.
+_MAX_DROPPING = 12
 _TITLES: dict[str, str] = {str(value): str(title) for value, title in ColumnForm.base_fields["kind"].choices}  # type: ignore[attr-defined]
 _DATES: dict[AttributeKind | None, str] = {AttributeKind.DATE: "dates", AttributeKind.DATETIME: "dates and times"}
 
@@ -51,6 +55,58 @@ class ColumnRow:
     @property
     def is_learnable(self) -> bool:
         return self.can_learn_range or self.can_learn_categories
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinsRead:
+    """How the bins of a column of numbers or dates were read, in words."""
+
+    name: str
+    are: str
+    ends: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeclaredUniverse:
+    """What is declared comes to.
+
+    Attributes:
+        columns, cells: how many, with the noun.
+        dropping: columns without whose value a row does not count; empty where there are none.
+        bins: of the columns that have some; `has_few_bins` where all are shown at once.
+        fits: what its size means for each mechanism, and `fitting`, how many can hold it, in a sentence.
+    """
+
+    columns: str
+    cells: str
+    dropping: str
+    bins: tuple[BinsRead, ...]
+    has_few_bins: bool
+    fits: Sequence[universe_size.Fits]
+    fitting: str
+    all_fit: bool
+
+
+def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) -> DeclaredUniverse:
+    number, dropping = len(universe.names), [each.name for each in universe.attributes if each.drops_missing]
+    fitting, cells = sum(not each.why_not for each in fits), comparison.cells_text(universe.size)
+    bins = tuple(
+        BinsRead(name=each.name, are=bins_in_words(each), ends=ends_in_words(each))
+        for each in universe.attributes
+        if each.has_grammar
+    )
+    return DeclaredUniverse(
+        columns=f"{number} column{'' if number == 1 else 's'}",
+        cells=f"{cells} cell{'' if universe.size == 1 else 's'}",
+        dropping=", ".join(dropping[:_MAX_DROPPING]) + (", …" if len(dropping) > _MAX_DROPPING else ""),
+        bins=bins,
+        has_few_bins=len(bins) <= MAX_OPEN,
+        fits=fits,
+        fitting="Every mechanism can hold it: memory and time"
+        if fitting == len(fits)
+        else f"{fitting} of {len(fits)} mechanisms can hold it",
+        all_fit=fitting == len(fits),
+    )
 
 
 def column_rows(formset: Any, dataset: Dataset, *, ticked: Collection[str] = ()) -> list[ColumnRow]:

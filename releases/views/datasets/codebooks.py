@@ -74,12 +74,15 @@ def codebook_choices(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
         for each in saved
     ]
     taken, notes = file_codebook.proposed(dataset)
+    described, missing = len({*taken, *notes}), file_codebook.missing_codes(dataset)
+    offered = {"saved_codebooks": _with_columns(codebooks), "declaring_datasets": _with_columns(datasets)}
     return {
-        "described_by_file": len({*taken, *notes}),
-        "missing_codes": file_codebook.missing_codes(dataset),
+        **offered,
+        "offers_codebooks": any(offered.values()),
+        "described_by_file": described,
+        "missing_codes": missing,
+        "describes_itself": bool(described or missing),
         "source": _source(dataset),
-        "saved_codebooks": _with_columns(codebooks),
-        "declaring_datasets": _with_columns(datasets),
         "own_codebooks": [each for each in saved if each.owner_id == person.pk],
     }
 

@@ -31,16 +31,16 @@ from releases.forms.columns import (
 from releases.forms.fields import MAX_FORM_COLUMNS
 from releases.models import Dataset, KeptColumns, ReleaseState
 from releases.permissions import get_dataset_for, get_own_release_for, signed_in
-from releases.planning import comparison, universe_size
+from releases.planning import universe_size
 from releases.presentation.datasets.columns_page import (
     MAX_OPEN,
     column_rows,
+    declared_universe,
     filled_in_text,
     problems_in,
     problems_of,
 )
 from releases.schema import learned
-from releases.schema.bin_edges import bins_in_words, ends_in_words
 from releases.schema.codebook_csv import doubts
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes
 from releases.views.common.wizard import frame
@@ -237,17 +237,8 @@ def _page(
         "is_long": len(formset) > MAX_OPEN,
         "several": several or SeveralColumnsForm(),
         "pasting": PastedColumnsForm(),
-        "universe": universe,
-        "bins": [
-            {"name": each.name, "are": bins_in_words(each), "ends": ends_in_words(each)}
-            for each in (universe.attributes if universe is not None else ())
-            if each.has_grammar
-        ],
-        "dropping": [each.name for each in (universe.attributes if universe is not None else ()) if each.drops_missing],
+        "declared": declared_universe(universe, _fits(universe)) if universe is not None else None,
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
-        "cells": comparison.cells_text(universe.size) if universe is not None else "",
-        "fits": (fits := _fits(universe)),
-        "fitting": sum(not each.why_not for each in fits),
         "too_many": len(dataset.columns) > MAX_FORM_COLUMNS,
         **shown,
         **frame("data", dataset),
@@ -255,14 +246,20 @@ def _page(
     if request.headers.get("HX-Request"):
         return render(request, "datasets/_column_check.html", context)
     context |= codebook_choices(request, dataset)
+    save_problem, is_pasted = bool(shown.get("save_problem")), bool(shown.get("pasted"))
+    context |= {
+        "opens_codebook": is_pasted or save_problem or context["too_many"],
+        "may_save_codebook": save_problem or bool(dataset.declared),
+        "shares_codebook": not save_problem or bool(ColumnsButtonForm(request.POST).given["share"]),
+    }
     others = dataset.kept_columns.exclude(person=signed_in(request).pk).select_related("person")
     context["kept_by_others"] = others.defer("typed", "codebook", "declared").order_by("-kept_at")
     return render(request, "datasets/columns.html", context, status=400 if is_wrong else 200)
 
 
-def _fits(universe: Universe | None) -> Sequence[universe_size.Fits]:
+def _fits(universe: Universe) -> Sequence[universe_size.Fits]:
     """What the size means for each mechanism; nothing of one that cannot be declared anyway."""
-    if universe is None or universe.size >= services.datasets.MAX_CELLS_SAID:
+    if universe.size >= services.datasets.MAX_CELLS_SAID:
         return ()
     return universe_size.fits(universe)
 

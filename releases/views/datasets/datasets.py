@@ -69,6 +69,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "datasets/dataset_detail.html",
         {
             "dataset": dataset,
+            "is_owner": dataset.owner == request.user,
             "kept": dataset.kept_columns.filter(person=signed_in(request)).only("kept_at").first(),
             "cells": comparison.cells_text(dataset.universe.size) if dataset.universe else "",
             "protection": protection_text(budget) if budget else "",
@@ -141,8 +142,9 @@ def delete_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "dataset": dataset,
         "drafts": dataset.releases.filter(state=ReleaseState.DRAFT).count(),
         "kept": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
-        "why_not": services.datasets.why_not_discarded(dataset),
-        "why_rows_stay": services.datasets.why_rows_stay(dataset),
+        "why_not": (why_not := services.datasets.why_not_discarded(dataset)),
+        "why_rows_stay": (why_rows_stay := services.datasets.why_rows_stay(dataset)),
+        "stays_whole": bool(why_not and why_rows_stay),
     }
     return render(request, "datasets/dataset_delete.html", context, status=status)
 

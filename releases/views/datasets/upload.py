@@ -50,6 +50,8 @@ def upload(request: HttpRequest) -> HttpResponse:
             return HttpResponse(status=201, headers={"Location": page})
         return redirect(page)
     has_databases = bool(services.connections.connections())
+    # What was sent is answered with its own faults, and keeps its fields.
+    why_not = "" if form.is_bound else why_not
     context = {"form": form, "why_not": why_not, "has_databases": has_databases, **_limits(room), **frame("data")}
     return render(request, "datasets/upload.html", context, status=400 if form.errors else 200)
 

@@ -61,9 +61,17 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "certificates": certificates_of(request, release),
         "certified_files": certified_files(shown),
         "learned": learned_in(shown),
+        "delta_of_rho": _delta_of_rho(shown),
+        "is_of_rows_alone": shown["version"] == 1,
         "limit": limit_in_words(shown),
     }
     return render(request, "results/receipt.html", context)
+
+
+def _delta_of_rho(receipt: dict[str, Any]) -> str:
+    """What the cost in rho has beside it; empty where that is nothing."""
+    delta = (receipt["cost"].get("concentrated") or {}).get("delta", "0")
+    return "" if delta == "0" else str(delta)
 
 
 def _asked(receipt: dict[str, Any]) -> dict[str, str]:
