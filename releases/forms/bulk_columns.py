@@ -27,7 +27,6 @@ AS_IT_IS = ""
 _LEAVE_OUT, _DEFAULT_RULE = "leave-out", "default"
 #: With each menu of a rule, the field beside it.
 _RULES = (("outside", "catch_all"), ("missing_rule", "missing_category"))
-_FIELDS = [name for name in ColumnForm.base_fields if name != "lookup"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +43,8 @@ class Problem:
 
 
 def typed_rows(formset: Any) -> list[Row]:
-    """The fields of each column as they were typed, right or wrong; without null characters."""
-    return [{field: (form[field].data or "").replace("\0", "") for field in _FIELDS} for form in formset.forms]
+    """The fields of each column as they were typed."""
+    return [{"name": (form["name"].data or "").replace("\0", ""), **form.as_typed} for form in formset.forms]
 
 
 def _menu(field: str, label: str, *more: tuple[str, str]) -> forms.ChoiceField:

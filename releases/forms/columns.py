@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from django import forms
@@ -274,6 +275,21 @@ class ColumnForm(forms.Form):
             self.add_error(field, in_words(error, place="missing") if field == "missing_rule" else in_words(error))
         return given
 
+    @property
+    def as_typed(self) -> dict[str, str]:
+        """The fields but the name, right or wrong; without null characters, which no database takes. A lookup table
+        that was uploaded stands in the formula, where it fits: no browser sends it a second time."""
+        typed = {
+            name: (self[name].data or "").replace("\0", "")
+            for name in self.base_fields
+            if name not in ("name", "lookup")
+        }
+        uploaded = self["lookup"].data
+        if uploaded is not None and uploaded.size <= MAX_BYTES:
+            with suppress(InvalidInput):
+                typed["formula"] = with_table(typed["formula"], uploaded.read())
+        return typed
+
     def _formula(self) -> str:
         """The formula, with the lookup table that was uploaded: it stands in the field from then on."""
         given = self.cleaned_data
@@ -374,11 +390,10 @@ class DescriptionForm(forms.Form):
 
 
 def typed_fields(formset: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """By column the fields of its form as they were typed, right or wrong; without null characters, which no database
-    takes."""
-    known, fields = set(names), [name for name in ColumnForm.base_fields if name not in ("name", "lookup")]
+    """By column the fields of its form as they were typed."""
+    known = set(names)
     return {
-        form["name"].data: {field: (form[field].data or "").replace("\0", "") for field in fields}
+        form["name"].data: form.as_typed
         for form in formset.forms
         if form["name"].data in known or (form.is_made and form["name"].data)
     }

@@ -89,7 +89,7 @@ def _keep(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> 
     if button.is_pasted:
         said: dict[str, Any] = {"codebook": button.given["codebook"]}
     else:
-        fields = typed_fields(ColumnFormSet(request.POST), dataset.columns)
+        fields = typed_fields(ColumnFormSet(request.POST, request.FILES), dataset.columns)
         said = {"typed": {DESCRIPTION: button.given[DESCRIPTION], "columns": fields}}
     kept = services.codebooks.keep_columns(dataset=dataset, by=signed_in(request), **said)
     at = date_format(localtime(kept.kept_at), "j F Y, H:i e")
@@ -181,7 +181,7 @@ def _typed(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) ->
 def _several(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Fill in what was chosen for the ticked columns; nothing is stored."""
     several = SeveralColumnsForm(request.POST)
-    rows, names = several.filled(typed_rows(ColumnFormSet(request.POST)))
+    rows, names = several.filled(typed_rows(ColumnFormSet(request.POST, request.FILES)))
     problems = problems_in(several)
     shown = several if problems else SeveralColumnsForm(initial={"ticked": names})
     pasting = PastedColumnsForm(request.POST)
@@ -191,7 +191,7 @@ def _several(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) 
 def _block(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Fill in what a pasted block says of columns; nothing is stored."""
     pasting = PastedColumnsForm(request.POST)
-    rows, names, problems = pasting.filled(typed_rows(ColumnFormSet(request.POST)))
+    rows, names, problems = pasting.filled(typed_rows(ColumnFormSet(request.POST, request.FILES)))
     several = SeveralColumnsForm(request.POST).as_typed()
     shown = pasting if problems else PastedColumnsForm()
     return _filled_page(request, dataset, button, rows, names, problems, several=several, pasting=shown)

@@ -115,6 +115,15 @@ def test_a_lookup_table_stays_in_the_formula_while_something_else_is_wrong(send)
     assert "recode(sex, {&quot;f&quot;: &quot;woman&quot;})" in body(response)
 
 
+@pytest.mark.parametrize("button", ["several", "fill_in", "keep"])
+def test_a_lookup_table_stays_in_the_formula_whichever_button_is_pressed(send, fresh, as_, alice, button):
+    made = {**ADULT, "values": "woman", "formula": "recode(sex, {})", "lookup": table("from;to", "f;woman")}
+    response = send(made, **{button: "1", "pasted-block": "name\ttype\nsex\ttext\n", "several-every": "on"})
+    if button == "keep":
+        response = as_(alice).get(reverse("columns", args=[fresh.pk]))
+    assert "recode(sex, {&quot;f&quot;: &quot;woman&quot;})" in body(response)
+
+
 @pytest.mark.parametrize(
     ("lines", "formula", "said"),
     [
