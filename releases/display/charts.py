@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _ROW_HEIGHT = 22
+_TIME_HEIGHT = 240
 _COUNT_AXIS = {"format": ",.0f", "tickCount": 6, "labelOverlap": True}
 
 
@@ -260,6 +261,70 @@ def marginal_bars(
         "data": {"values": list(rows)},
         "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None, **_above(axis)}},
         "layer": layer,
+    }
+
+
+def time_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows") -> dict[str, Any]:
+    """Counts in order of time: a bar as wide as its days, and the band that holds every true one at once.
+
+    Args:
+        rows: each with `label`, `estimate`, `lower`, `upper`, and `start` and `end`, its first day and the one after
+            its last, as in ISO 8601.
+        title: of the question.
+        unit: what is counted.
+    """
+
+    def of_day(field: str) -> dict[str, Any]:
+        return {"field": field, "type": "temporal", "scale": {"type": "utc"}, "title": None}
+
+    values = [
+        {**row, "middle": f"{start + (date.fromisoformat(row['end']) - start) / 2}"}
+        for row in rows
+        for start in [date.fromisoformat(row["start"])]
+    ]
+    has_synthetic = bool(rows) and rows[0].get("synthetic") is not None
+    said = (("estimate", "released count"), ("lower", "at least"), ("upper", "at most"), ("synthetic", "synthetic"))
+    count = {"type": "quantitative", "title": unit, "axis": _COUNT_AXIS}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": _TIME_HEIGHT,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": values},
+        "layer": [
+            {
+                "mark": {"type": "bar"},
+                "encoding": {
+                    "x": {**of_day("start"), "bin": "binned", "axis": {"grid": False, "labelOverlap": True}},
+                    "x2": {"field": "end"},
+                    "y": {**count, "field": "estimate"},
+                    "tooltip": [{"field": "label", "type": "nominal", "title": title}]
+                    + [
+                        {"field": name, "type": "quantitative", "format": ",.0f", "title": says}
+                        for name, says in said
+                        if name != "synthetic" or has_synthetic
+                    ],
+                },
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 1.5},
+                "encoding": {
+                    "x": of_day("middle"),
+                    "y": {**count, "field": "lower"},
+                    "y2": {"field": "upper"},
+                },
+            },
+            *(
+                [
+                    {
+                        "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
+                        "encoding": {"x": of_day("middle"), "y": {**count, "field": "synthetic"}},
+                    }
+                ]
+                if has_synthetic
+                else []
+            ),
+        ],
     }
 
 

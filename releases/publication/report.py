@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice, repeat
+from datetime import date, timedelta
+from itertools import islice, pairwise, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -182,6 +183,32 @@ def _values(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(number_text(row[name]) for name in ("estimate", "lower", "upper"))
 
 
+def time_chart(
+    family: Family | Part, universe: Universe, labels: Iterable[tuple[str, ...]], rows: Iterable[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Counts of a column of dates by days, weeks, months, quarters or years, on an axis of time; None of others.
+
+    Rows without a date are left out of the chart.
+    """
+    if not isinstance(family, Marginal) or len(family.attributes) != 1:
+        return None
+    attribute = universe[family.attributes[0]]
+    if attribute.dates is None or not attribute.in_time:
+        return None
+    spans = dict(zip(attribute.labels, pairwise(map(_day, attribute.dates.days)), strict=False))
+    drawn = [
+        {"label": label, **row, "start": spans[label][0], "end": spans[label][1]}
+        for (label,), row in zip(labels, rows, strict=True)
+        if label in spans
+    ]
+    return charts.time_bars(drawn, title=family.title(universe)) if len(drawn) > 1 else None
+
+
+def _day(number: int) -> str:
+    """A day counted from 1970-01-01."""
+    return str(date(1970, 1, 1) + timedelta(days=number))
+
+
 def _chart(
     family: Family | Part,
     universe: Universe,
@@ -195,6 +222,8 @@ def _chart(
         return None
     if is_heat(family, universe):
         return charts.heat_map([{"labels": label, **row} for label, row in zip(labels, rows, strict=True)], heads=heads)
+    if (in_time := time_chart(family, universe, labels, rows)) is not None:
+        return in_time
     drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
     if is_counts:
         return charts.marginal_bars(drawn, title=family.title(universe))

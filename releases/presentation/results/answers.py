@@ -199,7 +199,7 @@ def answers_table(
         has_search=len(titles) > MAX_LISTED,
         importance=_importance(workload, family, receipt, chosen),
         heat=_heat(every, family.attributes, notes) if is_heat and every is not None else None,
-        chart=_bars(rows, titles[chosen], family.attributes, notes),
+        chart=_in_time(family, universe, every or rows) or _bars(rows, titles[chosen], family.attributes, notes),
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload, family))),
         can_be_arranged=can_be_arranged,
         sort=arrangement.sort,
@@ -295,6 +295,10 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
 def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:
     drawn = [{"labels": row.labels, **row.to_json()} for row in rows]
     return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads])
+
+
+def _in_time(family: Family | Part, universe: Universe, rows: list[Answer]) -> dict[str, Any] | None:
+    return report.time_chart(family, universe, [row.labels for row in rows], [row.to_json() for row in rows])
 
 
 def _bars(rows: list[Answer], title: str, names: Sequence[str], notes: Notes) -> dict[str, Any] | None:

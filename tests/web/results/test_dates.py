@@ -25,6 +25,7 @@ from releases.presentation.review.request_page import declared_columns
 from releases.publication import files
 from releases.publication.dictionary import dictionary_csv
 from releases.publication.receipt import rules_in_words
+from releases.publication.report import report_of
 from releases.views.releases.workloads import column_text
 from tests.engine.tables.reference import code
 from tests.web.pages import body, words
@@ -76,6 +77,26 @@ def test_rows_are_counted_by_month_and_those_without_a_date_apart(release_of):
     counts = estimates(release_of({"marginal": ["admitted"]}, mechanism="laplace-queries"))
     assert list(counts) == [*ROWS, "no date"]
     assert counts == pytest.approx({**ROWS, "no date": len(NO_DATES)}, abs=3)
+
+
+def test_a_chart_of_months_lies_on_an_axis_of_time_in_the_page_and_in_the_report(release_of, as_, alice):
+    release = release_of({"marginal": ["admitted"]}, {"marginal": ["sex"]}, mechanism="laplace-queries")
+    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    written = report_of(release.result, files.reader(files.folder_of(release)), digest="").tables
+    for chart in (page.context["page"].table.chart, written[0].chart):
+        drawn = {row["label"]: row for row in chart["data"]["values"]}
+        # Rows without a date are in the table alone.
+        assert list(drawn) == list(ROWS)
+        assert [(row["start"], row["end"]) for row in drawn.values()] == [
+            ("2024-01-15", "2024-02-01"),
+            ("2024-02-01", "2024-03-01"),
+            ("2024-03-01", "2024-04-01"),
+            ("2024-04-01", "2024-04-11"),
+        ]
+        assert all(row["start"] < row["middle"] < row["end"] for row in drawn.values())
+        assert round(drawn["2024-02"]["estimate"]) == 29
+        assert chart["layer"][0]["encoding"]["x"]["type"] == "temporal"
+    assert written[1].chart["layer"][0]["mark"]["type"] == "bar"
 
 
 def test_running_totals_follow_time_and_leave_rows_without_a_date_out(release_of):
