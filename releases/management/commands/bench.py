@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from releases.benchmarks import beside_ours, designs, filters, fit, kernels, means, noise, session, smalldb, wide
 from releases.benchmarks.tables import Table
-from releases.management import counting, load
+from releases.management import counting, glance, load
 
 #: A server on this machine, as tests look for it.
 POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
@@ -30,7 +30,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--only", help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, tables, load"
+            "--only",
+            help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, tables, load, glance",
         )
         parser.add_argument("--data", type=Path, help="the folder of Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -43,6 +44,7 @@ class Command(BaseCommand):
         benchmarks = self._benchmarks(options["data"] or _usual_folder(), peers=options["peers"])
         benchmarks["tables"] = lambda: counting.tables(options["postgres"])
         benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
+        benchmarks["glance"] = glance.tables
         for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")
             self.stdout.flush()
