@@ -62,8 +62,9 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             asked = [line.asked for line in lines.forms if line.asked]
             if every_column.is_bound:
                 assert dataset.budget is not None
+                assert dataset.universe is not None
                 may_check = checks_had(dataset.budget) < MOST_CHECKS
-                asked = at_a_glance(services.release_inputs.declared_schema(dataset).universe, may_check=may_check)
+                asked = at_a_glance(dataset.universe, may_check=may_check)
             collection = _draft(dataset, sent.cleaned_data, asked, by=signed_in(request))
         except (InvalidInput, services.release_inputs.Refusal) as error:
             sent.add_error(None, in_words(error))
