@@ -33,10 +33,12 @@ WANTED = {
         "prometheus_client",
         "python_calamine",
         "pyreadstat",
+        "yaml",
     ],
     "test": [
         "pytest",
         "pytest_django",
+        "testmon",
         "hypothesis",
         "importlinter",
         "opendp",
