@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import MISSING, Attribute, Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
@@ -108,7 +109,7 @@ class Glance:
 
 
 def one_way_tables(published: Iterable[tuple[Release, Any]]) -> list[OneWay]:
-    """The tables of one column that published releases have answered, in their order."""
+    """The tables of one column that published releases have answered with a proved bound, in their order."""
     found = [table for release, result in published if result for table in _tables(result, folder_of(release))]
     states = {each.attribute.state_of: each for each in found if each.attribute.state_of is not None}
     return [replace(each, states=states.get(each.attribute)) for each in found if each.attribute.state_of is None]
@@ -116,6 +117,9 @@ def one_way_tables(published: Iterable[tuple[Release, Any]]) -> list[OneWay]:
 
 def _tables(result: dict[str, Any], folder: Path) -> Iterator[OneWay]:
     receipt = result["receipt"]
+    if not Proof(receipt["bound"]["proof"]).is_unconditional:
+        # Its intervals hold with no known probability, or under an assumption.
+        return
     workload = read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe)
     if not isinstance(workload, Workload):
         return

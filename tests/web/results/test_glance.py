@@ -7,6 +7,7 @@ import pytest
 from django.urls import reverse
 
 from releases import services
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import Attribute, Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
 from releases.presentation.results.glance import Counted, glance_of, quartile_about, quartile_within
@@ -109,6 +110,15 @@ def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, 
     shown = as_(charlie).get(address).context["glances"]
     # The release that has counted what is missing is not public.
     assert [each.missing for each in shown] == ["Rows without a value are not counted here."] * 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("proof", [each for each in Proof if each not in (Proof.BEFORE, Proof.AFTER)])
+def test_no_interval_is_drawn_from_a_bound_that_is_not_proved(released, as_, alice, proof):
+    for part in released.parts.select_related("release"):
+        part.release.result["receipt"]["bound"]["proof"] = proof.value
+        part.release.save(update_fields=["result"])
+    assert as_(alice).get(reverse("collection", args=[released.pk])).context["glances"] == []
 
 
 @pytest.mark.django_db
