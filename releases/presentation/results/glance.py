@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from releases.engine.domain.universe import MISSING, Attribute, Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
 from releases.models import Release
+from releases.presentation.results.rows import Answer
+from releases.presentation.results.shares import Whole
 from releases.publication.files import ANSWERS, folder_of, stored_rows
 
 _QUARTILES = (("First quartile", 1, 4), ("Median", 1, 2), ("Third quartile", 3, 4))
@@ -56,13 +57,11 @@ class Counted:
 
     def share(self, place: int) -> str:
         """Which part of all one of them is."""
-        about, total = (max(each, 0.0) for each in (self.about[place], np.maximum(self.about, 0).sum()))
-        least, most = self.lower[place], self.upper[place]
-        most_beside, least_beside = (each.sum() - each[place] for each in (self.upper, self.lower))
-        low = least / (least + most_beside) if least > 0 else 0.0
-        high = most / (most + least_beside) if most + least_beside > 0 else 1.0
-        ends = floor(round(1000 * low, 6)) / 1000, ceil(round(1000 * high, 6)) / 1000
-        return f"{_percent(about / total if total else 0.0)} ({' to '.join(map(_percent, ends))})"
+        about, lower, upper = (each.tolist() for each in (np.maximum(self.about, 0), self.lower, self.upper))
+        whole = Whole.of(about, lower, upper, rows=None)
+        if whole is None:
+            return "not known"
+        return whole.text(Answer(labels=(), estimate=about[place], lower=lower[place], upper=upper[place]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
