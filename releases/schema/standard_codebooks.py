@@ -26,6 +26,7 @@ OWN = "dpweb:column"
 _FRICTIONLESS, _CSVW = "frictionless", "csvw"
 FORMATS = (_FRICTIONLESS, _CSVW)
 _BINS = 10
+_CONFIRMED = "By declaring it you confirm that its values and ends were not made from the rows of the table."
 _INTEGERS = {
     *("integer", "int", "long", "short", "byte", "year", "gYear", "nonNegativeInteger", "positiveInteger"),
     *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
@@ -48,7 +49,9 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     found = _columns_of(value)
     assert found is not None
     columns, read, missing = found
-    declared, said, left = [], [], []
+    declared: list[dict[str, Any]] = []
+    said: list[str] = []
+    left: list[str] = []
     for position, column in enumerate(columns):
         name = column.get("name") if isinstance(column, dict) else None
         if not isinstance(name, str):
@@ -61,16 +64,20 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             left.append(name)
             continue
         declared.append(made)
+        if OWN not in column and _CONFIRMED not in said:
+            # Programs that write codebooks often read values and ends off the rows.
+            said.insert(0, _CONFIRMED)
         if OWN not in column and "edges" in made:
             said.append(f"{name}: bins were chosen between {made['edges'][0]} and {made['edges'][-1]}.")
         if OWN not in column and "by" in made:
             said.append(f"{name}: bins by {made['by']} were chosen from {made['first']} to {made['last']}.")
     if (unit := _unit_of(value, columns)) is not None:
-        said.append(
-            f"Whom to protect: a person, by the column {unit['id']}, with at most {unit['max_rows']} rows each."
+        whom = (
+            f"a person, by the column {unit['id']}, with at most {unit['max_rows']} rows each"
             if unit["kind"] == "person"
-            else "Whom to protect: a row."
+            else "a row"
         )
+        said.append(f"Whom to protect: {whom}; whether they are in the table is private.")
     if left:
         said.append(f"Not declared, for neither their values nor their ends are given: {', '.join(left)}.")
     return {"version": 1, **({} if unit is None else {"unit": unit}), "columns": declared}, said

@@ -232,6 +232,7 @@ def test_a_pasted_table_declares_the_columns_or_says_where_it_is_wrong(make_data
 
 # In formats that others write
 
+CONFIRMED = "By declaring it you confirm that its values and ends were not made from the rows of the table."
 FRICTIONLESS = {
     "missingValues": ["", "NA"],
     "fields": [
@@ -265,6 +266,7 @@ def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chos
     address = reverse("columns", args=[dataset.pk])
     shown = as_(alice).post(address, {"codebook": json.dumps(pasted)})
     chosen = [
+        CONFIRMED,
         "age: bins were chosen between 0 and 120.",
         "Not declared, for neither their values nor their ends are given: person.",
     ]
@@ -337,7 +339,8 @@ def test_dates_of_others_are_declared_by_month_or_by_year(column, expected):
     else:
         assert read["columns"] == [{"name": "admitted", **expected, "missing_as": "no date"}]
         assert decided == [
-            f"admitted: bins by {expected['by']} were chosen from {expected['first']} to {expected['last']}."
+            CONFIRMED,
+            f"admitted: bins by {expected['by']} were chosen from {expected['first']} to {expected['last']}.",
         ]
 
 
@@ -481,6 +484,7 @@ def test_variables_of_ddi_are_declared_by_their_categories_and_ranges_and_never_
             "description": "Age",
         },
     ]
+    assert decided[0] == CONFIRMED
     assert decided[-1] == "Not declared, for neither their values nor their ends are given: note."
     assert "4711" not in json.dumps(read)
     assert "119" not in json.dumps(read)
@@ -493,7 +497,9 @@ def test_metadata_of_other_tools_say_whom_to_protect_and_that_is_said_before_it_
     assert (schema.unit.kind, schema.unit.id_column, schema.unit.max_rows) == ("person", "pid", 3)
     assert schema.universe["age"].edges[0] == 0
     assert schema.universe["age"].edges[-1] == 120
-    assert "Whom to protect: a person, by the column pid, with at most 3 rows each." in decided
+    whom = "a person, by the column pid, with at most 3 rows each; whether they are in the table is private."
+    assert f"Whom to protect: {whom}" in decided
+    assert decided[0] == CONFIRMED
     assert decided[-1].endswith(f"are given: {left}.")
     others = {each.name: each.categories for each in schema.universe.attributes if each.categories}
     assert others in ({"married": ("true", "false")}, {"sex": ("f", "m"), "city": ("a", "b")})
