@@ -11,6 +11,7 @@ COPY deploy/gunicorn.conf.py deploy/
 COPY dpweb dpweb
 COPY releases releases
 COPY templates templates
+COPY docs docs
 RUN pip install --no-cache-dir --no-deps --no-build-isolation -e . \
     && mkdir -p /var/lib/dpweb /var/lib/dpweb-marks && chown dpweb /var/lib/dpweb /var/lib/dpweb-marks
 # Outside the volumes: these files belong to this version of the software.

@@ -30,6 +30,8 @@ WANTED = {
         "ninja",
         "numba",
         "latex2mathml",
+        "markdown_it",
+        "mdit_py_plugins",
         "prometheus_client",
         "python_calamine",
         "pyreadstat",

@@ -230,6 +230,9 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = True
+#: Shown as pages of the site.
+DOCUMENTATION_DIR = BASE_DIR / "docs"
+STATICFILES_DIRS = [("documentation", DOCUMENTATION_DIR / "pictures")]
 #: Tables and release files. Never under a URL: every download goes through a view that asks who may.
 TABLES_DIR = DATA_DIR / "tables"
 RELEASES_DIR = DATA_DIR / "releases"
@@ -248,10 +251,13 @@ DUCKDB_MEMORY_LIMIT = env.str(
 READER_MEMORY_BYTES = (
     env.int("READER_MEMORY_MB", default=3 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**22) * 2**20
 )
-#: Databases whose tables may become datasets, by their names: of each CONNECTION_NAME, a URL without a password, and
-#: CONNECTION_NAME_PASSWORD (docs/how-to/databases.md).
+#: Databases whose tables may become datasets, by their names: of each CONNECTION_NAME, a URL without a password.
+#: Administrators register others on the site. CONNECTION_NAME_PASSWORD is read when it is needed, from the environment
+#: or the file that CONNECTION_NAME_PASSWORD_FILE names, or as a file of this folder (docs/how-to/databases.md).
 CONNECTIONS = {name: env.str(f"CONNECTION_{name.upper()}") for name in env.list("CONNECTIONS", default=[])}
-CONNECTION_PASSWORDS = {name: env.str(f"CONNECTION_{name.upper()}_PASSWORD", default="") for name in CONNECTIONS}
+SECRETS_DIR = env.str("SECRETS_DIR", default="")
+#: Below these, administrators may register folders of Parquet files on the site.
+CONNECTABLE_FOLDERS = env.list("CONNECTABLE_FOLDERS", default=[])
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
 MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)

@@ -75,6 +75,16 @@ def connections_are_named_without_passwords(app_configs: Any, **kwargs: Any) -> 
 
 
 @register()
+def folders_are_absolute(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Another would depend on where the site was started."""
+    return [
+        Error(f"CONNECTABLE_FOLDERS names {each!r}, which does not begin with /.", id="releases.E022")
+        for each in settings.CONNECTABLE_FOLDERS
+        if not Path(each).is_absolute()
+    ]
+
+
+@register()
 def roles_are_known(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """A role that is misspelt would protect nobody, and could not be given."""
     known = ", ".join(Role.values)

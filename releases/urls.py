@@ -17,11 +17,11 @@ from releases.views.datasets import (
     taking_over,
     upload,
 )
-from releases.views.public import api_guide, catalogue, methods
+from releases.views.public import api_guide, catalogue, documentation, methods
 from releases.views.releases import collections, compare, confirm, plan_files, releases, workloads
 from releases.views.results import certificates, downloads, registry
 from releases.views.results import compare as compare_releases
-from releases.views.review import backups, ledger, people, queue, settings
+from releases.views.review import backups, connections, ledger, people, queue, settings
 from releases.views.review import budgets as board
 from releases.views.sessions import sessions
 from releases.views.surveys import surveys
@@ -134,6 +134,8 @@ review_urls = [
     path("log.csv", ledger.audit_csv, name="audit_csv"),
     path("backups/", backups.backups, name="backups"),
     path("people/", people.people, name="people"),
+    path("connections/", connections.connections, name="connections"),
+    path("connections/<uuid:connection_id>/remove/", connections.remove_connection, name="remove_connection"),
     path("organisation/", settings.organisation, name="organisation"),
 ]
 
@@ -142,6 +144,8 @@ urlpatterns = [
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("words/", catalogue.words, name="words"),
     path("ways/", methods.four_ways, name="ways"),
+    path("documentation/", documentation.contents, name="documentation"),
+    path("documentation/<path:page>/", documentation.page, name="documentation_page"),
     path("notices/", notifications.notices, name="notices"),
     path("notices/read/", notifications.read_notices, name="read_notices"),
     path("notices/mail/", notifications.choose_mail, name="choose_mail"),

@@ -113,6 +113,26 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="score-of-a-pair-as-if-its-margins-were-public",
+        file="releases/engine/mechanisms/strongest_associations.py",
+        text="return (2 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 4) * schema.unit.max_rows",
+        instead="return schema.unit.max_rows",
+        test=(
+            "tests/engine/workload/test_strongest_associations.py::"
+            "test_in_large_tables_a_row_moves_a_score_nearly_as_far_as_is_paid_for"
+        ),
+    ),
+    Mutation(
+        name="tables-of-pairs-paid-for-as-one",
+        file="releases/engine/mechanisms/strongest_associations.py",
+        text="return Sensitivity(l1=cells * tables * rows, l2_squared=cells * tables * rows * rows)",
+        instead="return Sensitivity(l1=cells * rows, l2_squared=cells * rows * rows)",
+        test=(
+            "tests/engine/workload/test_strongest_associations.py::"
+            "test_no_person_moves_a_score_or_the_tables_further_than_is_paid_for"
+        ),
+    ),
+    Mutation(
         name="threshold-for-one-value-of-a-unit",
         file="releases/engine/mechanisms/category_discovery.py",
         text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",
@@ -213,6 +233,26 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="what-is-measured-weighed-alike",
+        file="releases/engine/mechanisms/mixed_squares.py",
+        text="precisions = 1 / self.variances_of_draws[is_joined]",
+        instead="precisions = np.ones(int(is_joined.sum()))",
+        test=(
+            "tests/engine/mechanisms/test_mixed_squares.py::"
+            "test_the_answers_are_the_best_linear_estimate_from_what_was_measured"
+        ),
+    ),
+    Mutation(
+        name="bound-of-running-totals-for-one-answer-and-not-for-all",
+        file="releases/engine/mechanisms/mixed_squares.py",
+        text="share = beta / squares.workload.size",
+        instead="share = beta",
+        test=(
+            "tests/engine/mechanisms/test_mixed_squares.py::"
+            "test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed"
+        ),
+    ),
+    Mutation(
         name="sums-of-noise-with-light-tails",
         file="releases/engine/bounds/combinations.py",
         text="-np.log1p(2 * variances * np.sin(angles / 2) ** 2)",
@@ -258,6 +298,14 @@ MUTATIONS = (
         text="l2_squared=number * self.moved.l1**2",
         instead="l2_squared=number * self.moved.l2_squared",
         test="tests/engine/mechanisms/test_mixture_fit.py::test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours",
+    ),
+    Mutation(
+        name="noise-halved-after-it-is-drawn",
+        file="releases/engine/mechanisms/mixture_fit.py",
+        text="table + noise.draw(table.shape, rng))",
+        instead="table + noise.draw(table.shape, rng) // 2)",
+        test="tests/engine/mechanisms/test_whole_noise.py::"
+        "test_nothing_is_done_to_noise_before_it_is_added_in_any_place_that_draws_it",
     ),
     Mutation(
         name="mixture-split-by-the-exact-number-of-rows",
@@ -499,8 +547,8 @@ MUTATIONS = (
     ),
     Mutation(
         name="a-chain-of-one-link",
-        file="releases/ledger/ledger.py",
-        text="if entry.previous != previous or entry.hash != _hash(entry):",
+        file="releases/ledger/verification.py",
+        text="if entry.previous != previous or entry.hash != entries.hash_of(entry):",
         instead="if entry.previous != previous:",
         test="tests/web/review/test_ledger.py::test_the_audit_finds_a_forged_entry",
     ),
@@ -534,7 +582,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="a-charge-of-what-a-worker-had-begun-goes-back",
-        file="releases/ledger/ledger.py",
+        file="releases/ledger/entries.py",
         text="    if not release.that_read_nothing().exists() or stale_ledger.begun(release_id):",
         instead="    if not release.that_read_nothing().exists():",
         test="tests/web/review/test_marks.py::test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun",
@@ -612,7 +660,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="the-audit-takes-any-protection",
-        file="releases/ledger/ledger.py",
+        file="releases/ledger/verification.py",
         text="            yield from _verify_protection(budget, entry)\n        elif",
         instead="        elif",
         test="tests/web/datasets/test_protection.py::test_the_audit_finds_a_plan_that_protects_something_else_than_its_charge",
@@ -630,7 +678,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="many-small-ones-pass-unseen",
-        file="releases/ledger/ledger.py",
+        file="releases/ledger/person_limits.py",
         text="    before = _charged_to(person, budget, but=release, is_unseen=True).spent_epsilon",
         instead="    before = 0",
         test="tests/web/results/test_unseen.py::test_many_small_releases_pass_up_to_the_threshold_and_no_further",
@@ -676,7 +724,7 @@ MUTATIONS = (
         file="releases/models/releases.py",
         text="        return self.filter(attempts=Coalesce(",
         instead="        return self.filter(attempts__gte=Coalesce(",
-        test="tests/web/worker/test_execution.py::test_a_release_that_fails_for_good_keeps_its_charge",
+        test="tests/web/review/test_attempts.py::test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table",
     ),
     Mutation(
         name="an-opening-that-is-not-on-record",
@@ -725,10 +773,42 @@ MUTATIONS = (
     Mutation(
         name="a-server-is-charged-for-without-its-self-test",
         file="releases/worker/jobs.py",
-        text='    _check_server(location.partition("#")[0])\n',
+        text='    if not is_checked:\n        _check_server(location.partition("#")[0])\n',
         instead="",
         test="tests/web/databases/test_databases.py::"
         "test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged",
+    ),
+    Mutation(
+        name="a-server-is-charged-for-because-it-was-right-once",
+        file="releases/services/connections.py",
+        text="_columns_of(connection, dataset.table, is_checked=False)",
+        instead="_columns_of(connection, dataset.table, is_checked=True)",
+        test="tests/web/databases/test_connections_page.py::"
+        "test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charge",
+    ),
+    Mutation(
+        name="a-server-is-listed-though-its-version-changed",
+        file="releases/worker/jobs.py",
+        text="(not checked or found.version != checked)",
+        instead="not checked",
+        test="tests/web/databases/test_connections_page.py::"
+        "test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charge",
+    ),
+    Mutation(
+        name="a-folder-is-compared-before-its-links-are-followed",
+        file="releases/storage/addresses.py",
+        text="folder = Path(parts.path).resolve()\n        if any(",
+        instead="folder = Path(parts.path)\n        if any(",
+        test="tests/web/databases/test_connections_page.py::"
+        "test_a_folder_that_became_a_link_out_of_what_is_allowed_is_read_no_more",
+    ),
+    Mutation(
+        name="a-password-is-given-to-who-asks-for-it-in-plain-text",
+        file="releases/services/connections.py",
+        text='_AUTHENTICATION = "require_auth=!password"',
+        instead='_AUTHENTICATION = "require_auth=password"',
+        test="tests/web/databases/test_connections_page.py::"
+        "test_a_password_is_given_to_no_server_that_an_administrator_registers_to_read_it",
     ),
     Mutation(
         name="spark-orders-texts-by-another-hash",
@@ -771,6 +851,14 @@ MUTATIONS = (
         text='("29", "0~2", _LEAP_YEAR)',
         instead='("29", "0~2", f"[0-9]{{2}}{_FOURTH}|[0-9]{{2}}00")',
         test="tests/engine/tables/test_dates.py::test_dirty_dates_count_as_the_reference_says[duckdb]",
+    ),
+    Mutation(
+        name="a-median-of-dates-is-one-of-bins",
+        file="releases/engine/tables/bounding.py",
+        text="    if not attribute.has_values:",
+        instead="    if not attribute.is_numeric:",
+        test="tests/engine/tables/test_dates.py::"
+        "test_dates_that_count_by_themselves_are_the_days_and_seconds_that_the_reference_says[duckdb]",
     ),
     Mutation(
         name="the-day-after-the-last-one-counts",
@@ -881,9 +969,9 @@ MUTATIONS = (
         file="releases/services/execution.py",
         text=(
             "        published = Release.objects"
-            ".filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update("
+            ".filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).change("
         ),
-        instead="        published = Release.objects.filter(pk=release_id).update(",
+        instead="        published = Release.objects.filter(pk=release_id).change(",
         test="tests/web/worker/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
     ),
     Mutation(

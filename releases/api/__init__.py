@@ -14,11 +14,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
 
 from releases import services
-from releases.api import catalogue, datasets, releases, sessions, workloads
+from releases.api import catalogue, connections, datasets, releases, sessions, workloads
 from releases.api.authentication import SessionAuth, TokenAuth
 from releases.engine.errors import EngineError
 from releases.engine.tables.facts import UnreadableTable
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.middleware.api_errors import Api, TextParser, answer_in_json
 from releases.middleware.body_limit import TAKES_A_TABLE
 from releases.middleware.second_factor import AUTHENTICATES
@@ -32,7 +32,7 @@ api = Api(
     docs_url=None,  # its page would load scripts from elsewhere
     urls_namespace="api",
 )
-for _part in (catalogue, datasets, releases, workloads, sessions):
+for _part in (catalogue, datasets, connections, releases, workloads, sessions):
     api.add_router("", _part.router)
 
 answer_in_json(api)
@@ -45,7 +45,7 @@ def _refused(request: HttpRequest, error: Any) -> HttpResponse:
 for _kind in (
     services.release_inputs.Refusal,
     services.datasets.Kept,
-    ledger.LedgerRefusal,
+    refusals.LedgerRefusal,
     EngineError,
     UnreadableTable,
 ):

@@ -1,4 +1,4 @@
-"""What several operations answer with: a release, a plan, a request."""
+"""What several operations answer with: a dataset, a release, a plan, a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from releases.ledger import reports
-from releases.models import BudgetRequest, LedgerEntry, Release, ReleaseRequest
+from releases.models import BudgetRequest, Dataset, LedgerEntry, Release, ReleaseRequest
 from releases.permissions import workload_of_release
 from releases.planning import comparison
 from releases.publication.archive import download_names
@@ -35,6 +35,25 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
         "files": download_names(release.result) if release.result else [],
         "saved": {"id": str(saved.workload_id), "version": saved.number} if saved is not None else None,
         "certifies": str(release.certifies_id) if release.certifies_id else None,
+    }
+
+
+def answer_of_dataset(dataset: Dataset, row: reports.Standing | None = None) -> dict[str, Any]:
+    budget = dataset.budget
+    if row is None and budget is not None:
+        (row,) = reports.standings([budget])
+    return {
+        "id": str(dataset.pk),
+        "title": dataset.title,
+        "created_at": dataset.created_at.isoformat(),
+        "owner": str(dataset.owner),
+        "group": dataset.group.name if dataset.group else None,
+        "description": dataset.description,
+        "columns": dataset.columns,
+        "column_notes": dataset.column_notes,
+        "file": dataset.file_facts,
+        "schema": dataset.schema.to_json() if dataset.schema is not None else None,
+        "budget": None if row is None else _budget(row),
     }
 
 
@@ -68,3 +87,17 @@ def _cost(release: Release) -> dict[str, str] | None:
     """What was charged for a release, in each form; None where nothing is."""
     entry = LedgerEntry.objects.charges_that_stand().filter(release=release).first()
     return None if entry is None else reports.charge_amounts(entry)
+
+
+def _budget(row: reports.Standing) -> dict[str, Any]:
+    budget = row.budget
+    used, reserved, _ = row.sums
+    return {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "policy": budget.policy,
+        "is_frozen": budget.is_frozen,
+        "spent": {"percent": row.spent, **used},
+        "reserved": {"percent": row.reserved, **reserved},
+        "left": {"percent": row.left, **row.left_over},
+    }

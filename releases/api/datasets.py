@@ -14,7 +14,7 @@ from ninja import Body, File, Form, Router, Schema, Status
 from ninja.files import UploadedFile
 
 from releases import services
-from releases.api.answers import answer_of_request
+from releases.api.answers import answer_of_dataset, answer_of_request
 from releases.api.paging import newest
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain import universe
@@ -67,7 +67,7 @@ def list_datasets(request: HttpRequest, before: datetime | None = None) -> Any:
     found = newest(visible, by="created_at", before=before)
     budgets = {each.budget.pk: each.budget for each in found if each.budget is not None}
     rows = {row.budget.pk: row for row in reports.standings(budgets.values())}
-    return [_dataset(each, rows[each.budget.pk] if each.budget is not None else None) for each in found]
+    return [answer_of_dataset(each, rows[each.budget.pk] if each.budget is not None else None) for each in found]
 
 
 @router.post("/datasets", response={202: Any})
@@ -100,7 +100,7 @@ def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> Any:
 
 @router.get("/datasets/{uuid:dataset_id}")
 def show_dataset(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
-    return _dataset(get_dataset_for(request, dataset_id))
+    return answer_of_dataset(get_dataset_for(request, dataset_id))
 
 
 @router.put("/datasets/{uuid:dataset_id}/title")
@@ -109,7 +109,7 @@ def rename_dataset(request: HttpRequest, dataset_id: uuid.UUID, named: TitleIn) 
     services.datasets.rename_dataset(
         dataset=get_dataset_for(request, dataset_id), title=named.title, by=signed_in(request)
     )
-    return _dataset(get_dataset_for(request, dataset_id))
+    return answer_of_dataset(get_dataset_for(request, dataset_id))
 
 
 @router.put("/datasets/{uuid:dataset_id}/group")
@@ -118,7 +118,7 @@ def share_dataset(request: HttpRequest, dataset_id: uuid.UUID, shared: GroupIn) 
     person = signed_in(request)
     group = own_group(person, shared.group)
     services.datasets.share_dataset(dataset=get_dataset_for(request, dataset_id), group=group, by=person)
-    return _dataset(get_dataset_for(request, dataset_id))
+    return answer_of_dataset(get_dataset_for(request, dataset_id))
 
 
 @router.delete("/datasets/{uuid:dataset_id}", response={204: None})
@@ -150,7 +150,7 @@ def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[d
         services.codebooks.describe_dataset(
             dataset=dataset, notes=said.notes, description=said.description, by=signed_in(request)
         )
-    return _dataset(get_dataset_for(request, dataset_id))
+    return answer_of_dataset(get_dataset_for(request, dataset_id))
 
 
 @router.post("/datasets/{uuid:dataset_id}/budget-requests", response={201: Any})
@@ -201,7 +201,7 @@ def join_population(request: HttpRequest, dataset_id: uuid.UUID, joined: Populat
     services.datasets.join_population(
         dataset=dataset, other=get_dataset_for(request, joined.other), by=signed_in(request)
     )
-    return _dataset(get_dataset_for(request, dataset_id))
+    return answer_of_dataset(get_dataset_for(request, dataset_id))
 
 
 def _upload(upload: Upload) -> dict[str, Any]:
@@ -214,37 +214,4 @@ def _upload(upload: Upload) -> dict[str, Any]:
         "share_done": upload.share_done,
         "refusal": upload.refusal,
         "dataset": str(upload.dataset_id) if upload.dataset_id else None,
-    }
-
-
-def _dataset(dataset: Dataset, row: reports.Standing | None = None) -> dict[str, Any]:
-    budget = dataset.budget
-    if row is None and budget is not None:
-        (row,) = reports.standings([budget])
-    return {
-        "id": str(dataset.pk),
-        "title": dataset.title,
-        "created_at": dataset.created_at.isoformat(),
-        "owner": str(dataset.owner),
-        "group": dataset.group.name if dataset.group else None,
-        "description": dataset.description,
-        "columns": dataset.columns,
-        "column_notes": dataset.column_notes,
-        "file": dataset.file_facts,
-        "schema": dataset.schema.to_json() if dataset.schema is not None else None,
-        "budget": None if row is None else _budget(row),
-    }
-
-
-def _budget(row: reports.Standing) -> dict[str, Any]:
-    budget = row.budget
-    used, reserved, _ = row.sums
-    return {
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "policy": budget.policy,
-        "is_frozen": budget.is_frozen,
-        "spent": {"percent": row.spent, **used},
-        "reserved": {"percent": row.reserved, **reserved},
-        "left": {"percent": row.left, **row.left_over},
     }

@@ -44,6 +44,8 @@ _COLOURS = 10
 _DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 #: Over more days than this a time of day says nothing.
 _DAYS_WITH_HOURS = 4
+#: Over so few each has a mark on the axis of a chart of dates.
+_FEW_DAYS = timedelta(days=7)
 
 
 def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict[str, int]) -> dict[str, Any]:
@@ -262,6 +264,63 @@ def marginal_bars(
         "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None, **_above(axis)}},
         "layer": layer,
     }
+
+
+def date_marks(rows: Sequence[dict[str, Any]], *, title: str) -> dict[str, Any]:
+    """One question whose answers are dates: each as a point, with the interval that holds every true one at once.
+
+    Args:
+        rows: each with `label`, and `estimate`, `lower` and `upper`, which are dates, or dates and times.
+        title: of the question.
+    """
+
+    def of_day(field: str) -> dict[str, Any]:
+        return {"field": field, "type": "temporal", "scale": {"type": "utc", "padding": 12}, "title": None}
+
+    has_time = any(isinstance(row["estimate"], datetime) for row in rows)
+    written = "%-d %B %Y, %H:%M:%S" if has_time else "%-d %B %Y"
+    ends = ("estimate", "lower", "upper")
+    drawn = [
+        {"label": row["label"]}
+        | {name: _in_utc(row[name]) for name in ends}
+        # Written here: a browser would write them in its own zone.
+        | {f"{name}_said": f"{row[name]:{written}}" for name in ends}
+        for row in rows
+    ]
+    said = (("estimate", "released"), ("lower", "earliest"), ("upper", "latest"))
+    tooltip = [{"field": "label", "type": "nominal", "title": title}]
+    tooltip += [{"field": f"{name}_said", "type": "nominal", "title": says} for name, says in said]
+    axis: dict[str, Any] = {"labelOverlap": True, "tickCount": 6}
+    if not has_time and max(row["upper"] for row in rows) - min(row["lower"] for row in rows) <= _FEW_DAYS:
+        # A time of day would say nothing.
+        axis |= {"tickCount": {"interval": "day", "step": 1}, "format": "%-d %b %Y"}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": _ROW_HEIGHT * max(1, len(rows)),
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": drawn},
+        "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None}},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 1.5},
+                "encoding": {"x": {**of_day("lower"), "axis": axis}, "x2": {"field": "upper"}},
+            },
+            *(
+                {"mark": {"type": "tick", "thickness": 1.5, "size": 9}, "encoding": {"x": of_day(end)}}
+                for end in ("lower", "upper")
+            ),
+            {
+                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                "encoding": {"x": of_day("estimate"), "tooltip": tooltip},
+            },
+        ],
+    }
+
+
+def _in_utc(value: date) -> str:
+    """As browsers read it in UTC, whatever their own zone."""
+    return f"{value.isoformat()}Z" if isinstance(value, datetime) else value.isoformat()
 
 
 def time_bars(rows: Sequence[dict[str, Any]], *, title: str, unit: str = "rows") -> dict[str, Any]:

@@ -17,6 +17,7 @@ from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question
 from releases.forms.fields import MAX_FORM_COLUMNS, DecimalTextField, LenientForm, TextsField, missing
 from releases.forms.releases import population_field
+from releases.models import ShareRule
 from releases.questions.base import Columns, kind_of
 from releases.questions.together import (
     COUNTS,
@@ -33,7 +34,7 @@ TITLE = "Several questions"
 #: Of every column at a glance, unless it is typed otherwise.
 GLANCE_EPSILON = "0.5"
 #: What a page calls the places that an error names.
-_LABELS = {"number": "Column with numbers", "columns": "Count or group by", "share": "Share"}
+_LABELS = {"number": "Column with numbers or dates", "columns": "Count or group by", "share": "Share"}
 _LONGEST_TITLE = 200
 #: Before the names of the fields of the form that shares its page.
 _GLANCE = "glance"
@@ -106,7 +107,7 @@ class PartForm(forms.Form):
             choices=[("", "–"), (COUNTS, "A table of counts"), (ROWS, "Synthetic rows"), *statistics],
             error_messages={"invalid_choice": "What is wanted: '%(value)s' must be one of the list"},
         )
-        self.fields["number"] = _column_field(_LABELS["number"], Columns.NUMERIC.names(universe))
+        self.fields["number"] = _column_field(_LABELS["number"], Columns.RANKED.names(universe))
         for place, name in enumerate(_COLUMN_FIELDS):
             label = _LABELS["columns"] if place == 0 else "and by"
             self.fields[name] = _column_field(label, Columns.ALL.names(universe))
@@ -171,8 +172,12 @@ PartFormSet = forms.formset_factory(
 class ShareForm(forms.Form):
     """How the drafts of a collection share its epsilon, each by its weight."""
 
-    def __init__(self, posted: QueryDict | None, *, epsilon: str, weights: Sequence[tuple[uuid.UUID, str]]) -> None:
-        super().__init__(posted, initial={"epsilon": epsilon})
+    share_rule = forms.ChoiceField(label="A share of 2 gives", choices=ShareRule.choices, required=False)
+
+    def __init__(
+        self, posted: QueryDict | None, *, epsilon: str, share_rule: str, weights: Sequence[tuple[uuid.UUID, str]]
+    ) -> None:
+        super().__init__(posted, initial={"epsilon": epsilon, "share_rule": share_rule})
         self.fields["epsilon"] = epsilon_field()
         self.names = {pk: f"share-{pk}" for pk, _ in weights}
         for pk, weight in weights:
@@ -188,6 +193,9 @@ class ShareForm(forms.Form):
                 self.add_error(name, in_words(error, place="Share"))
         return given
 
+    def clean_share_rule(self) -> ShareRule:
+        return ShareRule(self.cleaned_data["share_rule"] or ShareRule.EPSILON)
+
     @property
     def weights(self) -> dict[uuid.UUID, str]:
         return {pk: self.cleaned_data[name].strip() or "1" for pk, name in self.names.items()}
@@ -202,8 +210,9 @@ class SubmitCollectionForm(LenientForm):
 
 
 def _of_numbers() -> set[str]:
-    """The kinds that are about a column with numbers."""
-    return {name for name, kind in statistics_together().items() if kind.fields[0].columns is Columns.NUMERIC}
+    """The kinds that are about a column with numbers, or dates."""
+    of_numbers = (Columns.NUMERIC, Columns.RANKED)
+    return {name for name, kind in statistics_together().items() if kind.fields[0].columns in of_numbers}
 
 
 def _column_field(label: str, names: Sequence[str]) -> forms.Field:

@@ -26,6 +26,7 @@ from releases.forms.fields import (
     missing,
 )
 from releases.models import AuditAction, Budget, Organisation, Role
+from releases.storage.addresses import fault_of_address, fault_of_name, without_secrets
 
 
 class _PressedForm(forms.Form):
@@ -62,6 +63,14 @@ class DecisionForm(_PressedForm):
         widget=forms.Textarea(attrs={"rows": 3}),
         required=False,
         help_text="Needed to deny and to ask back.",
+    )
+
+    match_reason = forms.CharField(
+        label="Why is it granted in spite of that?",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        required=False,
+        max_length=1000,
+        help_text="Needed to grant. Only reviewers without a stake in these tables can read it.",
     )
 
     def __init__(self, *args: Any, policy: Policy, **kwargs: Any) -> None:
@@ -138,6 +147,41 @@ class RoleForm(forms.Form):
         if not (given.get("give") or given.get("take")):
             self.add_error(None, "role: nothing was chosen; press one of the buttons")
         return given
+
+
+class AddressInput(forms.TextInput):
+    """Gives back what was typed without what could be a password."""
+
+    def format_value(self, value: Any) -> str | None:
+        return without_secrets(str(value)) if value else None
+
+
+class ConnectionForm(forms.Form):
+    """A database or a folder that is registered."""
+
+    name = forms.CharField(
+        label="Name",
+        max_length=40,
+        help_text="By which curators know it, such as clinic: small letters, digits and _.",
+        error_messages=missing("Name: nothing was typed. Say by which name curators know it."),
+    )
+    address = forms.CharField(
+        label="Address",
+        widget=AddressInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        error_messages=missing("Address: nothing was typed. Say where the tables are."),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or {}
+        name, address = given.get("name", ""), given.get("address", "")
+        for field, fault in (("name", fault_of_name(name)), ("address", fault_of_address(name, address))):
+            if given.get(field) and fault:
+                self.refuse(InvalidInput(field, without_secrets(given[field]), fault))
+        return given
+
+    def refuse(self, error: InvalidInput) -> None:
+        """Say what is wrong beside the field that it is about."""
+        self.add_error(error.field, in_words(error, place=str(self.fields[error.field].label)))
 
 
 class BackupsForm(forms.Form):

@@ -41,6 +41,7 @@ class UploadForm(forms.Form):
         label="Decimal sign",
         required=False,
         choices=[("", "point, unless asked"), (".", "point: 1.59"), (",", "comma: 1,59")],
+        help_text="Of numbers that are text, as in CSV. A file's other numbers are read as they are.",
     )
     thousands = forms.ChoiceField(
         label="Thousands sign",

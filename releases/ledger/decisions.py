@@ -41,6 +41,7 @@ PROTECTS = frozenset(
         AuditAction.MAKE_PRIVATE,
         AuditAction.WITHDRAW,
         AuditAction.FREEZE,
+        AuditAction.REMOVE_CONNECTION,
         AuditAction.SETTINGS,
     }
 )
@@ -77,6 +78,7 @@ NEITHER: Mapping[AuditAction, str] = {
     AuditAction.RESTORE: "is a reviewer's act after a restored backup, and is made again after the next",
     AuditAction.VERIFY: "changes nothing",
     AuditAction.EXPORT: "changes nothing",
+    AuditAction.REGISTER_CONNECTION: "an older database lacks the connection",
     AuditAction.NOTICES: "turns e-mail on or off",
 }
 

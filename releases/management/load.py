@@ -208,7 +208,7 @@ def _ask(address: str, page: Page, times: int) -> None:
 def fill(*, releases: int, entries: int, datasets: int) -> list[dict[str, str]]:
     """People, datasets and releases; returns the pages to ask for, with the cookies of who asks."""
     from django.contrib.auth.models import User
-    from django.db import connection
+    from django.db import connection, transaction
 
     from releases import services
     from releases.models import Dataset, LedgerEntry, Release, Role
@@ -232,20 +232,19 @@ def fill(*, releases: int, entries: int, datasets: int) -> list[dict[str, str]]:
         name: getattr(first, name)
         for name in ("state", "is_public", "plan", "result", "folder", "submitted_at", "started_at", "published_at")
     }
-    Release.objects.filter(pk__in=[each.pk for each in charged[len(charged) // 10 :]]).update(**done)
-    others = [
-        Release(
-            dataset=made[number % len(made)],
-            title=f"Tables no. {number}",
-            workload=first.workload,
-            mechanism=first.mechanism,
-            epsilon=first.epsilon,
-            submitted_by=alice,
-            **done,
-        )
-        for number in range(releases - 1 - len(charged))
-    ]
-    Release.objects.bulk_create(others, batch_size=200)
+    with transaction.atomic():
+        for each in charged[len(charged) // 10 :]:
+            Release.objects.filter(pk=each.pk).change(**done)
+        for number in range(releases - 1 - len(charged)):
+            Release.objects.make(
+                dataset=made[number % len(made)],
+                title=f"Tables no. {number}",
+                workload=first.workload,
+                mechanism=first.mechanism,
+                epsilon=first.epsilon,
+                submitted_by=alice,
+                **done,
+            )
     _asked_of_reviewers(made, alice)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # as PostgreSQL does by itself after a while

@@ -14,7 +14,7 @@ from django.db import DatabaseError, transaction
 from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, protection_in_words
-from releases.ledger import ledger
+from releases.ledger import ledger, refusals, verification
 from releases.models import Budget, Dataset, Release
 
 Protection: TypeAlias = tuple[PrivacyUnit, NeighbouringRelation]
@@ -93,7 +93,7 @@ def _is_charged(dataset: Dataset, planned: Protection) -> bool:
             key=uuid.uuid4(),
             actor=dataset.owner,
         )
-    except ledger.AnotherProtection:
+    except refusals.AnotherProtection:
         return False
     return True
 
@@ -105,4 +105,4 @@ def _is_noticed(budget: Budget, changed: Protection) -> bool:
     except DatabaseError:
         # Its own guard refuses that.
         return True
-    return any(fault.what.startswith("it protects") for fault in ledger.verify(Budget.objects.get(pk=budget.pk)))
+    return any(fault.what.startswith("it protects") for fault in verification.verify(Budget.objects.get(pk=budget.pk)))

@@ -29,8 +29,9 @@ _MAX_KEPT = 200_000
 #: A signed cookie that outlives the session: the number of the person who was signed in last.
 WHOSE = "whose"
 _WHOSE_SECONDS = 30 * 24 * 3600
-#: Spends: it is read again before it is sent, so it is not kept to be sent from elsewhere.
-_READ_ONCE_MORE = "confirm"
+#: One spends: it is read again before it is sent, so it is not kept to be sent from elsewhere. Into the other somebody
+#: may paste an address with its password.
+_NOT_KEPT = ("confirm", "connections")
 #: Marks what a script sends because somebody pressed a form's button, beside what it asks while they type.
 PRESSED = "X-Pressed"
 
@@ -132,7 +133,7 @@ def _can_be_kept(request: HttpRequest, page: str) -> bool:
     if (
         not whose(request)
         or match is None
-        or match.url_name == _READ_ONCE_MORE
+        or match.url_name in _NOT_KEPT
         or not match.func.__module__.startswith("releases.")
     ):
         return False

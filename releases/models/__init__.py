@@ -10,7 +10,8 @@ from releases.models.attempts import LOST, Attempt, Ending
 from releases.models.audit import AuditAction, AuditEvent
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
-from releases.models.collections import Collection, CollectionPart
+from releases.models.collections import Collection, CollectionPart, ShareRule
+from releases.models.connections import RegisteredConnection
 from releases.models.datasets import Dataset
 from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
@@ -61,6 +62,7 @@ __all__ = [
     "Notice",
     "Organisation",
     "Person",
+    "RegisteredConnection",
     "Release",
     "ReleaseKind",
     "ReleaseQuerySet",
@@ -72,6 +74,7 @@ __all__ = [
     "Searchable",
     "Session",
     "SessionAnswer",
+    "ShareRule",
     "Survey",
     "SurveyState",
     "SurveyTally",

@@ -58,6 +58,8 @@ class AuditAction(models.TextChoices):
     VERIFY = "verify", "verified the ledger"
     EXPORT = "export", "exported"
     SETTINGS = "settings", "changed the settings"
+    REGISTER_CONNECTION = "register connection", "registered"
+    REMOVE_CONNECTION = "remove connection", "removed"
     ROLES = "roles", "changed the roles of"
     TAKE_ROLE = "take role", "took a role of"
     NOTICES = "notices", "turned e-mail on or off"

@@ -28,6 +28,13 @@ class CollectionQuerySet(models.QuerySet["Collection"]):
         return self.filter(pk__in=parts.values("collection"))
 
 
+class ShareRule(models.TextChoices):
+    """What the weights of a collection's parts say of their epsilons."""
+
+    EPSILON = "epsilon", "twice the epsilon"
+    ERROR = "error", "half the error"
+
+
 class Collection(models.Model):
     """What several releases were planned with."""
 
@@ -37,6 +44,7 @@ class Collection(models.Model):
     #: For all parts together; each part has its own share of it, and of beta.
     epsilon = models.CharField(max_length=40)
     beta = models.CharField(max_length=40)
+    share_rule = models.CharField(max_length=10, choices=ShareRule.choices, default=ShareRule.EPSILON)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="collections")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -53,7 +61,7 @@ class CollectionPart(models.Model):
     release = models.OneToOneField(Release, on_delete=models.CASCADE, related_name="part")
     #: Its place on the pages.
     place = models.PositiveSmallIntegerField()
-    #: Its share of epsilon, beside the weights of the others, as it was typed.
+    #: Its share beside those of the others, as it was typed.
     weight = models.CharField(max_length=40, default="1")
     #: Whether synthetic rows are wanted of it, rather than the answers.
     is_for_rows = models.BooleanField(default=False)

@@ -65,7 +65,7 @@ class Dataset(models.Model):
     file_facts = models.JSONField(default=dict, blank=True)
     #: What the file or the database itself says of its columns, to be confirmed (see ``schema/file_codebook.py``).
     file_codebook = models.JSONField(default=list, blank=True)
-    #: A Parquet file below the tables folder, or ``connection://NAME#schema.table`` of a database in the settings.
+    #: A Parquet file below the tables folder, or ``connection://NAME#schema.table`` of a connection.
     location = models.CharField(max_length=500)
     #: Of a table in a database: which server it was registered on, and each column's type then.
     catalogue = models.JSONField(default=dict, blank=True)

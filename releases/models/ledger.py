@@ -27,7 +27,7 @@ class LedgerEntryQuerySet(models.QuerySet["LedgerEntry"]):
     def for_ledger_page(self) -> LedgerEntryQuerySet:
         return (
             self.select_related("budget", "release", "actor")
-            .defer("release__plan", "release__result", "release__workload", "release__options")
+            .defer("release__options")
             .order_by("-made_at", "-sequence")
         )
 

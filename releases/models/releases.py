@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
-from django.db import models
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import models, transaction
 from django.db.models import Count, F, OuterRef, Prefetch, Q, Subquery
 from django.db.models.functions import Coalesce
+from django.db.models.signals import post_delete
+from django.dispatch import receiver
 
 from releases.models.attempts import Attempt, Ending, next_attempt_text
 from releases.models.datasets import Dataset
 from releases.models.ledger import EntryKind
+from releases.models.release_contents import (
+    CONTENTS,
+    ReleasePlan,
+    ReleaseQuestions,
+    ReleaseResult,
+    in_rows,
+    remove_unused,
+)
 from releases.models.release_kinds import CERTIFICATE, KindField, ReleaseKind, plain
 from releases.models.requests import ReleaseRequest, RequestState
 from releases.models.roles import Person
@@ -65,6 +76,28 @@ HELD_BY_A_WORKER = (ReleaseState.RUNNING, ReleaseState.CLOSING)
 
 
 class ReleaseQuerySet(models.QuerySet["Release"]):
+    def make(self, **values: Any) -> Release:
+        """As `create`, where questions, plan or result are given as they are."""
+        with transaction.atomic():
+            return self.create(**in_rows(values))
+
+    def change(self, **values: Any) -> int:
+        """As `update`, in one statement, so that compare and set stays one; questions, plan and result are given as
+        they are. None of their rows is left that no release points to: what is pointed to is read under a lock."""
+        with transaction.atomic():
+            rows = {
+                name: list(self.select_for_update().values_list(f"{column}_id", flat=True))
+                for name, (column, _) in CONTENTS.items()
+                if name in values
+            }
+            stored = in_rows(values)
+            for name, keys in rows.items():
+                row = stored[CONTENTS[name][0]]
+                keys.append(None if row is None else row.pk)
+            number = self.update(**stored)
+            remove_unused(rows)
+        return number
+
     def visible_to(self, person: Person) -> ReleaseQuerySet:
         """Public ones for everybody; the rest for whoever may see the dataset."""
         public = Q(is_public=True, state=ReleaseState.PUBLISHED)
@@ -99,20 +132,20 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
     def with_bound(self) -> ReleaseQuerySet:
         """Of a result, which is wide, only what its bound says in short, and its headline."""
         parts = ("alpha", "beta", "says", "proof")
-        bound = {f"bound_{part}": F(f"result__receipt__bound__{part}") for part in parts}
-        return self.annotate(**bound, headline=F("result__headline"))
+        bound = {f"bound_{part}": F(f"stored_result__content__receipt__bound__{part}") for part in parts}
+        return self.annotate(**bound, headline=F("stored_result__content__headline"))
 
     def with_description(self) -> ReleaseQuerySet:
         """Of a result, what it says of its table; None where it says nothing."""
-        return self.annotate(about=F("result__described__table"))
+        return self.annotate(about=F("stored_result__content__described__table"))
 
     def with_files(self) -> ReleaseQuerySet:
         """Of a result, which is wide, only which files were published."""
-        return self.annotate(published_files=F("result__files"))
+        return self.annotate(published_files=F("stored_result__content__files"))
 
     def with_cost(self) -> ReleaseQuerySet:
         """Of a result, which is wide, only what it cost."""
-        return self.annotate(cost=F("result__receipt__cost"))
+        return self.annotate(cost=F("stored_result__content__receipt__cost"))
 
     def for_list(self, person: Person) -> ReleaseQuerySet:
         return (
@@ -158,7 +191,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             self.visible_to(person)
             .with_bound()
             .with_files()
-            .annotate(bound_sentence=F("result__receipt__bound__sentence"))
+            .annotate(bound_sentence=F("stored_result__content__receipt__bound__sentence"))
             .select_related("dataset__budget")
             .defer(*WIDE)
         )
@@ -167,7 +200,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         """The published certificates of a release that a person may read, each with its line in the ledger."""
         readable = self.visible_to(person).filter(certifies=release.pk, state=ReleaseState.PUBLISHED)
         charged = readable.filter(entries__kind=EntryKind.CHARGE).annotate(line=F("entries__sequence"))
-        return charged.defer("plan", "workload", "options").order_by("published_at")
+        return charged.select_related("stored_result").defer("options").order_by("published_at")
 
 
 class Release(models.Model):
@@ -183,7 +216,7 @@ class Release(models.Model):
     certifies = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="certificates")
 
     # The draft: what the wizard's steps have gathered so far.
-    workload = models.JSONField(null=True, blank=True)
+    stored_questions = models.OneToOneField(ReleaseQuestions, on_delete=models.PROTECT, null=True)
     mechanism = models.CharField(max_length=60, blank=True)
     epsilon = models.CharField(max_length=40, blank=True)
     delta = models.CharField(max_length=40, blank=True, default="0")
@@ -194,8 +227,8 @@ class Release(models.Model):
         WorkloadVersion, on_delete=models.PROTECT, null=True, blank=True, related_name="releases"
     )
 
-    # The submission: the stored plan is what was charged and what will be run.
-    plan = models.JSONField(null=True, blank=True)
+    # The submission.
+    stored_plan = models.OneToOneField(ReleasePlan, on_delete=models.PROTECT, null=True)
     submitted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="releases"
     )
@@ -214,7 +247,7 @@ class Release(models.Model):
 
     # The outcome.
     ended_because = models.CharField(max_length=20, choices=Ending, blank=True)
-    result = models.JSONField(null=True, blank=True, help_text="what pages show: bound, total, answers' index")
+    stored_result = models.OneToOneField(ReleaseResult, on_delete=models.PROTECT, null=True)
     folder = models.CharField(max_length=120, blank=True, help_text="of the published files")
     published_at = models.DateTimeField(null=True, blank=True)
     withdrawn_at = models.DateTimeField(null=True, blank=True)
@@ -233,7 +266,7 @@ class Release(models.Model):
         constraints: ClassVar = [
             models.CheckConstraint(
                 name="published_has_a_result",
-                condition=~Q(state__in=["published", "withdrawn"]) | Q(result__isnull=False),
+                condition=~Q(state__in=["published", "withdrawn"]) | Q(stored_result__isnull=False),
             ),
             models.CheckConstraint(
                 name="certificate_of_a_release",
@@ -244,6 +277,28 @@ class Release(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def workload(self) -> dict[str, Any] | None:
+        """What it asks."""
+        return self._content("stored_questions")
+
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        return self._content("stored_plan")
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        return self._content("stored_result")
+
+    def _content(self, column: str) -> dict[str, Any] | None:
+        try:
+            row = getattr(self, column)
+        except ObjectDoesNotExist:
+            # Somebody else has changed the draft since it was read here.
+            self.refresh_from_db(fields=[column])
+            row = getattr(self, column)
+        return None if row is None else row.content
 
     @property
     def status(self) -> ReleaseState:
@@ -312,3 +367,8 @@ class Release(models.Model):
         """Whether a reviewer approved it for less, so that it waits to be confirmed with that epsilon."""
         review = self.last_review if self.status is ReleaseState.DRAFT else None
         return review is not None and review.state == RequestState.APPROVED and review.granted_epsilon == self.epsilon
+
+
+@receiver(post_delete, sender=Release)
+def _remove_its_contents(instance: Release, **_: Any) -> None:
+    remove_unused({name: [getattr(instance, f"{column}_id")] for name, (column, _) in CONTENTS.items()})

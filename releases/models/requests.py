@@ -79,6 +79,9 @@ class BudgetRequest(Request):
     budget = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, related_name="requests")
     #: The budget that a reviewer, or the first of two, lets the tables spend from in place of one of their own.
     joins = models.ForeignKey("releases.Budget", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    #: Why a budget was granted although the same people probably have one, a line a reviewer. Only for reviewers
+    #: without a stake: nobody else may know that rows were recognised.
+    match_reason = models.TextField(blank=True, editable=False)
 
     objects = BudgetRequestQuerySet.as_manager()
 

@@ -54,7 +54,7 @@ def may_review(person: Person) -> bool:
 
 
 def may_administer(person: Person) -> bool:
-    """Whether somebody may give roles and change the organisation's settings."""
+    """Whether somebody may give roles, register connections and change the organisation's settings."""
     return Role.ADMINISTRATOR in roles_of(person)
 
 
@@ -65,6 +65,15 @@ def check_may_upload(person: Person) -> None:
     """
     if not may_upload(person):
         raise NotAllowed(person, Role.CURATOR, what="uploading tables")
+
+
+def check_may_administer(person: Person, *, what: str) -> None:
+    """
+    Raises:
+        NotAllowed: the person is no administrator.
+    """
+    if not may_administer(person):
+        raise NotAllowed(person, Role.ADMINISTRATOR, what=what)
 
 
 def holders(role: Role) -> QuerySet[User]:

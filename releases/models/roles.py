@@ -25,7 +25,7 @@ class Role(models.TextChoices):
             Role.ANALYST: "asks in the live sessions that are open to everybody here.",
             Role.CURATOR: "uploads tables.",
             Role.REVIEWER: "sees every budget, the ledger and the audit log, and decides requests.",
-            Role.ADMINISTRATOR: "gives and takes roles, and changes the organisation’s settings.",
+            Role.ADMINISTRATOR: "gives roles, registers connections, and changes the organisation’s settings.",
         }[self]
 
 

@@ -43,7 +43,6 @@ class SessionQuerySet(models.QuerySet["Session"]):
             self.readable_by(person)
             .exclude(release__state=ReleaseState.WITHDRAWN)
             .annotate(may_ask=ExpressionWrapper(_lets_ask(person), output_field=models.BooleanField()))
-            .defer("release__plan", "release__result")
             .order_by(F("closed_at").desc(nulls_first=True), F("used_up_at").desc(nulls_first=True), "-opened_at")
         )
 

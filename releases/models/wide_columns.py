@@ -4,9 +4,6 @@ from __future__ import annotations
 
 #: Columns of a release and its dataset that take much room and that no list shows.
 WIDE = (
-    "plan",
-    "result",
-    "workload",
     "options",
     "dataset__declared",
     "dataset__columns",

@@ -20,7 +20,7 @@ from releases.engine.estimation.components import Counting
 from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked
-from releases.ledger import ledger
+from releases.ledger import ledger, refusals
 from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import Fits, closed_by, room, usual_delta
 from releases.models import Budget, share_of
@@ -389,9 +389,9 @@ def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
 def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
     universe, columns = plan.schema.universe, plan.workload.columns
-    # Columns of categories beside those of numbers make the groups.
-    valued = [name for name in columns if universe[name].is_numeric] or columns
-    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism)
+    # Columns of categories beside those of numbers or of dates make the groups.
+    valued = [name for name in columns if universe[name].has_values] or columns
+    return kind_of(plan.workload).bound_unit([universe[name] for name in valued], mechanism=plan.mechanism)
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:
@@ -406,11 +406,11 @@ def least_epsilon(plan: Plan, *, error: float) -> Fraction | None:
     Where none is proved before the release it is the least at which as much is expected.
     """
     low, high = Decimal("0.0001"), Decimal(MAX_EPSILON)
-    if (found := _alpha_at(plan, high)) is None or found > error:
+    if (found := alpha_at(plan, high)) is None or found > error:
         return None
     while high / low > Decimal("1.002"):
         middle = (low * high).sqrt()
-        found = _alpha_at(plan, middle)
+        found = alpha_at(plan, middle)
         low, high = (low, middle) if found is not None and found <= error else (middle, high)
     digits = -high.adjusted() + 2
     return Fraction(high.quantize(Decimal(1).scaleb(-digits), rounding="ROUND_UP"))
@@ -565,7 +565,7 @@ def _refusal(price: accountant.Price, budget: Budget) -> str:
     units = left.pure_epsilon if price.pure_epsilon is not None else left.epsilon
     cost = cost_text(price, places=accountant.EPSILON_PLACES)
     return (
-        f"It does not fit: it costs {cost}, and epsilon {ledger.epsilon_text(units)} is left of the dataset's budget."
+        f"It does not fit: it costs {cost}, and epsilon {refusals.epsilon_text(units)} is left of the dataset's budget."
     )
 
 
@@ -574,6 +574,7 @@ def _alpha(plan: Plan) -> float:
     return bound.alpha if bound else float("inf")
 
 
-def _alpha_at(plan: Plan, epsilon: Decimal) -> float | None:
+def alpha_at(plan: Plan, epsilon: Decimal) -> float | None:
+    """What all answers are within at another epsilon, proved or expected; None where that is not known before."""
     again = at_epsilon(plan, Fraction(epsilon))
     return None if again is None or (bound := again.bound or again.expectation) is None else bound.alpha

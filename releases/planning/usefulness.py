@@ -13,7 +13,7 @@ from math import ceil, log10
 from typing import Any
 
 from releases.engine.domain.privacy import PrivacyBudget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared
@@ -54,12 +54,43 @@ def says_little_of_range(plan: Plan, alpha: float) -> str:
     """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
     if not kind_of(plan.workload).is_within_range:
         return ""
-    edges = [edges for name in plan.workload.columns if (edges := plan.schema.universe[name].edges)]
-    widest = float(max(each[-1] - each[0] for each in edges))
+    columns = _valued(plan)
+    widest, of_dates = max(map(_width, columns)), columns[0].dates
     if alpha < widest / 2:
         return ""
     much = "nothing" if alpha >= widest else "almost nothing"
-    return f"the declared range is {widest:,g} wide: the answer would say {much}"
+    wide = f"{widest:,g} wide" if of_dates is None else f"{of_dates.span(round(widest))} long"
+    return f"the declared range is {wide}: the answer would say {much}"
+
+
+def most_of_answers(plan: Plan, *, unit: str, rows: int | None) -> float | None:
+    """The width of what answers can be, in the unit of their bound; None where public facts do not say it.
+
+    Args:
+        rows: how many there are, as somebody guesses.
+    """
+    kind = kind_of(plan.workload)
+    if unit == "rows":
+        return rows
+    if kind.is_within_range:
+        return max(map(_width, _valued(plan)))
+    if kind.is_total and rows is not None:
+        return rows * max(_scaled(max(abs(each.lowest), abs(each.highest)), each) for each in _valued(plan))
+    return None
+
+
+def _valued(plan: Plan) -> list[Attribute]:
+    """The columns whose values are asked for; others make the groups."""
+    named = (plan.schema.universe[name] for name in plan.workload.columns)
+    return [each for each in named if each.has_values]
+
+
+def _width(attribute: Attribute) -> float:
+    return _scaled(attribute.highest - attribute.lowest, attribute)
+
+
+def _scaled(value: int, attribute: Attribute) -> float:
+    return float(Fraction(value, 10**attribute.decimals))
 
 
 def says_little_of_released(receipt: Mapping[str, Any]) -> str:

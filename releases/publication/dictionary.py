@@ -27,6 +27,8 @@ from releases.engine.domain.universe import (
     Schema,
     plain,
 )
+from releases.engine.workload.parsing import read_answered
+from releases.engine.workload.questions import dates_of
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
 from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, made_in_words, missing_in_words
@@ -155,14 +157,16 @@ def _synthetic_columns(receipt: Mapping[str, Any]) -> Collection[str]:
 
 
 def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    dates = dates_of(read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
+    what = "number" if dates is None else "date and time" if dates.has_time else "date"
     truth = "the truth is" if Proof(receipt["bound"]["proof"]).is_proved else "the truth is expected to be"
     at_once = f"for all rows of the file at once, with probability {confidence_of(receipt)}"
     return {
         "query": ("text", "the question that the row answers"),
         "of": ("text", "what the row is of"),
-        "estimate": ("number", "the released number"),
-        "lower": ("number", f"{truth} at least this, {at_once}"),
-        "upper": ("number", f"{truth} at most this, {at_once}"),
+        "estimate": (what, f"the released {what}"),
+        "lower": (what, f"{truth} {'at least this' if dates is None else 'not before this'}, {at_once}"),
+        "upper": (what, f"{truth} {'at most this' if dates is None else 'not after this'}, {at_once}"),
         "answer": ("text", "what was chosen"),
         "value": ("number", "the released number of rows, where it was paid for"),
     }

@@ -40,9 +40,10 @@ from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.number import NUMBER_GRAMMAR
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import MarginalSource, Workload
-from releases.engine.workload.questions import Question
+from releases.engine.workload.questions import Question, dates_of
 from releases.models import Release
 from releases.publication import report
+from releases.publication.associations import ASSOCIATIONS, associations_csv, associations_of
 from releases.publication.headline import Rows, headline
 from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
@@ -80,6 +81,8 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
             receipt |= {"synthetic_quality": trust[1]}
     metadata = description_of(receipt)
     _write_table(folder, ANSWERS, answers, metadata)
+    if paired := associations_of(receipt):
+        (folder / ASSOCIATIONS).write_text(associations_csv(paired, guarded))
     if synthetic is not None:
         metadata |= {"sentence_is_about": "the answers of the same release, not these rows"}
         metadata |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
@@ -220,6 +223,7 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
         numbers["estimate"].append(estimate if result.spans else np.round(estimate, places))
         numbers["lower"].append(lower if result.spans else np.floor(lower * scale) / scale)
         numbers["upper"].append(upper if result.spans else np.ceil(upper * scale) / scale)
+    dates = dates_of(workload)
     table: dict[str, Any] = {"query": pa.chunked_array(query)}
     for name in used:
         table[apart(name)] = pa.chunked_array(labels[name])
@@ -229,8 +233,17 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
             table["value"] = pa.array(values, pa.int64())
         return pa.table(table)
     for name, parts in numbers.items():
-        table[name] = np.concatenate(parts)
+        found = np.concatenate(parts)
+        table[name] = found if dates is None else _as_dates(dates, found)
     return pa.table(table)
+
+
+def _as_dates(dates: Dates, numbers: np.ndarray) -> pa.Array:
+    """Days or seconds from 1970, which are whole, as dates. No quantile is outside of the declared range."""
+    whole = np.clip(np.rint(numbers), dates.lowest, dates.above - 1).astype(np.int64)
+    if dates.has_time:
+        return pa.array(whole).cast(pa.timestamp("s"))
+    return pa.array(whole.astype(np.int32)).cast(pa.date32())
 
 
 def _open_list(inquiry: Question, result: Result) -> pa.Table:

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.workload.questions import Question
+from releases.engine.domain.dates import Dates
+from releases.engine.workload.questions import Question, dates_of
 from releases.publication.readme import confidence_of
 from releases.questions.base import kind_of
 from releases.questions.headline import Released
@@ -44,7 +45,8 @@ def headline(
         return ""
     rows = read(first, first + cells)
     labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)
-    released = [_released(", ".join(label), row) for label, row in zip(labels, rows, strict=True)]
+    dates = dates_of(question)
+    released = [_released(", ".join(label), row, dates) for label, row in zip(labels, rows, strict=True)]
     if not all(each.is_chosen or math.isfinite(each.upper - each.lower) for each in released):
         return ""
     sentence = kind.headline(question, chosen, released, unit=unit_of(question, notes))
@@ -62,7 +64,10 @@ def unit_of(question: Question, notes: Notes) -> str:
     return notes.get(valued[0], {}).get(UNIT, "")
 
 
-def _released(label: str, row: dict[str, Any]) -> Released:
+def _released(label: str, row: dict[str, Any], dates: Dates | None) -> Released:
     if "answer" in row:
         return Released(label=label, chosen=row["answer"])
-    return Released(label=label, estimate=row["estimate"], lower=row["lower"], upper=row["upper"])
+    about, lower, upper = (row[name] for name in ("estimate", "lower", "upper"))
+    if dates is not None:
+        about, lower, upper = map(dates.number, (about, lower, upper))
+    return Released(label=label, estimate=about, lower=lower, upper=upper)

@@ -33,6 +33,23 @@ def draw(query):
 
 for query in answers["query"].unique()[:12]:
     draw(query)"""
+_DRAW_DATES = """\
+from datetime import datetime
+
+
+def draw(query):
+    rows = answers[answers["query"] == query]
+    estimate, lower, upper = (rows[name].map(datetime.fromisoformat) for name in ("estimate", "lower", "upper"))
+    figure, axes = plt.subplots(figsize=(8, 1 + 0.3 * len(rows)))
+    axes.hlines(rows["of"], lower, upper, color="black")
+    axes.plot(estimate, rows["of"], "o")
+    axes.invert_yaxis()
+    axes.set_title(query)
+    plt.show()
+
+
+for query in answers["query"].unique()[:12]:
+    draw(query)"""
 _SYNTHETIC = """\
 synthetic = pd.read_csv("synthetic.csv")
 synthetic.describe(include="all")"""
@@ -46,7 +63,8 @@ def notebook_of(report: Report, *, has_synthetic_rows: bool) -> str:
     """As JSON of nbformat 4."""
     is_measured = all(table.is_measured for table in report.tables)
     said = [f"# {report.title}", report.headline, report.bound, report.citation]
-    codes = [_READ, *([_DRAW] if is_measured else []), *([_SYNTHETIC, _TRUST] if has_synthetic_rows else [])]
+    drawing = _DRAW_DATES if any(table.of_dates for table in report.tables) else _DRAW
+    codes = [_READ, *([drawing] if is_measured else []), *([_SYNTHETIC, _TRUST] if has_synthetic_rows else [])]
     cells = [_cell("markdown", "\n\n".join(filter(None, said))), *(_cell("code", code) for code in codes)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"

@@ -28,6 +28,7 @@ README = "README.txt"
 #: What each file holds, by the beginning of its name.
 FILES = {
     "answers": "Every answer with its error band",
+    "associations": "The counts of every pair of columns that was chosen, each with its error band",
     "synthetic": "Synthetic rows",
     "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
     "dictionary": "What every column, bin and category means",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from itertools import islice, pairwise, repeat
@@ -24,9 +24,10 @@ from releases.display import charts
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Marginal
-from releases.engine.workload.questions import Question
+from releases.engine.workload.questions import Question, dates_of
 from releases.engine.workload.statistic import Part
 from releases.publication import drawing
+from releases.publication.associations import associations_of
 from releases.publication.headline import Rows
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
@@ -39,7 +40,7 @@ from releases.publication.receipt import (
     synthetic_beside,
 )
 from releases.questions.base import kind_of
-from releases.questions.headline import number_text
+from releases.questions.headline import value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
 
 HTML = "report.html"
@@ -56,8 +57,9 @@ class ReportTable:
 
     Attributes:
         chart: how it is drawn; None where there is nothing to compare.
-        is_measured: whether its rows end with numbers.
+        is_measured: whether its rows end with numbers, or `of_dates` with dates.
         more: what is not in the table; empty where everything is.
+        says: what it shows, in words; empty where nothing is made of it.
     """
 
     title: str
@@ -66,6 +68,8 @@ class ReportTable:
     rows: tuple[tuple[str, ...], ...]
     more: str
     chart: dict[str, Any] | None
+    says: str = ""
+    of_dates: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +125,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
         headline=found or bound,
         bound=bound if found else "",
         counted=counted_in_words(receipt),
-        tables=_tables(question, result, read),
+        tables=(*_tables(question, result, read), *_associations(receipt)),
         more=f"{more:,} more tables are in answers.csv." if more > 0 else "",
         facts=(
             ("Privacy spent", sensible(spent_text(receipt))),
@@ -156,12 +160,14 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
         named = repeat(("",)) if question.is_open else family.labels(universe)
         labels = list(islice(named, len(rows)))
         columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
+        of_dates = dates_of(question) is not None
         left = cells - len(rows)
         tables.append(
             ReportTable(
                 title=family.title(universe),
                 is_measured=not rows or "estimate" in rows[0],
-                heads=(*columns, *_heads(rows)),
+                of_dates=of_dates,
+                heads=(*columns, *_heads(rows, of_dates=of_dates)),
                 rows=tuple((*label, *_values(row)) for label, row in zip(labels, rows, strict=True)),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
                 chart=None
@@ -173,14 +179,31 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
     return tuple(tables)
 
 
-def _heads(rows: Rows) -> tuple[str, ...]:
-    return ("Released answer",) if rows and "answer" in rows[0] else ("Released", "At least", "At most")
+def _associations(receipt: Mapping[str, Any]) -> Iterator[ReportTable]:
+    """The tables of pairs that were chosen, each below what it shows."""
+    for each in associations_of(receipt):
+        rows = tuple((*labels, *(f"{number:,}" for number in numbers)) for labels, numbers in each.cells)
+        yield ReportTable(
+            title=each.title,
+            is_measured=True,
+            heads=(*each.columns, "Released", "At least", "At most"),
+            rows=rows,
+            more="",
+            chart=each.chart,
+            says=each.sentence,
+        )
+
+
+def _heads(rows: Rows, *, of_dates: bool) -> tuple[str, ...]:
+    if rows and "answer" in rows[0]:
+        return ("Released answer",)
+    return ("Released", "Earliest", "Latest") if of_dates else ("Released", "At least", "At most")
 
 
 def _values(row: Mapping[str, Any]) -> tuple[str, ...]:
     if "answer" in row:
         return (row["answer"],)
-    return tuple(number_text(row[name]) for name in ("estimate", "lower", "upper"))
+    return tuple(value_text(row[name]) for name in ("estimate", "lower", "upper"))
 
 
 def time_chart(
@@ -225,6 +248,8 @@ def _chart(
     if (in_time := time_chart(family, universe, labels, rows)) is not None:
         return in_time
     drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
+    if isinstance(rows[0]["estimate"], date):
+        return charts.date_marks(drawn, title=family.title(universe))
     if is_counts:
         return charts.marginal_bars(drawn, title=family.title(universe))
     return charts.marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)

@@ -26,10 +26,11 @@ HALF_A_ROW = 0.5
 
 class Columns(StrEnum):
     """Which of the declared columns a field offers. CATEGORICAL: those counted by categories or by dates; LISTED: those
-    whose categories were listed."""
+    whose categories were listed; RANKED: those of numbers or of dates."""
 
     ALL = "all"
     NUMERIC = "numeric"
+    RANKED = "ranked"
     CATEGORICAL = "categorical"
     LISTED = "listed"
 
@@ -39,6 +40,8 @@ class Columns(StrEnum):
             return list(universe.names)
         if self is Columns.LISTED:
             return [each.name for each in universe.attributes if not each.has_grammar]
+        if self is Columns.RANKED:
+            return [each.name for each in universe.attributes if each.has_grammar]
         return [each.name for each in universe.attributes if each.is_numeric == (self is Columns.NUMERIC)]
 
 
@@ -84,6 +87,7 @@ class Shape(StrEnum):
     STREAM = "stream"
     DISTRIBUTION = "distribution"
     BOUND = "bound"
+    ASSOCIATIONS = "associations"
 
 
 class Want(StrEnum):
@@ -119,6 +123,8 @@ class Kind(ABC):
     is_about_bins: ClassVar[bool] = False
     #: Whether its answers lie within the declared range of its column.
     is_within_range: ClassVar[bool] = False
+    #: Whether its answers add up the values of the rows.
+    is_total: ClassVar[bool] = False
     #: Whether how far noise moves its answer depends on the number of rows.
     depends_on_rows: ClassVar[bool] = False
     #: Whether its answers are values of its column, in the column's unit.
@@ -126,7 +132,7 @@ class Kind(ABC):
     #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.
     says_more: ClassVar[Mapping[str, str]] = {}
 
-    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
         """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
         return "rows"
 
@@ -281,9 +287,11 @@ def counts_as_json(predicates: Predicates, universe: Universe) -> list[str]:
     return [json.dumps(count.to_json(universe)["count"], ensure_ascii=False) for count in counts]
 
 
-def units_of(columns: Sequence[str]) -> str:
-    """The unit of numbers that are values of the columns, or sums of them."""
-    return f"units of {', '.join(columns)}"
+def units_of(columns: Sequence[Attribute]) -> str:
+    """The unit of numbers that are values of the columns, or sums of them; of dates that of their distance."""
+    if columns[0].dates is not None:
+        return columns[0].dates.units
+    return f"units of {', '.join(each.name for each in columns)}"
 
 
 class NumericColumns(StatisticKind[S]):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+
+from releases.engine.domain.dates import Dates
 
 #: Digits of an interval's half width that are said.
 _DIGITS = 2
@@ -42,10 +45,12 @@ class Measure:
     Attributes:
         noun: with its article, such as ``The average income``.
         unit: what they are measured in; empty where that is not known.
+        dates: how the dates are declared that they number; None where they are no dates.
     """
 
     noun: str
     unit: str = ""
+    dates: Dates | None = None
 
     def about(self, answer: Released) -> str:
         """A number and where its truth lies."""
@@ -53,21 +58,36 @@ class Measure:
 
     def said(self, answer: Released) -> str:
         """The estimate, with as many digits as its interval bears."""
-        return self.text(answer.estimate, _places(answer))
+        return self.text(answer.estimate, self._places(answer))
 
     def between(self, answer: Released) -> str:
         """The interval, rounded outwards."""
-        places = _places(answer)
+        places = self._places(answer)
         lower, upper = ends(answer, places)
-        return f"between {number_text(lower, places)} and {self.text(upper, places)}"
+        if self.dates is not None and lower == upper:
+            return f"on {self.text(upper, places)}"
+        first = number_text(lower, places) if self.dates is None else self._first_date(lower, upper, self.dates)
+        return f"between {first} and {self.text(upper, places)}"
 
     def lies(self, answer: Released) -> str:
         """Where the truth lies, after its name."""
-        lower, upper = ends(answer, _places(answer))
-        return f"is {self.text(upper, _places(answer))}" if lower == upper else f"lies {self.between(answer)}"
+        lower, upper = ends(answer, self._places(answer))
+        return f"is {self.text(upper, self._places(answer))}" if lower == upper else f"lies {self.between(answer)}"
 
     def text(self, value: float, places: int) -> str:
+        if self.dates is not None:
+            return date_text(self.dates.value(round(value)))
         return f"{number_text(value, places)} {self.unit}".strip()
+
+    def _places(self, answer: Released) -> int:
+        """Dates are whole numbers."""
+        return _places(answer) if self.dates is None else 0
+
+    def _first_date(self, lower: float, upper: float, dates: Dates) -> str:
+        """Without its year where the second date has the same."""
+        first, second = dates.value(round(lower)), dates.value(round(upper))
+        is_one_year = first.year == second.year and not dates.has_time
+        return f"{first:%-d %B}" if is_one_year else date_text(first)
 
     def of_groups(self, answers: Sequence[Released]) -> str:
         """The two groups whose intervals are furthest apart; that none can be told apart where all intervals meet."""
@@ -77,8 +97,9 @@ class Measure:
         if high.lower <= low.upper:
             meeting = Released(label="", estimate=high.lower, lower=high.lower, upper=low.upper)
             return f"{self.noun} may be the same in all groups: {self.between(meeting)}"
+        more = "higher" if self.dates is None else "later"
         return (
-            f"{self.noun} is higher for “{high.label}”, {self.between(high)}, than for “{low.label}”, "
+            f"{self.noun} is {more} for “{high.label}”, {self.between(high)}, than for “{low.label}”, "
             f"{self.between(low)}"
         )
 
@@ -107,6 +128,22 @@ def ends(answer: Released, places: int) -> tuple[float, float]:
     """Both ends of the interval, rounded outwards."""
     scale = 10**places
     return math.floor(round(answer.lower * scale, 6)) / scale, math.ceil(round(answer.upper * scale, 6)) / scale
+
+
+def date_text(value: date) -> str:
+    """Such as ``3 May 2021``, and ``3 May 2021, 14:05:09``."""
+    day = f"{value.day} {value:%B} {value.year:04d}"
+    return f"{day}, {value:%H:%M:%S}" if isinstance(value, datetime) else day
+
+
+def span_text(value: int, dates: Dates) -> str:
+    """How far one date is after another, in words; with a true minus where it is before."""
+    return f"−{dates.span(-value)}" if value < 0 else dates.span(value)
+
+
+def value_text(value: float | date) -> str:
+    """A number, or a date, as released."""
+    return date_text(value) if isinstance(value, date) else number_text(value)
 
 
 def number_text(value: float, places: int = _PLACES) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from releases.engine.domain.privacy import exact
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, refused
 from releases.engine.workload.queries import WORKLOAD_VERSION
 from releases.questions.base import Columns, Input, StatisticKind, offered_statistics
 
@@ -23,6 +24,8 @@ MAX_WEIGHT = 1000
 COUNTS, ROWS = "counts", "rows"
 #: What every column at a glance is called.
 GLANCE = "Everything at a glance"
+#: What its part about pairs of columns is called.
+ASSOCIATIONS = "Strongest associations"
 #: The field of a kind that names its groups.
 _GROUPS = "by"
 
@@ -43,18 +46,33 @@ class PartAsked:
 
 
 def at_a_glance(universe: Universe, *, may_check: bool) -> list[PartAsked]:
-    """Every declared column, counted by itself. Where a column leaves out rows without a value, how the values of all
-    columns read is counted as well: that tells how many are missing, and needs less.
+    """Every declared column, counted by itself, and the pairs of columns that go together most. Where a column leaves
+    out rows without a value, how the values of all columns read is counted as well: that tells how many are missing,
+    and needs less.
 
     Args:
         may_check: whether the budget may be charged for another check of how values read.
     """
     queries = [{"marginals": 1}]
-    counts = PartAsked(title=GLANCE, workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")
-    if not (may_check and any(each.drops_missing for each in universe.attributes)):
-        return [counts]
-    read = {"version": WORKLOAD_VERSION, "states": True, "queries": queries}
-    return [counts, PartAsked(title="Missing values", workload=read)]
+    asked = [PartAsked(title=GLANCE, workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")]
+    if may_check and any(each.drops_missing for each in universe.attributes):
+        read = {"version": WORKLOAD_VERSION, "states": True, "queries": queries}
+        asked.append(PartAsked(title="Missing values", workload=read))
+    if not why_no_associations(universe):
+        pairs = {StrongestAssociations.kind: {"columns": _with_levels(universe)}}
+        workload = {"version": WORKLOAD_VERSION, "queries": [pairs]}
+        asked.append(PartAsked(title=ASSOCIATIONS, workload=workload, weight="2"))
+    return asked
+
+
+def why_no_associations(universe: Universe) -> str:
+    """What the columns would have to be for their pairs to be compared at a glance; empty where they are."""
+    return refused(tuple(_with_levels(universe)), universe)
+
+
+def _with_levels(universe: Universe) -> list[str]:
+    """Columns of a single bin go together with none."""
+    return [each.name for each in universe.attributes if each.size > 1]
 
 
 def read_weight(text: str) -> Fraction:
@@ -82,6 +100,9 @@ def statistics_apart() -> tuple[StatisticKind[Any], ...]:
 
 def _needs_more(kind: StatisticKind[Any]) -> bool:
     first, *others = kind.fields
+    if first.input is Input.COLUMNS and first.columns is Columns.ALL:
+        # It compares columns with one another, and a line names a few.
+        return True
     return first.input not in (Input.COLUMN, Input.COLUMNS) or not all(
         field.initial or field.name == _GROUPS for field in others
     )
@@ -126,7 +147,7 @@ def _table(wanted: str, *, number: str, columns: Sequence[str], universe: Univer
 
 def _statistic(kind: StatisticKind[Any], *, number: str, columns: Sequence[str]) -> dict[str, Any]:
     first, *others = kind.fields
-    is_of_numbers = first.columns is Columns.NUMERIC
+    is_of_numbers = first.columns in (Columns.NUMERIC, Columns.RANKED)
     has_groups = any(field.name == _GROUPS for field in others)
     if is_of_numbers and not number:
         raise InvalidInput("number", "", "must name a column with numbers")

@@ -182,7 +182,15 @@ def learned_of(dataset: Dataset) -> list[Learned]:
     said = dataset.releases.filter(
         mechanism__in=KINDS, state__in=(ReleaseState.PUBLISHED, ReleaseState.WITHDRAWN)
     ).order_by("published_at")
-    fields = ("mechanism", "pk", "title", "epsilon", "delta", "workload", "result__receipt__notes")
+    fields = (
+        "mechanism",
+        "pk",
+        "title",
+        "epsilon",
+        "delta",
+        "stored_questions__content",
+        "stored_result__content__receipt__notes",
+    )
     return [
         KINDS[mechanism].of(release=number, title=title, epsilon=epsilon, delta=delta, workload=workload, notes=notes)
         for mechanism, number, title, epsilon, delta, workload, notes in said.values_list(*fields)

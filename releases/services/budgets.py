@@ -21,7 +21,7 @@ from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import take_digests
 from releases.services.lost_budgets import book_lost, refuse_while_lost
-from releases.services.recognition import counted_alike, why_no_join, why_not_approve
+from releases.services.recognition import counted_alike, granted_matches, why_no_join, why_not_approve
 from releases.services.release_inputs import Refusal
 from releases.services.review_decisions import DecidedBefore, check_amounts, check_note, decide, is_final_approval
 
@@ -118,7 +118,14 @@ def _refuse_no_more_than_granted(budget: Budget, *, epsilon: str, delta: str) ->
 
 
 def approve_request(
-    *, request: BudgetRequest, by: User, epsilon: str = "", delta: str = "", note: str = "", has_a_shell: bool = False
+    *,
+    request: BudgetRequest,
+    by: User,
+    epsilon: str = "",
+    delta: str = "",
+    note: str = "",
+    match_reason: str = "",
+    has_a_shell: bool = False,
 ) -> BudgetRequest:
     """Grant what was asked for, or less. Under the two-person rule the first approval only waits for the second.
 
@@ -126,16 +133,27 @@ def approve_request(
     (`join_request`), or denies the request.
 
     Args:
+        match_reason: why it is granted although the same people probably have a budget. Needed where rows of another
+            population with a budget were recognised; only reviewers without a stake can read it.
         has_a_shell: it is done on the command line of the site's own machine, where one person may ask and approve.
 
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, or the amounts are no budget or more than
-            was asked for, or less than what is granted although something was charged.
+            was asked for, or less than what is granted although something was charged; or rows were recognised, and no
+            reason is given.
         RowsKnown: the rows have a budget.
     """
     take_digests()
     with transaction.atomic():
-        return _approve(request, by=by, epsilon=epsilon, delta=delta, note=note, has_a_shell=has_a_shell)
+        return _approve(
+            request,
+            by=by,
+            epsilon=epsilon,
+            delta=delta,
+            note=note,
+            match_reason=match_reason.strip(),
+            has_a_shell=has_a_shell,
+        )
 
 
 class RowsKnown(InvalidInput):
@@ -153,7 +171,14 @@ class RowsKnown(InvalidInput):
 
 
 def _approve(
-    request: BudgetRequest, *, by: User, epsilon: str, delta: str, note: str, has_a_shell: bool
+    request: BudgetRequest,
+    *,
+    by: User,
+    epsilon: str,
+    delta: str,
+    note: str,
+    match_reason: str,
+    has_a_shell: bool,
 ) -> BudgetRequest:
     granted_epsilon = epsilon.strip() or request.first_epsilon or request.epsilon
     granted_delta = delta.strip() or request.first_delta or request.delta
@@ -165,6 +190,8 @@ def _approve(
     _check_reviewer(request, by=by, has_a_shell=has_a_shell)
     if known := _granted_elsewhere(request.budget):
         raise RowsKnown(known)
+    if not has_a_shell:
+        _note_match(request, by=by, reason=match_reason)
     if not is_final:
         return request
     decide(
@@ -239,6 +266,20 @@ def join_request(
 def _check_reviewer(request: BudgetRequest, *, by: User, has_a_shell: bool) -> None:
     if not has_a_shell and (reason := why_not_approve(by, request.budget)):
         raise InvalidInput("reviewer", str(by), f"cannot grant this. {reason}")
+
+
+def _note_match(request: BudgetRequest, *, by: User, reason: str) -> None:
+    """Keep why a budget is granted although rows of another population with a budget were recognised."""
+    against = granted_matches(request.budget, by=by)
+    if not against:
+        return
+    if not reason:
+        match = against[0]
+        rule = f"must say why it is granted although {match.dataset.title} {match.in_words} and has a budget"
+        raise InvalidInput("match_reason", reason, rule)
+    noted = "\n".join(filter(None, (request.match_reason, f"{by}: {reason}")))
+    BudgetRequest.objects.filter(pk=request.pk).update(match_reason=noted)
+    request.match_reason = noted
 
 
 def _check_first(request: BudgetRequest, *, joins: uuid.UUID | None) -> None:

@@ -63,7 +63,7 @@ def draft_certificate(
     if draft is None:
         title = f"Certified quality of {of.title}"[: Release._meta.get_field("title").max_length]
         draft = draft_release(dataset=of.dataset, by=by, title=title, kind=CERTIFICATE, certifies=of)
-    Release.objects.filter(pk=draft.pk).update(workload=asked)
+    Release.objects.filter(pk=draft.pk).change(workload=asked)
     set_choice(release=draft, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM)
     return draft
 

@@ -18,9 +18,19 @@ from releases.engine.accounting import accountant, filters
 from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
-from releases.ledger import audit_log, ledger
+from releases.ledger import audit_log, person_limits, refusals
 from releases.ledger.balances import caps_of, left_text
-from releases.models import CHECK, PLAIN, AuditAction, Collection, CollectionPart, Dataset, Release, ReleaseState
+from releases.models import (
+    CHECK,
+    PLAIN,
+    AuditAction,
+    Collection,
+    CollectionPart,
+    Dataset,
+    Release,
+    ReleaseState,
+    ShareRule,
+)
 from releases.questions.together import MAX_PARTS, PartAsked, read_weight
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
@@ -109,37 +119,55 @@ def _beta_of_each(number: int) -> str:
 
 
 @transaction.atomic
-def share_out(*, collection: Collection, epsilon: str, weights: Mapping[uuid.UUID, str]) -> None:
+def share_out(
+    *,
+    collection: Collection,
+    epsilon: str,
+    weights: Mapping[uuid.UUID, str],
+    share_rule: ShareRule = ShareRule.EPSILON,
+    shares: Mapping[uuid.UUID, Fraction] | None = None,
+) -> None:
     """Share epsilon among the parts that are drafts; submitted ones keep what they have. No part has a method then,
     for which one is the best depends on its share.
 
     Args:
         epsilon: for all parts together.
         weights: by release; a part that is not named keeps its own.
+        share_rule: what the weights say.
+        shares: of epsilon, by release, which follow from the weights; the weights themselves where none are given.
 
     Raises:
         InvalidInput: a value breaks its rule.
         Refusal: a part was submitted in the meantime.
     """
     privacy_budget(epsilon=epsilon)
-    parts = list(collection.parts.select_related("release"))
+    rest = left_for_drafts(collection, epsilon=epsilon)
+    parts = collection.parts.select_related("release")
     drafts = [part for part in parts if part.release.status is ReleaseState.DRAFT]
-    gone = (ReleaseState.DRAFT, ReleaseState.CANCELLED)
-    taken = sum(
-        (exact(part.release.epsilon, field="epsilon") for part in parts if part.release.status not in gone), Fraction(0)
-    )
-    rest = exact(epsilon, field="epsilon") - taken
-    if rest <= 0:
-        raise InvalidInput("epsilon", epsilon, f"must be above {decimal_text(taken)}, which submitted releases have")
     for part in drafts:
         part.weight = weights.get(part.release_id, part.weight).strip()
-    shares = split(rest, [read_weight(part.weight) for part in drafts]) if drafts else []
-    for part, share in zip(drafts, shares, strict=True):
+    by_weight = {part.release_id: read_weight(part.weight) for part in drafts}
+    parted = split(rest, [(shares or by_weight)[part.release_id] for part in drafts]) if drafts else []
+    for part, share in zip(drafts, parted, strict=True):
         release = part.release
         set_choice(release=release, epsilon=share, delta=release.delta, beta=release.beta)
         part.save(update_fields=["weight"])
-    collection.epsilon = epsilon.strip()
-    collection.save(update_fields=["epsilon"])
+    collection.epsilon, collection.share_rule = epsilon.strip(), share_rule
+    collection.save(update_fields=["epsilon", "share_rule"])
+
+
+def left_for_drafts(collection: Collection, *, epsilon: str) -> Fraction:
+    """What submitted releases leave of the epsilon for all parts together.
+
+    Raises:
+        InvalidInput: nothing.
+    """
+    gone = (ReleaseState.DRAFT, ReleaseState.CANCELLED)
+    submitted = [part.release for part in collection.parts.select_related("release") if part.release.status not in gone]
+    taken = sum((exact(each.epsilon, field="epsilon") for each in submitted), Fraction(0))
+    if (rest := exact(epsilon, field="epsilon") - taken) <= 0:
+        raise InvalidInput("epsilon", epsilon, f"must be above {decimal_text(taken)}, which submitted releases have")
+    return rest
 
 
 def why_not_together(*, planned: Sequence[tuple[Release, Plan]], by: User) -> str:
@@ -159,13 +187,15 @@ def why_not_together(*, planned: Sequence[tuple[Release, Plan]], by: User) -> st
             return f"{said}, and {left_text(budget.totals, caps)} is left of the dataset’s budget."
         spent = spent.plus(filters.amounts(price, policy=caps.policy))
     added = filters.Totals.of(filters.amounts(price, policy=caps.policy) for price in prices[:-1])
-    refusal = ledger.over_the_limit(release=planned[-1][0], budget=budget, price=prices[-1], person=by, beside=added)
+    refusal = person_limits.over_the_limit(
+        release=planned[-1][0], budget=budget, price=prices[-1], person=by, beside=added
+    )
     if refusal is None:
         return ""
-    with_all = ledger.share_text(refusal.spent + refusal.takes)
+    with_all = refusals.share_text(refusal.spent + refusal.takes)
     return (
         f"With all of them you would have spent {with_all} of this budget; one person may spend at most "
-        f"{ledger.limit_text(refusal.most)}."
+        f"{refusals.limit_text(refusal.most)}."
     )
 
 
@@ -223,7 +253,7 @@ def submit_collection(*, planned: Sequence[tuple[Release, Plan]], key: uuid.UUID
     for place, (release, plan) in enumerate(waiting):
         try:
             submit_release(release=release, key=uuid.uuid5(key, str(release.pk)), by=by, plan=plan)
-        except (ledger.LedgerRefusal, Refusal, EngineError) as error:
+        except (refusals.LedgerRefusal, Refusal, EngineError) as error:
             release.refresh_from_db()
             # Of two presses at once the second finds what the first has submitted.
             if release.status is ReleaseState.DRAFT:

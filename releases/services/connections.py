@@ -1,15 +1,18 @@
-"""Tables where they are: databases that an administrator has named in the settings, and the tables that they list. A
-folder of Parquet files is such a database, too.
+"""Tables where they are: databases that the settings name or an administrator has registered, and the tables that they
+list. A folder of Parquet files is such a database, too.
 
-    connections      those that are named
-    tables_of        what one of them lists, once its role is seen to read alone
-    register_table   one of these tables becomes a dataset; nothing is copied
-    opened           before a run: its address with the password, once the catalogue is what it was
-    refuse_changed   the same before a charge
+    all_connections       those that are named
+    connections           those of them that may be read
+    register_connection   by an administrator, once its role is seen to read alone and it counts right
+    remove_connection     its datasets are refused from then on
+    tables_of             what one of them lists, once its role is seen to read alone
+    register_table        one of these tables becomes a dataset; nothing is copied
+    opened                before a run: its address with the password, once the catalogue is what it was
+    refuse_changed        the same before a charge
 
 A table in a database changes. So it is one population with all that it will hold, whose budget spans all its versions,
 and the number of its rows stays private: neighbours are add/remove (`datasets.declare_protection`). A password is read
-from the settings when it is needed, and is stored and shown nowhere.
+from the environment when it is needed, and is stored and shown nowhere.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import hmac
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -28,11 +32,20 @@ from django.db import transaction
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.tables.facts import SERVER
 from releases.ledger import audit_log
-from releases.models import AuditAction, Dataset, Fingerprint
-from releases.models.role_rules import check_may_upload
+from releases.models import AuditAction, Dataset, Fingerprint, LedgerEntry, RegisteredConnection
+from releases.models.role_rules import check_may_administer, check_may_upload
+from releases.publication.build_info import SOFTWARE
 from releases.services import reading
 from releases.services.datasets import read_title
-from releases.storage.addresses import fault_of
+from releases.storage.addresses import (
+    fault_of,
+    fault_of_name,
+    fault_of_registered,
+    password_of,
+    place_of_password,
+    places_of_password,
+    without_secrets,
+)
 from releases.worker.runner import ReaderError
 
 if TYPE_CHECKING:
@@ -41,6 +54,11 @@ if TYPE_CHECKING:
     from releases.engine.tables.catalogue import Column, Tables
 
 _SCHEME = "connection://"
+_OF_A_SITE = LedgerEntry._meta.db_table
+#: What writes the statements of the self test.
+_SOFTWARE = "{name} {version} ({source}), sqlglot {sqlglot}".format(**SOFTWARE, sqlglot=version("sqlglot"))
+#: A password is given to no server that wants to read it: a name can be registered for another server than before.
+_AUTHENTICATION = "require_auth=!password"
 
 
 class Unavailable(EngineError):
@@ -49,15 +67,41 @@ class Unavailable(EngineError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
-    """A database that is named in the settings.
+    """A database that the site may know.
 
     Attributes:
         name: by which people know it.
         address: its URL, with the role and without the password.
+        registered: where and when an administrator has registered it; None of one of the settings.
     """
 
     name: str
     address: str
+    registered: RegisteredConnection | None = None
+
+    @property
+    def fault(self) -> str:
+        """Why nothing is read by it, as a rule; empty where nothing is wrong."""
+        if self.registered is None:
+            return fault_of(self.name, self.address)
+        if self.name in settings.CONNECTIONS:
+            return "has the name of a connection of the settings, which is used in its place"
+        return fault_of(self.name, self.address) or fault_of_registered(self.address)
+
+    @property
+    def shown_address(self) -> str:
+        """Of a connection of the settings, too, that is not used for its password."""
+        return without_secrets(self.address)
+
+    @property
+    def password_place(self) -> str:
+        """Where its password is read, in words; empty where there is none."""
+        return place_of_password(self.name)
+
+    @property
+    def password_places(self) -> str:
+        """All the places where it may be, in words."""
+        return ", ".join(places_of_password(self.name))
 
     @property
     def is_folder(self) -> bool:
@@ -78,65 +122,164 @@ class Connection:
     @property
     def url(self) -> str:
         """Its URL with the password: for the process that reads, and nobody else."""
-        password = settings.CONNECTION_PASSWORDS.get(self.name, "")
-        if not password:
+        if self.is_folder:
             return self.address
         scheme, _, rest = self.address.partition("://")
         role, _, where = rest.partition("@")
-        return f"{scheme}://{role}:{quote(password, safe='')}@{where}"
+        if password := password_of(self.name):
+            role += f":{quote(password, safe='')}"
+        if self.registered is not None:
+            where += f"{'&' if '?' in where else '?'}{_AUTHENTICATION}"
+        return f"{scheme}://{role}@{where}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """What a database has just listed.
+
+    Attributes:
+        tables: as ``schema.table``, in the order of their names.
+    """
+
+    connection: Connection
+    tables: tuple[str, ...]
+
+
+def all_connections() -> list[Connection]:
+    """In the order of their names, also those by which nothing is read."""
+    named = [Connection(name=name, address=address) for name, address in settings.CONNECTIONS.items()]
+    registered = RegisteredConnection.objects.select_related("registered_by")
+    named += [Connection(name=each.name, address=each.address, registered=each) for each in registered]
+    return sorted(named, key=lambda each: each.name)
 
 
 def connections() -> list[Connection]:
-    """In the order of their names."""
-    named = sorted(settings.CONNECTIONS.items())
-    return [Connection(name=name, address=address) for name, address in named if not fault_of(name, address)]
+    """Those that may be read, in the order of their names."""
+    return [each for each in all_connections() if not each.fault]
 
 
 def connection_named(name: str) -> Connection:
     """
     Raises:
-        Unavailable: the settings name no such database.
+        Unavailable: there is no such database.
     """
-    if name not in settings.CONNECTIONS or fault_of(name, settings.CONNECTIONS[name]):
+    found = next((each for each in connections() if each.name == name), None)
+    if found is None:
         raise Unavailable(f"The database {name} is not among those that this site may read any more.")
-    return Connection(name=name, address=settings.CONNECTIONS[name])
+    return found
 
 
-def tables_of(connection: Connection) -> tuple[str, ...]:
-    """The tables that a database lists, as ``schema.table``. No row is read.
+def register_connection(*, name: str, address: str, by: User) -> Connection:
+    """Let curators choose among the tables of a database, or the files of a folder. The database is asked first whether
+    the role reads alone, and for the counts of the self test.
+
+    Args:
+        address: without a password.
+
+    Raises:
+        NotAllowed: who registers it is no administrator.
+        InvalidInput: a name that breaks its rule or is taken; an address that the site may not read.
+        Unavailable: as `tables_of`; it says where a password was looked for.
+    """
+    check_may_administer(by, what="registering connections")
+    _refuse_name(name)
+    row = RegisteredConnection(name=name, address=address, registered_by=by, software=_SOFTWARE)
+    made = Connection(name=name, address=address, registered=row)
+    if made.fault or len(address) > 500:
+        raise InvalidInput("address", without_secrets(address), made.fault or "must have at most 500 characters")
+    try:
+        row.server_version = _listed_by(made, checked="").version
+    except Unavailable as error:
+        raise Unavailable(f"{error} {_looked_for(made)}") from None
+    # The database has answered: no lock of the site's own is held while another server is waited for.
+    with transaction.atomic():
+        _refuse_name(name)
+        row.save(force_insert=True)
+        audit_log.record(AuditAction.REGISTER_CONNECTION, actor=by, on=row, detail=address)
+    return made
+
+
+def remove_connection(*, connection: RegisteredConnection, by: User) -> None:
+    """Read nothing by a connection any more. Its datasets are refused from then on, and what is charged and has read
+    nothing gets its charge back.
+
+    Raises:
+        NotAllowed: who removes it is no administrator.
+    """
+    check_may_administer(by, what="removing connections")
+    with transaction.atomic():
+        audit_log.record(AuditAction.REMOVE_CONNECTION, actor=by, on=connection, detail=connection.address)
+        connection.delete()
+
+
+def tables_of(connection: Connection) -> Listed:
+    """The tables that a database lists. No row is read.
+
+    A registered one counts the rows of the self test once for each version of it and of this software; one of the
+    settings always does.
 
     Raises:
         Unavailable: it does not answer, is not in UTF-8, or the site's role may do more there than read.
     """
-    found = _tables_of(connection)
+    row = connection.registered
+    checked = row.server_version if row is not None and row.software == _SOFTWARE else ""
+    found = _listed_by(connection, checked=checked)
+    if row is not None and not connection.is_folder and found.version != checked:
+        # The version for which the database has just counted right.
+        RegisteredConnection.objects.filter(pk=row.pk).update(server_version=found.version, software=_SOFTWARE)
+    return Listed(connection=connection, tables=found.names)
+
+
+def _refuse_name(name: str) -> None:
+    if fault := fault_of_name(name):
+        raise InvalidInput("name", name, fault)
+    if name in settings.CONNECTIONS:
+        raise InvalidInput("name", name, "is the name of a connection of the settings; choose another")
+    if RegisteredConnection.objects.filter(name=name).exists():
+        raise InvalidInput("name", name, "is registered already; choose another, or remove that one first")
+
+
+def _looked_for(connection: Connection) -> str:
+    """Where a password was read or looked for."""
+    if connection.is_folder:
+        return ""
+    if connection.password_place:
+        return f"The password was read from {connection.password_place}."
+    return f"No password was found: this site looks in {connection.password_places}."
+
+
+def _listed_by(connection: Connection, *, checked: str) -> Tables:
+    found = _tables_of(connection, checked=checked)
     if not found.is_utf8:
         raise Unavailable(f"The database {connection.name} is not in UTF-8, so not every text of it can be read.")
+    if any(name.endswith(f".{_OF_A_SITE}") for name in found.names):
+        # By another name of its host than `fault_of` compares. The tables in it have budgets already.
+        raise Unavailable(f"The database {connection.name} holds the ledger of such a site, so nothing of it is used.")
     if found.faults:
         raise Unavailable(
             f"The role by which this site signs in to {connection.name} {', and '.join(found.faults)}. It must be one "
             f"that reads tables and can do nothing else. An administrator of the database can change that."
         )
-    return found.names
+    return found
 
 
-def register_table(
-    *, owner: User, title: str, connection: Connection, table: str, group: Group | None = None
-) -> Dataset:
+def register_table(*, owner: User, title: str, listed: Listed, table: str, group: Group | None = None) -> Dataset:
     """Make a dataset of a table in a database. Nothing of it is copied, and no row is read.
 
     Args:
-        table: one of `tables_of`.
+        listed: by `tables_of`.
+        table: one of these tables.
 
     Raises:
         NotAllowed: the owner is no curator.
         InvalidInput: the title breaks its rule, or the database lists no such table.
-        Unavailable: the database does not answer, or its role may do more than read.
+        Unavailable: the database does not answer.
     """
     check_may_upload(owner)
-    title = read_title(title, what="the table is")
-    if table not in tables_of(connection):
+    title, connection = read_title(title, what="the table is"), listed.connection
+    if table not in listed.tables:
         raise InvalidInput("table", table, f"must be one of the tables that {connection.name} lists")
-    columns = _columns_of(connection, table)
+    columns = _columns_of(connection, table, is_checked=True)
     if not columns:
         raise InvalidInput("table", table, "has no column that this site may read")
     # The database has answered: no lock of the site's own is held while another server is waited for.
@@ -176,7 +319,7 @@ def opened(dataset: Dataset, *, asks_catalogue: bool = True) -> str:
     if connection.server != dataset.catalogue.get("server"):
         raise Unavailable(f"{connection.name} is another database now than when this table was registered.")
     if asks_catalogue:
-        _refuse_other_columns(dataset, _columns_of(connection, dataset.table))
+        _refuse_other_columns(dataset, _columns_of(connection, dataset.table, is_checked=False))
     return connection.location(dataset.table)
 
 
@@ -207,14 +350,14 @@ def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
             )
 
 
-def _tables_of(connection: Connection) -> Tables:
+def _tables_of(connection: Connection, *, checked: str) -> Tables:
     with _said_of(connection):
-        return reading.tables_of_server(connection.url)
+        return reading.tables_of_server(connection.url, checked=checked)
 
 
-def _columns_of(connection: Connection, table: str) -> dict[str, Column]:
+def _columns_of(connection: Connection, table: str, *, is_checked: bool) -> dict[str, Column]:
     with _said_of(connection):
-        return reading.columns_of_server(connection.location(table))
+        return reading.columns_of_server(connection.location(table), is_checked=is_checked)
 
 
 @contextmanager

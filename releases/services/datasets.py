@@ -455,7 +455,7 @@ def why_rows_stay(dataset: Dataset) -> str:
     if dataset.is_in_database:
         return "The rows are in a database of their own, not on this server."
     needing = dataset.releases.filter(state__in=NEEDING_ROWS).order_by("created_at")
-    if (release := needing.defer("plan", "result", "workload").first()) is None:
+    if (release := needing.first()) is None:
         return ""
     if release.status is ReleaseState.OPEN:
         return f"The session {release.title} is open and needs them. Close it first."

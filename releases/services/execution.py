@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +40,18 @@ from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
+    CERTIFICATE,
+    CHECK,
     HELD_BY_A_WORKER,
     LOST,
+    PLAIN,
     SESSION,
     AuditAction,
     Ending,
     EntryKind,
     LedgerEntry,
     Release,
+    ReleaseKind,
     ReleaseState,
     Searchable,
 )
@@ -104,13 +110,17 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
 
 def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
     """What a claimed release waits for, by its state and kind; False where another worker holds it now."""
-    from releases.publication import files
-
     if release.status is ReleaseState.CLOSING:
         progress = leases.Progress(_held(release.pk, token))
         return session_closing.publish(release, token, folder, progress=progress)
-    if release.kind is SESSION:
-        return _open(release, token)
+    return _EXECUTORS[release.kind].carry_out(release, token, folder)
+
+
+def _publish_once(release: Release, token: uuid.UUID, folder: Path) -> bool:
+    """Publish the one result that a release ever has: what is remembered as published, or what an attempt made and
+    could not publish, or else what is computed now."""
+    from releases.publication import files
+
     if (before := high_water_marks.story(release.pk).published) is not None:
         outcome = session_closing.published_before(release, before)
         return _publish(release.pk, token, outcome, folder=before.folder, is_remembered=True)
@@ -121,7 +131,7 @@ def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
 
 def is_behind(release_id: uuid.UUID | str) -> bool:
     """Whether more is remembered of a release, its budget or the installation than the database knows."""
-    release = Release.objects.filter(pk=release_id).select_related("dataset__budget").defer("plan", "result").first()
+    release = Release.objects.filter(pk=release_id).select_related("dataset__budget").first()
     return release is not None and bool(stale_ledger.refusal(release.dataset.budget, and_release=release.pk))
 
 
@@ -181,7 +191,8 @@ def _run(release: Release, token: uuid.UUID, folder: Path) -> dict[str, Any]:
     return files.write(folder, release=release, made=made)
 
 
-def _open(release: Release, token: uuid.UUID) -> bool:
+def _open(release: Release, token: uuid.UUID, _: Path) -> bool:
+    """Open a session."""
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.services.sessions import open_session
 
@@ -194,9 +205,7 @@ def _open(release: Release, token: uuid.UUID) -> bool:
 
 def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     """The charged plan and the table that it may be run on."""
-    plan = _charged_plan(release)
-    if release.certifies is not None:
-        plan = with_published(plan, of=release.certifies)
+    plan = _EXECUTORS[release.kind].completed(release, _charged_plan(release))
     # The mark of this charge, and that this attempt began, are on disc before any data are touched.
     assert release.dataset.budget is not None
     ledger.remember(release.dataset.budget)
@@ -206,6 +215,37 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     attempts.about_to_open(release.pk, token)
     high_water_marks.note_claim(release.pk, release.attempts, token)
     return plan, table
+
+
+def _as_charged(_: Release, plan: Plan) -> Plan:
+    return plan
+
+
+def _with_published(release: Release, plan: Plan) -> Plan:
+    """A certificate compares with the files that were published."""
+    assert release.certifies is not None
+    return with_published(plan, of=release.certifies)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Executor:
+    """How a kind of release is carried out once it is claimed.
+
+    Attributes:
+        carry_out: run it under a token, with a folder for its files; False where another worker holds it now.
+        completed: the charged plan with what a run reads beside the table.
+    """
+
+    carry_out: Callable[[Release, uuid.UUID, Path], bool] = _publish_once
+    completed: Callable[[Release, Plan], Plan] = _as_charged
+
+
+_EXECUTORS: dict[ReleaseKind, _Executor] = {
+    PLAIN: _Executor(),
+    SESSION: _Executor(carry_out=_open),
+    CERTIFICATE: _Executor(completed=_with_published),
+    CHECK: _Executor(),
+}
 
 
 def _charged_plan(release: Release) -> Plan:
@@ -238,7 +278,7 @@ def _publish(
     """
     written = None if is_remembered else session_closing.as_published(folder, outcome)
     with transaction.atomic():
-        published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).update(
+        published = Release.objects.filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).change(
             state=ReleaseState.PUBLISHED,
             result=outcome,
             folder=folder,
@@ -269,7 +309,7 @@ def _remove_other_attempts(release_id: uuid.UUID, folder: str) -> None:
 
 
 def _record(action: AuditAction, release_id: uuid.UUID) -> None:
-    release = Release.objects.select_related("submitted_by").defer("plan", "result").get(pk=release_id)
+    release = Release.objects.select_related("submitted_by").get(pk=release_id)
     audit_log.record(action, actor=None, on=release, detail=audit_log.BY_A_WORKER)
     messages.release_ended(release)
 

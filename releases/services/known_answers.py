@@ -79,7 +79,7 @@ def known_answer(query: Count, *, schema: Schema, dataset: Dataset, person: User
     readable = Release.objects.visible_to(person).filter(dataset=dataset, state=ReleaseState.PUBLISHED)
     found = [
         each
-        for release in readable.defer("plan").order_by("-published_at")[:_MOST_RELEASES]
+        for release in readable.select_related("stored_result").order_by("-published_at")[:_MOST_RELEASES]
         for each in _answers(release, query.simplified(schema.universe), schema)
     ]
     return min(found, key=lambda each: each.half_width, default=None)

@@ -17,7 +17,7 @@ from django.db.models import Q
 
 from releases.engine.accounting.filters import CLOSED, Totals
 from releases.engine.errors import InvalidInput
-from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.ledger import audit_log, high_water_marks, ledger, refusals, stale_ledger
 from releases.models import AuditAction, Budget, Dataset, Installation
 from releases.models.stakes import HasStake, Stake, budgets_at_stake, refuse_stake
 
@@ -56,7 +56,7 @@ class Lost:
 
     @property
     def spent(self) -> str:
-        return ledger.epsilon_text(self.mark.totals.spent_epsilon) if self.mark is not None else ""
+        return refusals.epsilon_text(self.mark.totals.spent_epsilon) if self.mark is not None else ""
 
     @property
     def tables(self) -> str:
@@ -120,7 +120,7 @@ def settle_lost_budget(*, lost: uuid.UUID, into: Budget | None, by: User) -> Non
     """
     own = Installation.objects.select_for_update().get(pk=Installation.own().pk)
     if lost not in stale_ledger.lost_budgets():
-        raise ledger.LedgerRefusal("There is no such lost budget, or somebody has said it before.")
+        raise refusals.LedgerRefusal("There is no such lost budget, or somebody has said it before.")
     found = _lost(lost)
     # Where nobody knows whose it was, it may be that of anybody with a budget.
     concerned = found.is_of(by) if found.owner else budgets_at_stake(by).exists()
@@ -151,9 +151,9 @@ def _book(budget: Budget, lost: list[Lost], *, by: User) -> None:
             lost=[{"budget": str(each.key), "name": each.name} for each in lost],
             actor=by,
         )
-    except ledger.DoesNotFit:
+    except refusals.DoesNotFit:
         named = ", ".join(f"{each.name} (epsilon {each.spent or 'unknown'} spent)" for each in lost)
-        raise ledger.LedgerRefusal(
+        raise refusals.LedgerRefusal(
             f"Budgets of the same owner were lost with a restored backup, and what was spent of them counts here until "
             f"a reviewer says on the page Backups whose people they were for: {named}. It does not fit under what is "
             f"granted here. Nothing was granted."

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from releases.engine.domain.privacy import LARGEST_EPSILON, exact
 from releases.engine.errors import InvalidInput
-from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.ledger import audit_log, high_water_marks, stale_ledger, verification
 from releases.models import AuditAction, Budget, Organisation, Release, Session
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Verified:
 
     budgets: int
     entries: int
-    faults: tuple[ledger.Fault, ...]
+    faults: tuple[verification.Fault, ...]
 
     @property
     def in_words(self) -> str:
@@ -102,13 +102,15 @@ def verify_ledgers(*, by: User | None) -> Verified:
 
     Each budget is locked while it is looked at, and none longer: a charge in between would look like a fault.
     """
-    faults = [ledger.Fault(budget="All budgets", sequence=None, what=what) for what in stale_ledger.installation()]
+    faults = [
+        verification.Fault(budget="All budgets", sequence=None, what=what) for what in stale_ledger.installation()
+    ]
     faults += _releases_that_had_gone_further()
     budgets = entries = 0
     for budget_id in list(Budget.objects.order_by("created_at").values_list("pk", flat=True)):
         with transaction.atomic():
             budget = Budget.objects.select_for_update().get(pk=budget_id)
-            faults += ledger.verify(budget)
+            faults += verification.verify(budget)
             entries += budget.entries.count()
         budgets += 1
     verified = Verified(budgets=budgets, entries=entries, faults=tuple(faults))
@@ -116,7 +118,7 @@ def verify_ledgers(*, by: User | None) -> Verified:
     return verified
 
 
-def _releases_that_had_gone_further() -> list[ledger.Fault]:
+def _releases_that_had_gone_further() -> list[verification.Fault]:
     """Each is looked at again under its lock: what is remembered before its commit would look like a fault."""
     found = []
     names = stale_ledger.with_results()
@@ -131,7 +133,9 @@ def _releases_that_had_gone_further() -> list[ledger.Fault]:
             )
             if what := stale_ledger.release(release_id):
                 name = release.dataset.budget.name if release.dataset.budget is not None else release.dataset.title
-                found.append(ledger.Fault(budget=name, sequence=None, what=f"the release {release.title}: {what}"))
+                found.append(
+                    verification.Fault(budget=name, sequence=None, what=f"the release {release.title}: {what}")
+                )
     return found
 
 

@@ -155,8 +155,11 @@ def count(question: Count, schema: Schema, location: str) -> int:
     return cast("int", counted)
 
 
-def tables_of_server(url: str) -> Tables:
+def tables_of_server(url: str, *, checked: str) -> Tables:
     """What a database or a folder lists, and what the role of its URL may do.
+
+    Args:
+        checked: the version of the server for which this software's self test has passed; empty where none is known.
 
     Raises:
         UnreadableTable: the database does not answer.
@@ -165,12 +168,17 @@ def tables_of_server(url: str) -> Tables:
     from releases.worker import jobs
 
     has_network = not url.startswith("file://")
-    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, has_network=has_network)
+    found = _run(
+        jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, checked=checked, has_network=has_network
+    )
     return cast("Tables", found)
 
 
-def columns_of_server(location: str) -> dict[str, Column]:
+def columns_of_server(location: str, *, is_checked: bool) -> dict[str, Column]:
     """The columns of a table in a database, by name; none where there is no such table.
+
+    Args:
+        is_checked: the self test need not be run for it.
 
     Raises:
         UnreadableTable: the database does not answer.
@@ -178,7 +186,13 @@ def columns_of_server(location: str) -> dict[str, Column]:
     """
     from releases.worker import jobs
 
-    found = _run(jobs.columns_of_server, seconds=settings.ANSWER_TIME_LIMIT, location=location, **_network(location))
+    found = _run(
+        jobs.columns_of_server,
+        seconds=settings.ANSWER_TIME_LIMIT,
+        location=location,
+        is_checked=is_checked,
+        **_network(location),
+    )
     return cast("dict[str, Column]", found)
 
 

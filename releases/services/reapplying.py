@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from releases.ledger import audit_log, decisions, record
 from releases.ledger.decisions import Decision
-from releases.ledger.ledger import LedgerRefusal
+from releases.ledger.refusals import LedgerRefusal
 from releases.models import (
     ApiToken,
     AuditAction,
@@ -31,6 +31,7 @@ from releases.models import (
     HeldRole,
     Installation,
     Organisation,
+    RegisteredConnection,
     Release,
     ReleaseRequest,
     ReleaseState,
@@ -205,6 +206,11 @@ def _freeze(decision: Decision) -> bool:
     return bool(free.update(is_frozen=True, frozen_reason=decision.detail))
 
 
+def _remove_connection(decision: Decision) -> bool:
+    connection = _row(decision, RegisteredConnection)
+    return connection is not None and bool(connection.delete()[0])
+
+
 def _delete_rows(decision: Decision) -> bool:
     dataset = _row(decision, Dataset)
     if dataset is not None and dataset.rows_deleted_at is None:
@@ -223,7 +229,7 @@ def _take_back(decision: Decision) -> bool:
     if release is not None:
         asked = release.reviews.filter(state=RequestState.WAITING).update(state=RequestState.TAKEN_BACK)
         back = Release.objects.filter(pk=release.pk, state=ReleaseState.REVIEW)
-        return bool(asked) and bool(back.update(state=ReleaseState.DRAFT, plan=None))
+        return bool(asked) and bool(back.change(state=ReleaseState.DRAFT, plan=None))
     return _end_request(decision, RequestState.TAKEN_BACK, ReleaseState.DRAFT)
 
 
@@ -245,7 +251,7 @@ def _end_request(decision: Decision, state: RequestState, becomes: ReleaseState)
         return False
     if isinstance(asked, ReleaseRequest):
         kept = {} if becomes is ReleaseState.CANCELLED else {"plan": None}
-        Release.objects.filter(pk=asked.release_id, state=ReleaseState.REVIEW).update(state=becomes, **kept)
+        Release.objects.filter(pk=asked.release_id, state=ReleaseState.REVIEW).change(state=becomes, **kept)
     return True
 
 
@@ -288,6 +294,7 @@ WAYS: Mapping[AuditAction, Again] = {
     AuditAction.MAKE_PRIVATE: Again(at_once=_hide),
     AuditAction.WITHDRAW: Again(at_once=_hide, later=_withdraw),
     AuditAction.FREEZE: Again(at_once=_freeze),
+    AuditAction.REMOVE_CONNECTION: Again(at_once=_remove_connection),
     AuditAction.DISCARD_TABLE: Again(later=_discard_table),
     AuditAction.DELETE_ROWS: Again(later=_delete_rows),
     AuditAction.TAKE_BACK: Again(later=_take_back),

@@ -129,6 +129,11 @@ def recognised(budget: Budget, *, by: User, only_the_same: bool = False) -> list
     return _matches(budget, kinds)
 
 
+def granted_matches(budget: Budget, *, by: User) -> list[Match]:
+    """Those of the recognised tables that spend from a budget: of the same people there would be two then."""
+    return [each for each in recognised(budget, by=by) if each.budget.is_granted]
+
+
 def alike_by_columns(budget: Budget, *, besides: list[Match]) -> list[Match]:
     """Tables with the columns of these that spend from another budget: perhaps of the same people."""
     named = Q(pk__in=())

@@ -18,7 +18,7 @@ from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question
-from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
+from releases.ledger import audit_log, high_water_marks, ledger, person_limits, refusals, stale_ledger
 from releases.models import (
     CERTIFICATE,
     CHECK,
@@ -298,7 +298,7 @@ def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: boo
         # Undone, and looked at by a reviewer instead, where two submissions at once come to too much together.
         with transaction.atomic():
             if needs_review(release=release, plan=plan, by=by):
-                raise ledger.Unseen
+                raise refusals.Unseen
             entry = charge_and_queue(
                 release=release,
                 plan=plan,
@@ -308,7 +308,7 @@ def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: boo
                 most_unseen=None if _is_approved(release, plan) else _threshold(),
                 reason=reason,
             )
-    except ledger.Unseen:
+    except refusals.Unseen:
         _send_to_review(release, plan, key=key, by=by, reason=reason)
         return None
     if send:
@@ -360,12 +360,12 @@ def why_it_waits(*, release: Release, plan: Plan, by: User, beside: Fraction = F
     if threshold is None or budget is None or _is_approved(release, plan):
         return None
     price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
-    with_it = ledger.unseen_with(release=release, budget=budget, price=price, person=by) + beside
+    with_it = person_limits.unseen_with(release=release, budget=budget, price=price, person=by) + beside
     if with_it <= threshold:
         return None
     return WhyItWaits(
-        before=decimal_text(ledger.unseen_before(release=release, budget=budget, person=by) + beside),
-        with_it=None if with_it >= ledger.NO_EPSILON else decimal_text(with_it),
+        before=decimal_text(person_limits.unseen_before(release=release, budget=budget, person=by) + beside),
+        with_it=None if with_it >= person_limits.NO_EPSILON else decimal_text(with_it),
         most=decimal_text(threshold),
     )
 
@@ -382,7 +382,7 @@ def _is_approved(release: Release, plan: Plan) -> bool:
 
 def plan_digest(plan: Plan) -> str:
     """What tells one plan from every other."""
-    return ledger.plan_digest(plan.to_json())
+    return person_limits.plan_digest(plan.to_json())
 
 
 def _send_to_review(release: Release, plan: Plan, *, key: uuid.UUID, by: User, reason: str) -> None:
@@ -472,7 +472,7 @@ def _refuse_without_rows(release: Release) -> None:
 
 
 def _move(release: Release, since: ReleaseState, **values: Any) -> None:
-    if Release.objects.filter(pk=release.pk, state=since).update(**values) != 1:
+    if Release.objects.filter(pk=release.pk, state=since).change(**values) != 1:
         raise Refusal(f"The release is {Release.objects.get(pk=release.pk).state}; only a draft can be submitted.")
 
 
@@ -567,9 +567,10 @@ def _read_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _change_draft(release: Release, **values: Any) -> None:
     _update_draft(release, **values)
-    release.refresh_from_db()
+    # With its questions: a page shows what would be asked after what was sent on trial is undone.
+    release.refresh_from_db(from_queryset=Release.objects.select_related("stored_questions"))
 
 
 def _update_draft(release: Release, **values: Any) -> None:
-    if Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).update(**values) != 1:
+    if Release.objects.filter(pk=release.pk, state=ReleaseState.DRAFT).change(**values) != 1:
         raise Refusal("The release was submitted and can no longer be changed. Clone it to plan another.")

@@ -22,7 +22,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from releases.ledger import audit_log, chain, decisions, high_water_marks, ledger, record, stale_ledger
+from releases.ledger import audit_log, chain, decisions, high_water_marks, ledger, record, refusals, stale_ledger
 from releases.models import (
     AuditAction,
     Budget,
@@ -107,7 +107,7 @@ def _further(releases: QuerySet[Release]) -> Iterator[Further]:
     on_disc = stale_ledger.with_results()
     asked = [pk for pk in unsettled if pk in told or str(pk) in on_disc]
     further = {pk: what for pk in asked if (what := stale_ledger.release(pk))}
-    known = releases.select_related("dataset").defer("plan", "result", "workload").in_bulk(list(further))
+    known = releases.select_related("dataset").in_bulk(list(further))
     for pk, what in further.items():
         if (release := known.get(pk)) is not None:
             yield Further(release=release, what=what, becomes=_becomes(release)[0])
@@ -149,7 +149,7 @@ def restore_ledger(*, budget: Budget, by: User) -> None:
     refuse_stake(by, locked, to="restore")
     missing = missing_of(locked)
     if missing is None:
-        raise ledger.LedgerRefusal("The database is not behind of this budget. There is nothing to restore.")
+        raise refusals.LedgerRefusal("The database is not behind of this budget. There is nothing to restore.")
     for each in missing.releases:
         _settle(each.release, by=by)
     if _has_a_mark(locked) and missing.mark:
@@ -184,9 +184,9 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
     found = record.look()
     said = list(stale_ledger.installation(found))
     if not said:
-        raise ledger.LedgerRefusal("The marks are those of this database. There is nothing to acknowledge.")
+        raise refusals.LedgerRefusal("The marks are those of this database. There is nothing to acknowledge.")
     if found.is_another:
-        raise ledger.LedgerRefusal(f"{record.OF_ANOTHER.capitalize()}. An operator has to do that.")
+        raise refusals.LedgerRefusal(f"{record.OF_ANOTHER.capitalize()}. An operator has to do that.")
     forgotten = reapplying.forgotten_decisions(own) if found.is_restored else []
     _check_not_concerned(by, forgotten)
     left_out = [each for each in forgotten if reapplying.waits_for_a_reviewer(each) and each.number in leave_out]
@@ -211,14 +211,14 @@ def acknowledge_marks(*, by: User, leave_out: Collection[int] = (), let_go_on: b
 def unsettled() -> list[Release]:
     """What a worker would begin, or people would ask, and may have done so already where the record is lost."""
     begun = Release.objects.filter(state__in=set(stale_ledger.UNSETTLED) - {ReleaseState.DRAFT, ReleaseState.REVIEW})
-    return list(begun.select_related("dataset").defer("plan", "result", "workload").order_by("created_at"))
+    return list(begun.select_related("dataset").order_by("created_at"))
 
 
 def _check_not_concerned(by: User, forgotten: list[Decision]) -> None:
     own = [each for each in forgotten if each.model == User._meta.label and each.object == str(by.pk)]
     taken = (AuditAction.CLOSE_ACCOUNT, AuditAction.TAKE_ROLE, AuditAction.LEAVE_GROUP)
     if any(each.action in taken for each in own):
-        raise ledger.LedgerRefusal(
+        raise refusals.LedgerRefusal(
             "After the backup was made, your account was closed, or a role or group was taken from you. Somebody else "
             "has to decide."
         )
@@ -291,7 +291,7 @@ def _settle(release: Release, *, by: User) -> None:
     now = timezone.now()
     if outcome is not None and told.published is not None:
         values |= {"state": ReleaseState.PUBLISHED, "result": outcome, "folder": told.published.folder}
-        Release.objects.filter(pk=release.pk).update(published_at=now, **values)
+        Release.objects.filter(pk=release.pk).change(published_at=now, **values)
         Searchable.objects.get_or_create(release_id=release.pk, defaults={"text": searchable(outcome)})
         Session.objects.filter(pk=release.pk).update(closed_at=now)
         action = AuditAction.PUBLISH

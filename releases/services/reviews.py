@@ -9,7 +9,7 @@ from django.db import transaction
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
@@ -48,7 +48,7 @@ def approve_release(
             charge_and_queue(
                 release=release, plan=plan, key=request.key, by=request.requested_by, since=ReleaseState.REVIEW
             )
-        except ledger.PersonLimit as refusal:
+        except refusals.PersonLimit as refusal:
             # The limit is on who submitted it, and it is the reviewer who reads this.
             raise refusal.of(request.requested_by) from None
         if send:
@@ -90,7 +90,7 @@ def ask_back_release(*, request: ReleaseRequest, by: User, note: str) -> Release
 
 
 def _back_to_draft(release: Release, *, epsilon: str) -> None:
-    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.REVIEW).update(
+    moved = Release.objects.filter(pk=release.pk, state=ReleaseState.REVIEW).change(
         state=ReleaseState.DRAFT, plan=None, epsilon=epsilon
     )
     if moved != 1:

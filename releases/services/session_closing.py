@@ -168,7 +168,7 @@ def _publish(
     with transaction.atomic():
         now = timezone.now()
         _locked(release.pk)
-        published = Release.objects.filter(pk=release.pk, state=ReleaseState.CLOSING, run_token=token).update(
+        published = Release.objects.filter(pk=release.pk, state=ReleaseState.CLOSING, run_token=token).change(
             state=ReleaseState.PUBLISHED,
             result=outcome,
             folder=folder,

@@ -328,7 +328,7 @@ def _fit(question: Question, needed: Attribute, names: Mapping[str, str], univer
     except InvalidInput as error:
         reason = f"must have what the questions name: {error.value} {error.rule}"
         return ColumnFit(needed=needed, column=name, reason=reason)
-    return ColumnFit(needed=needed, column=name, is_declared_alike=standing == needed)
+    return ColumnFit(needed=needed, column=name, is_declared_alike=standing == replace(needed, is_exact=False))
 
 
 def _about(question: Question, name: str) -> Question:

@@ -64,7 +64,7 @@ def fill(datasets: int, releases: int) -> None:
     from releases.engine.accounting.events import PureEvent
     from releases.engine.accounting.filters import Caps, Policy, Totals
     from releases.engine.domain.privacy import exact
-    from releases.ledger import high_water_marks, ledger, stale_ledger
+    from releases.ledger import high_water_marks, stale_ledger, verification
     from releases.models import (
         AuditAction,
         AuditEvent,
@@ -78,6 +78,7 @@ def fill(datasets: int, releases: int) -> None:
         ReleaseRequest,
         Searchable,
     )
+    from releases.models.release_contents import ReleasePlan, ReleaseResult
     from releases.publication.search_index import searchable
 
     now = timezone.now()
@@ -105,7 +106,7 @@ def fill(datasets: int, releases: int) -> None:
     }
     result = {"receipt": receipt, "files": ["answers.csv"]}
     plan = {"filler": "x" * 4000}
-    budgets, tables, made, entries, events, asked, reviews = [], [], [], [], [], [], []
+    budgets, tables, made, booked, events, asked, reviews = [], [], [], [], [], [], []
     for number in range(datasets):
         budget = Budget(
             name=f"Survey {number:04}",
@@ -132,7 +133,7 @@ def fill(datasets: int, releases: int) -> None:
         entry = _next_entry(budget, EntryKind.GRANT, sofia, granted, now - timedelta(days=400))
         budgets.append(budget)
         tables.append(dataset)
-        entries.append(entry)
+        booked.append(entry)
         if number % 2:
             asked.append(BudgetRequest(budget=budget, epsilon="12", delta="0.000001", requested_by=alice))
         for index in range(releases):
@@ -145,8 +146,8 @@ def fill(datasets: int, releases: int) -> None:
                 is_public=state == "published",
                 mechanism=("laplace-queries", "gaussian-queries", "laplace-histogram")[index % 3],
                 epsilon="0.5",
-                plan=plan if state != "draft" else None,
-                result=result if is_done else None,
+                stored_plan=ReleasePlan.objects.create(content=plan) if state != "draft" else None,
+                stored_result=ReleaseResult.objects.create(content=result) if is_done else None,
                 published_at=now - timedelta(hours=number) if is_done else None,
                 submitted_by=alice,
             )
@@ -168,7 +169,7 @@ def fill(datasets: int, releases: int) -> None:
                 release=release,
                 amounts=amounts,
             )
-            entries.append(entry)
+            booked.append(entry)
             events.append(AuditEvent(action=AuditAction.SUBMIT, actor=alice, kind="release", name=release.title))
             events.append(AuditEvent(action=AuditAction.DOWNLOAD, actor=alice, kind="release", name=release.title))
     from django.db import connection
@@ -185,7 +186,7 @@ def fill(datasets: int, releases: int) -> None:
     Release.objects.bulk_create(made, batch_size=200)
     words = [Searchable(release=release, text=searchable(result)) for release in made if release.result]
     Searchable.objects.bulk_create(words, batch_size=500)
-    LedgerEntry.objects.bulk_create(entries, batch_size=500)
+    LedgerEntry.objects.bulk_create(booked, batch_size=500)
     AuditEvent.objects.bulk_create(events, batch_size=500)
     BudgetRequest.objects.bulk_create(asked, batch_size=500)
     ReleaseRequest.objects.bulk_create([each for each in reviews if each], batch_size=500)
@@ -194,7 +195,7 @@ def fill(datasets: int, releases: int) -> None:
         high_water_marks.put(
             budget.pk, high_water_marks.Mark(sequence=budget.sequence, hash=budget.head, totals=budget.totals)
         )
-    assert ledger.is_whole(LedgerEntry.objects.order_by("?").first())
+    assert verification.is_whole(LedgerEntry.objects.order_by("?").first())
 
 
 def _next_entry(budget, kind, actor, detail, made_at, *, release=None, amounts=None):
@@ -202,7 +203,7 @@ def _next_entry(budget, kind, actor, detail, made_at, *, release=None, amounts=N
     import uuid
 
     from releases.engine.accounting.filters import Totals
-    from releases.ledger import ledger
+    from releases.ledger import entries
     from releases.models import LedgerEntry
 
     amounts = amounts or Totals()
@@ -220,7 +221,7 @@ def _next_entry(budget, kind, actor, detail, made_at, *, release=None, amounts=N
         made_at=made_at,
         previous=budget.head,
     )
-    entry.hash = ledger._hash(entry)
+    entry.hash = entries.hash_of(entry)
     budget.head = entry.hash
     budget.spent_epsilon += amounts.spent_epsilon
     budget.spent_rho += amounts.spent_rho

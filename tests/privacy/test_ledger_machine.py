@@ -25,7 +25,7 @@ from releases import services
 from releases.engine.accounting.filters import Policy, admits, amounts
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import Cancelled, InvalidInput
-from releases.ledger import ledger
+from releases.ledger import ledger, refusals, verification
 from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, ReleaseState
 from releases.services import attempts, execution
 from tests.web.undoing import undone
@@ -98,13 +98,13 @@ class Ledger(RuleBasedStateMachine):
         except services.release_inputs.Refusal:
             assert plan.infeasible
             return
-        except ledger.InsufficientBudget as refused:
+        except refusals.InsufficientBudget as refused:
             requested = refused.requested
             assert not admits(before.totals, requested, before.caps)
             assert self.budget().totals == before.totals
             assert Release.objects.get(pk=release.pk).state == ReleaseState.DRAFT
             return
-        except ledger.Frozen:
+        except refusals.Frozen:
             assert before.is_frozen
             return
         entry = LedgerEntry.objects.get(key=key)
@@ -211,7 +211,7 @@ class Ledger(RuleBasedStateMachine):
     @invariant()
     def the_ledger_adds_up(self):
         if hasattr(self, "dataset"):
-            assert list(ledger.verify(self.budget())) == []
+            assert list(verification.verify(self.budget())) == []
 
     @invariant()
     def every_output_has_exactly_one_charge_that_stays(self):
@@ -230,10 +230,5 @@ class Ledger(RuleBasedStateMachine):
 @override_settings(MAX_ATTEMPTS=MAX_ATTEMPTS)
 def test_any_order_of_any_steps_spends_at_most_the_budget_and_publishes_once_a_charge():
     run_state_machine_as_test(
-        Ledger,
-        settings=settings(
-            max_examples=40,
-            stateful_step_count=30,
-            suppress_health_check=list(HealthCheck),
-        ),
+        Ledger, settings=settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
     )

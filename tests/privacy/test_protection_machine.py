@@ -23,17 +23,8 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import EngineError
-from releases.ledger import ledger
-from releases.models import (
-    Budget,
-    Dataset,
-    EntryKind,
-    HeldRole,
-    LedgerEntry,
-    Release,
-    ReleaseState,
-    RequestState,
-)
+from releases.ledger import refusals, verification
+from releases.models import Budget, Dataset, EntryKind, HeldRole, LedgerEntry, Release, ReleaseState, RequestState
 from tests.web.undoing import undone
 
 COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
@@ -77,12 +68,12 @@ class Protection(RuleBasedStateMachine):
 
     def teardown(self):
         with self.undoing:
-            assert [fault for budget in Budget.objects.all() for fault in ledger.verify(budget)] == []
+            assert [fault for budget in Budget.objects.all() for fault in verification.verify(budget)] == []
 
     def tried(self, verb, **given):
         try:
             return verb(**given)
-        except (EngineError, services.release_inputs.Refusal, ledger.LedgerRefusal):
+        except (EngineError, services.release_inputs.Refusal, refusals.LedgerRefusal):
             return None
 
     def look(self):
@@ -182,7 +173,7 @@ class Protection(RuleBasedStateMachine):
 
     @invariant()
     def every_result_protects_what_its_budget_promises(self):
-        for release in Release.objects.exclude(result=None).select_related("dataset__budget"):
+        for release in Release.objects.exclude(stored_result=None).select_related("dataset__budget"):
             promised = (release.dataset.budget.unit, release.dataset.budget.neighbours)
             assert protects(release.plan["schema"]) == protects(release.result["receipt"]["schema"]) == promised
 
@@ -215,8 +206,7 @@ def _two_tables(db, settings, tmp_path):
 @pytest.mark.usefixtures("_two_tables")
 def test_any_order_of_any_steps_charges_and_publishes_what_the_budget_promises_to_protect():
     run_state_machine_as_test(
-        Protection,
-        settings=settings(max_examples=40, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
+        Protection, settings=settings(max_examples=40, stateful_step_count=20, suppress_health_check=list(HealthCheck))
     )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.conf import settings
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.urls import reverse
@@ -100,11 +102,17 @@ def as_(client):
     def sign_in(user):
         if user is None:
             client.logout()
-        else:
+        elif not _is_signed_in(client, user):
             client.force_login(user)
         return client
 
     return sign_in
+
+
+def _is_signed_in(client, user):
+    """Signing in takes as long as a page, and most tests ask for several as one person."""
+    session = client.session if settings.SESSION_COOKIE_NAME in client.cookies else {}
+    return (session.get(SESSION_KEY), session.get(HASH_SESSION_KEY)) == (str(user.pk), user.get_session_auth_hash())
 
 
 @pytest.fixture
@@ -192,11 +200,12 @@ def dataset(make_dataset):
 
 @pytest.fixture
 def make_draft(alice):
-    """A draft ready to be confirmed."""
+    """A draft ready to be confirmed, of some questions or of every table of one or two columns."""
 
-    def make(dataset, *, epsilon="1", mechanism="laplace-queries", **choice):
-        release = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=release, workload=WORKLOAD)
+    def make(dataset, *queries, epsilon="1", mechanism="laplace-queries", title="", **choice):
+        workload = {"version": 1, "queries": list(queries)} if queries else WORKLOAD
+        release = services.releases.draft_release(dataset=dataset, by=alice, title=title)
+        services.releases.set_questions(release=release, workload=workload)
         services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, **choice)
         return release
 
@@ -210,8 +219,8 @@ def draft(dataset, make_draft):
 
 @pytest.fixture
 def make_queued(make_draft, alice):
-    def make(dataset, **choice):
-        release = make_draft(dataset, **choice)
+    def make(dataset, *queries, **choice):
+        release = make_draft(dataset, *queries, **choice)
         services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
         return release
 

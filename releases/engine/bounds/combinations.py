@@ -151,6 +151,11 @@ def combination_quantile(combination: Combination, *, law: SummandLaw, beta: flo
     return high + _ALLOWED * smoothing
 
 
+def quick_quantile(combination: Combination, *, law: SummandLaw, beta: float) -> float:
+    """A w with Pr[|S| > w] <= beta by Chernoff's bound: no less than the least one, and quickly found."""
+    return _chernoff(combination, law, beta, smoothing=0.0)
+
+
 def _chernoff(combination: Combination, law: SummandLaw, beta: float, *, smoothing: float) -> float:
     """A w with Pr[|S + a normal variable of deviation `smoothing`| > w] <= beta: any u gives one, the best of many."""
     pairs = zip(combination.variances, combination.factors, strict=True)

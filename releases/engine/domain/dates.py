@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -169,6 +169,40 @@ class Dates:
             for place in [self.written.index(part)]
         )
         return date(year, month, day).toordinal() - _EPOCH
+
+    def value(self, number: int) -> date:
+        """A day from 1970-01-01 as a date; where there is a time of day, a second as a date and time."""
+        day, second = divmod(number, self.unit)
+        found = date.fromordinal(day + _EPOCH)
+        return datetime.combine(found, time(second // 3600, second // 60 % 60, second % 60)) if self.has_time else found
+
+    def number(self, value: date) -> int:
+        """What `value` was made of."""
+        day = value.toordinal() - _EPOCH
+        if not isinstance(value, datetime):
+            return self.unit * day
+        return self.unit * day + 3600 * value.hour + 60 * value.minute + value.second
+
+    def point(self, number: int) -> str:
+        """As in ISO 8601, with a space before the time of day."""
+        return str(self.value(number))
+
+    def parse(self, text: str) -> date:
+        """The date, or the date and time, that `point` wrote."""
+        return datetime.fromisoformat(text) if self.has_time else date.fromisoformat(text)
+
+    def span(self, number: int) -> str:
+        """So many days, or seconds, in words."""
+        days, seconds = divmod(number, self.unit)
+        minutes, second = divmod(seconds, 60)
+        parts = {"day": days, "hour": minutes // 60, "minute": minutes % 60, "second": second}
+        said = [f"{many:,} {name}{'' if many == 1 else 's'}" for name, many in parts.items() if many]
+        return " ".join(said) or f"0 {self.units}"
+
+    @property
+    def units(self) -> str:
+        """What the numbers of `lowest` count."""
+        return "seconds" if self.has_time else "days"
 
     def to_json(self) -> dict[str, Any]:
         described: dict[str, Any] = {"format": self.written}

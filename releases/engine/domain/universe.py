@@ -66,6 +66,10 @@ class Attribute:
     and a date counts by its bin alone. The rules are those of numbers, with NO_DATE for NO_NUMBER; but where bins are
     in no order of time, no bin is the nearest, and dates outside drop their row.
 
+    Where quantiles are asked of a column of dates it `is_exact`: a date counts as its day, or its second, which is a
+    whole number in [lowest, highest], and one before or after is taken at the nearer end where it is clamped. This
+    follows from the question, so it is no part of a declaration and not written to JSON.
+
     An attribute may be the state of another, `state_of`: its categories then say how a value of that column reads as
     declared, and no row is dropped by it.
 
@@ -84,8 +88,11 @@ class Attribute:
     state_of: Attribute | None = None
     dates: Dates | None = None
     formula: Formula | None = None
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.is_exact and (self.dates is None or self.missing_as):
+            raise InvalidInput("is_exact", self.name, "must be a column of dates whose rows without a date are dropped")
         if self.state_of is not None:
             self._check_state(self.state_of)
         if not is_plain(self.name):
@@ -233,11 +240,15 @@ class Attribute:
 
     @cached_property
     def lowest(self) -> int:
-        """The lowest value of a number, in units of its last place."""
+        """The lowest value of a number, in units of its last place; of a date in days, or in seconds, from 1970."""
+        if self.dates is not None:
+            return self.dates.lowest
         return int(self.edges[0].scaleb(self.decimals))
 
     @cached_property
     def highest(self) -> int:
+        if self.dates is not None:
+            return self.dates.above - 1
         return int(self.edges[-1].scaleb(self.decimals))
 
     @property
@@ -259,6 +270,19 @@ class Attribute:
     def is_numeric(self) -> bool:
         """Whether values are numbers, with sums and quantiles."""
         return self.kind in (AttributeKind.INTEGER, AttributeKind.NUMBER)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a row counts by its value, a whole number in [lowest, highest], and not by its bin alone."""
+        return self.is_numeric or self.is_exact
+
+    def point(self, value: int) -> str:
+        """A value, in units of the last place, as a person writes it."""
+        return plain(Decimal(value).scaleb(-self.decimals)) if self.dates is None else self.dates.point(value)
+
+    def span(self, value: int) -> str:
+        """The distance of two values, in the same units, as a person writes it."""
+        return plain(Decimal(value).scaleb(-self.decimals)) if self.dates is None else self.dates.span(value)
 
     @property
     def has_grammar(self) -> bool:
@@ -439,6 +463,12 @@ class Universe:
         chosen = set(names)
         attributes = tuple(each.ordered if each.name in chosen else each for each in self.attributes)
         return self if attributes == self.attributes else Universe(attributes=attributes)
+
+    def exactly(self, names: Iterable[str]) -> Universe:
+        """The universe in which the dates of some of the attributes count by themselves; numbers always do."""
+        chosen = {name for name in names if self[name].dates is not None}
+        attributes = (replace(each, is_exact=True) if each.name in chosen else each for each in self.attributes)
+        return Universe(attributes=tuple(attributes)) if chosen else self
 
     def check_columns(self, present: Collection[str]) -> None:
         """Refuse columns that a table does not have, and formulas for columns that it has.

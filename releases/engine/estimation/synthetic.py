@@ -71,7 +71,7 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
         bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
     told = [each for each in universe.attributes if each.name in bins]
     return Records(
-        columns={each.name: _values(each, bins[each.name], rng) for each in told},
+        columns={each.name: values_of(each, bins[each.name], rng) for each in told},
         rows=rows,
         nothing={
             each.name: bins[each.name] == each.ordered.size for each in told if each.has_grammar and each.missing_as
@@ -91,7 +91,10 @@ def _bins_of(component: AnyComponent, rows: int, rng: Randomness) -> Iterable[ND
     return np.unravel_index(cells[_permutation(rows, rng)], component.weights.shape)
 
 
-def _values(attribute: Attribute, bins: NDArray[np.int64], rng: Randomness) -> NDArray[np.int64] | NDArray[np.float64]:
+def values_of(
+    attribute: Attribute, bins: NDArray[np.int64], rng: Randomness
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Values of these bins, each value of a bin as likely as another; of what is no number any value."""
     if attribute.dates is not None:
         return _moments(attribute.dates, bins, rng)
     if not attribute.is_numeric:

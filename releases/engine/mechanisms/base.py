@@ -299,6 +299,8 @@ class Mechanism(ABC):
         if unknown:
             raise InvalidInput("options", ", ".join(sorted(unknown)), f"is not an option of {self.name}")
         read = {option.name: option.read(given.get(option.name)) for option in self.options}
+        if isinstance(workload, Inquiry) and workload.statistic.exact:
+            schema = replace(schema, universe=schema.universe.exactly(workload.statistic.exact))
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if any(schema.universe[each.name] != each for each in workload.universe.attributes):
             # What the rules leave out decides how far a row can move the answers.

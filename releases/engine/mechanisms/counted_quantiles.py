@@ -70,7 +70,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from math import floor
 
@@ -80,7 +79,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_quantile
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Attribute, Schema, Universe, plain
+from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
@@ -379,7 +378,7 @@ class CountedQuantilePlan(Plan):
         """From the value and its interval's ends for each quantile and each group, in units of the last place."""
         places, parts = 10**attribute.decimals, self.workload.families
         told = [each.tolist() for each in noisy]
-        begin = [[in_units(edge, attribute) for edge in between] for between in edges]
+        begin = [[attribute.point(edge) for edge in between] for between in edges]
         ends = [(low, high) for each in found for _, low, high in each]
         titles = [
             part.title(self.schema.universe) + (f": {row}" if len(noisy) > 1 else "")
@@ -405,11 +404,6 @@ class CountedQuantilePlan(Plan):
                 "cells begin at": begin if len(begin) > 1 else begin[0],
             },
         )
-
-
-def in_units(value: int, attribute: Attribute) -> str:
-    """A value of a column, in units of its last place, as a person writes it."""
-    return plain(Decimal(value).scaleb(-attribute.decimals))
 
 
 def in_group(tally: Tally, group: int) -> Tally:
@@ -473,7 +467,7 @@ def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Att
         return f"{every} lies between the two values given for it{after}, all at once."
     listed = []
     for title, (low, high) in zip(titles, ends, strict=True):
-        lower, upper = in_units(low, attribute), in_units(high, attribute)
+        lower, upper = attribute.point(low), attribute.point(high)
         listed.append(f"the true {title} " + (f"is {lower}" if low == high else f"lies between {lower} and {upper}"))
     return f"{in_one_line(listed)}{after}{', all at once' if len(listed) > 1 else ''}."
 

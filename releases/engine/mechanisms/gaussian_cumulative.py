@@ -20,11 +20,12 @@ Other questions get noise on each answer. All are measured so that the deviation
 w-th of one number.
 
 Accuracy: normal noise to within Σ |b_k| of the lattice's units, b = the running sums of 1/c, as for `residual-queries`.
+With the option `agree` the answers are put together with tables and counts, and the bound is that of `mixed_squares`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -35,12 +36,14 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.events import DiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
+from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Schema, Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
+    ROWS,
     Consistency,
     Mechanism,
     Plan,
@@ -50,7 +53,18 @@ from releases.engine.mechanisms.base import (
     register,
 )
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
-from releases.engine.mechanisms.queries import AnswersPlan, described_parts
+from releases.engine.mechanisms.mixed_squares import matrix_of
+from releases.engine.mechanisms.queries import (
+    AGREEING,
+    OWN_NOISE,
+    TOGETHER,
+    Agreement,
+    AnswersPlan,
+    consistency_of,
+    described_parts,
+    narrower,
+    said_of,
+)
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -77,6 +91,7 @@ class GaussianCumulative(Mechanism):
         "Henzinger, Upadhyay and Upadhyay, Almost Tight Error Bounds on Differentially Private Continual Counting "
         "(2023); Canonne, Kamath and Steinke (2020), Theorem 4"
     )
+    options = (ROWS, TOGETHER)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
@@ -98,10 +113,20 @@ class GaussianCumulative(Mechanism):
             return infeasible(request, TOO_NOISY)
         return self._planned(request, measures, variance, rho=allowance.amount)
 
+    def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
+        return consistency_of(parameters)
+
     def _planned(self, request: Request, measures: tuple[Measure, ...], variance: int, *, rho: Fraction) -> Plan:
         workload, parts = request.counts_asked, described_parts(request.counts_asked)
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
         deviations = [sqrt(variance) * each.deviation for each in measures]
+        half_widths = tuple(quantile * one + each.slack for one, each in zip(deviations, measures, strict=True))
+        drawn = (float(variance),) * len(measures)
+        agreed = narrower(request, DISCRETE_GAUSSIAN, drawn, half_widths, measuring=measures)
+        if isinstance(agreed, Plan):
+            return agreed
+        together, half_widths = agreed
+        formula, source = (_FORMULA, self.source) if together is None else said_of(together)
         assert isinstance(request.budget, ApproxDP)
         cells = sum(part.universe.size for part in parts)
         squares = sum(float(len(each.factors)) ** 2 for each in measures)
@@ -109,27 +134,30 @@ class GaussianCumulative(Mechanism):
             **request.inputs(),
             measures=measures,
             lattice_variance=variance,
+            together=together,
             events=(DiscreteGaussianEvent(noise_variance=1 / (2 * rho)),),
             parameters={
                 "standard deviation of an answer": f"at most {max(deviations):.4g}",
                 "rho": decimal_text(rho),
-                "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
+                "answers": OWN_NOISE if together is None else AGREEING,
                 **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
                 **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
             },
             bound=Bound(
                 beta=request.beta,
-                half_widths=tuple(
-                    quantile * deviation + each.slack for deviation, each in zip(deviations, measures, strict=True)
-                ),
+                half_widths=half_widths,
                 proof=Proof.BEFORE,
-                formula=_FORMULA,
-                source=self.source,
+                formula=formula,
+                source=source,
             ),
             work=Work(
                 cells=max(workload.size, cells),
-                seconds=0.3 + workload.size * 4e-7 + squares * 3e-9 + fit_seconds(parts),
-                bytes=workload.size * 48 + cells * BYTES_EACH,
+                seconds=0.3
+                + workload.size * 4e-7
+                + squares * 3e-9
+                + (0 if together is None else together.seconds)
+                + fit_seconds(parts),
+                bytes=workload.size * 48 + (0 if together is None else together.bytes) + cells * BYTES_EACH,
             ),
         )
 
@@ -148,6 +176,18 @@ class Measure:
     deviation: float
     slack: float
 
+    @property
+    def multiplier(self) -> int:
+        return self.factors[0]
+
+    def matrix(self, family: Family, universe: Universe) -> NDArray[np.float64]:
+        """What noise is added to, by the cells of the family's table."""
+        factors = np.array(self.factors, dtype=np.float64)
+        if not isinstance(family, Prefix):
+            return np.asarray(factors[0] * matrix_of(family, universe))
+        places = np.arange(factors.size)
+        return np.asarray(np.tri(factors.size) * factors[np.abs(places[:, None] - places)])
+
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianCumulativePlan(AnswersPlan):
@@ -156,23 +196,34 @@ class GaussianCumulativePlan(AnswersPlan):
     Attributes:
         measures: of each family.
         lattice_variance: s².
+        together: how the noisy answers are made to agree; None where they are released as they are.
     """
 
     measures: tuple[Measure, ...]
     lattice_variance: int
+    together: Agreement | None = None
 
     @property
     def answer_variances(self) -> Sequence[float]:
         return [self.lattice_variance * each.deviation**2 for each in self.measures]
 
-    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+    def measured(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
         workload = self.counts_asked
         exact = exact_answers(workload, counts)
         noise = workload.split(discrete_gaussian(variance=Fraction(self.lattice_variance), size=workload.size, rng=rng))
         return tuple(
-            solved(noisy(answers, family, measure) + drawn, family, measure)
+            (noisy(answers, family, measure) + drawn).astype(np.float64)
             for answers, family, measure, drawn in zip(exact, workload.families, self.measures, noise, strict=True)
         )
+
+    def answered(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        return tuple(map(solved, measured, self.counts_asked.families, self.measures))
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return self.answered(self.measured(counts, rng))
+
+    def released(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        return self.answered(measured) if self.together is None else self.together.combined(measured)
 
 
 def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.int64]:
@@ -183,12 +234,12 @@ def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArr
     return np.convolve(np.array(measure.factors, dtype=np.int64), steps)[: steps.size]
 
 
-def solved(measured_sums: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.float64]:
+def solved(measured_sums: NDArray[np.float64], family: Family, measure: Measure) -> NDArray[np.float64]:
     """The answers that what was measured stands for."""
     factors = np.array(measure.factors, dtype=np.float64)
     if not isinstance(family, Prefix):
         return np.asarray(measured_sums / factors[0])
-    return _running_sums(factors, measured_sums.astype(np.float64))
+    return _running_sums(factors, measured_sums)
 
 
 def _running_sums(factors: NDArray[np.float64], measured_sums: NDArray[np.float64]) -> NDArray[np.float64]:

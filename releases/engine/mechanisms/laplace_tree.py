@@ -13,25 +13,30 @@ lie in it, none. The questions' sensitivities are added up. Other questions get 
 of `queries`: every range of a prefix of weight w has a w-th of the noise.
 
 Accuracy: the exact law of the sum of as many draws as an answer carries, and the union bound over the k answers. A draw
-has a symmetric law, so a difference has that of a sum.
+has a symmetric law, so a difference has that of a sum. With the option `agree` a count is put together from all ranges
+and tables that say something of it, and the bound is that of `mixed_squares`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.universe import Schema, Universe
+from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
-from releases.engine.mechanisms.base import Consistency, Mechanism, Plan, Request, register
-from releases.engine.mechanisms.queries import NoisyQueriesPlan, plan_noisy_queries
+from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Request, register
+from releases.engine.mechanisms.queries import TOGETHER, NoisyQueriesPlan, consistency_of, plan_noisy_queries
 from releases.engine.noise.randomness import Randomness
-from releases.engine.workload.queries import Prefix, Workload
+from releases.engine.tables.counts import Counts
+from releases.engine.workload.queries import Family, Prefix, Workload
+
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 _FORMULA = (
     r"\alpha = \min\left\{a : \Pr\left[\left|\textstyle\sum_{i=1}^{m} X_i\right| > a\right]"
@@ -52,6 +57,7 @@ class LaplaceTree(Mechanism):
         "Chan, Shi and Song, Private and Continual Release of Statistics (2011); trees of more branches with negative "
         "digits as in Andersson, Pagh, Steiner and Torkamani, Count on Your Elders (2025)"
     )
+    options = (ROWS, TOGETHER)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
@@ -60,40 +66,56 @@ class LaplaceTree(Mechanism):
         noise = LaplaceNoise(
             epsilon=request.budget.epsilon, l1_sensitivity=ranges_sensitivity(workload, request.schema)
         )
-        plan = plan_noisy_queries(request, noise, formula=_FORMULA, source=self.source)
-        assert isinstance(plan, NoisyQueriesPlan)
-        carried = [
-            ranges_of(each.cells(universe), request.schema).most if isinstance(each, Prefix) else 1
+        trees = tuple(
+            ranges_of(each.cells(universe), request.schema) if isinstance(each, Prefix) else None
             for each in workload.families
-        ]
+        )
+        carried = [1 if tree is None else tree.most for tree in trees]
         share = float(request.beta) / workload.size
-        half_widths = tuple(
-            noise.of_weight(weight).sum(count=draws, beta=share)
-            for weight, draws in zip(workload.weights, carried, strict=True)
+        plan = plan_noisy_queries(
+            request,
+            noise,
+            formula=_FORMULA,
+            source=self.source,
+            half_widths=tuple(
+                noise.of_weight(weight).sum(count=draws, beta=share)
+                for weight, draws in zip(workload.weights, carried, strict=True)
+            ),
+            measuring=trees,
+            kind=LaplaceTreePlan,
         )
-        known = {each.name: getattr(plan, each.name) for each in fields(plan)}
-        known["parameters"] = {**plan.parameters, "noisy ranges in an answer": f"at most {max(carried)}"}
-        known["bound"] = Bound(
-            beta=request.beta, half_widths=half_widths, proof=Proof.BEFORE, formula=_FORMULA, source=self.source
-        )
-        return LaplaceTreePlan(**known)
+        if plan.infeasible:
+            return plan
+        assert isinstance(plan, LaplaceTreePlan)
+        return replace(plan, parameters={**plan.parameters, "noisy ranges in an answer": f"at most {max(carried)}"})
+
+    def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
+        return consistency_of(parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceTreePlan(NoisyQueriesPlan):
     """Noise on the ranges that prefixes are sums of, and on each other answer."""
 
-    def _drawn(self, answers: int, rng: Randomness) -> NDArray[np.int64]:
-        workload = self.counts_asked
-        drawn = []
-        for family, weight in zip(workload.families, workload.weights, strict=True):
-            noise, cells = self.noise.of_weight(weight), family.cells(workload.universe)
+    def measured(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        workload, found = self.counts_asked, []
+        exact = exact_answers(workload, counts)
+        for family, weight, answers in zip(workload.families, workload.weights, exact, strict=True):
             if isinstance(family, Prefix):
-                ranges = ranges_of(cells, self.schema)
-                drawn.append(ranges.sums(noise.draw(sum(ranges.sizes), rng)))
-            else:
-                drawn.append(noise.draw(cells, rng))
-        return np.concatenate(drawn)
+                answers = ranges_of(answers.size, self.schema).held(answers)
+            noise = self.noise.of_weight(weight).draw(answers.size, rng)
+            found.append((answers + noise).astype(np.float64))
+        return tuple(found)
+
+    def answered(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        universe = self.counts_asked.universe
+        return tuple(
+            ranges_of(family.cells(universe), self.schema).sums(noisy) if isinstance(family, Prefix) else noisy
+            for family, noisy in zip(self.counts_asked.families, measured, strict=True)
+        )
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return self.answered(self.measured(counts, rng))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,16 +146,35 @@ class Ranges:
     @property
     def most(self) -> int:
         """The most ranges that an answer consists of."""
-        return int(self._over_levels(lambda level, size: np.ones(size, dtype=np.int64), is_signed=False).max())
+        ones = [np.ones(size, dtype=np.int64) for size in self.sizes]
+        return int(self._over_levels(ones, is_signed=False).max())
 
-    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def held(self, running: NDArray[_Number]) -> NDArray[_Number]:
+        """What the ranges of all levels hold, from single bins up.
+
+        Args:
+            running: the running totals of the bins, along the first axis.
+        """
+        up_to = np.concatenate([np.zeros_like(running[:1]), running])
+        ends = (np.arange(size + 1) * self.branches**level for level, size in enumerate(self.sizes))
+        return np.concatenate([np.diff(up_to[np.minimum(each, self.bins)], axis=0) for each in ends])
+
+    @property
+    def multiplier(self) -> int:
+        return 1
+
+    def matrix(self, family: Family, universe: Universe) -> NDArray[np.float64]:
+        """Which bins each range holds."""
+        return self.held(np.tri(self.bins))
+
+    def sums(self, values: NDArray[_Number]) -> NDArray[_Number]:
         """For each bin, the sum over the ranges that the bins up to it are made of, those taken away as negative.
 
         Args:
             values: of the ranges of all levels, from single bins up.
         """
         parts = np.split(values, np.cumsum(self.sizes)[:-1])
-        return self._over_levels(lambda level, size: parts[level], is_signed=True)
+        return self._over_levels(parts, is_signed=True)
 
     def changed(self, schema: Schema) -> int:
         """How many ranges one row changes at most."""
@@ -150,11 +191,11 @@ class Ranges:
         width = self.branches**level
         return np.asarray((ends + (width - 1) // 2) // width)
 
-    def _over_levels(self, values: Callable[[int, int], NDArray[np.int64]], *, is_signed: bool) -> NDArray[np.int64]:
+    def _over_levels(self, values: Sequence[NDArray[_Number]], *, is_signed: bool) -> NDArray[_Number]:
         ends = np.arange(1, self.bins + 1)
-        total = np.zeros(self.bins, dtype=np.int64)
+        total = np.zeros(self.bins, dtype=values[0].dtype)
         for level, size in enumerate(self.sizes):
-            up_to = np.concatenate([[0], np.cumsum(values(level, size))])
+            up_to = np.concatenate([[0], np.cumsum(values[level])])
             own = up_to[np.minimum(self._nearest(ends, level), size)]
             coarser = up_to[np.minimum(self._nearest(ends, level + 1) * self.branches, size)]
             total += own - coarser if is_signed else np.abs(own - coarser)

@@ -40,7 +40,6 @@ the tail of Laplace noise gives ln(1 / (2 delta)) / epsilon. (iii) A refusal is 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -51,7 +50,7 @@ from releases.engine.accounting.events import ApproximateEvent
 from releases.engine.arithmetic.intervals import ceil_div
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
 from releases.engine.domain.privacy import ApproxDP, decimal_text, exact
-from releases.engine.domain.universe import Attribute, plain
+from releases.engine.domain.universe import Attribute
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
@@ -91,8 +90,9 @@ class Amount(Option):
 
 PROPOSE = Amount(
     name="propose",
-    help="How far one unit could move the answer, in the column's units: a public guess. If the table is not far from "
-    "breaking it, there is no answer, at the same price. Left empty, 1% of the declared range (0.1% for a mean).",
+    help="How far one unit could move the answer, in the column's units (days of dates, seconds of times): a public "
+    "guess. If the table is not far from breaking it, there is no answer, at the same price. Left empty, 1% of the "
+    "declared range (0.1% for a mean).",
 )
 TRIM = Option(
     name="trim",
@@ -148,8 +148,9 @@ class ProposeTestRelease(Mechanism):
         attribute = request.schema.universe[request.statistic.attributes[0]]
         proposal = _proposal(request, attribute)
         if proposal.eta <= 0:
-            least = plain(Decimal(1).scaleb(-attribute.decimals))
-            return infeasible(request, f"Its proposal must be at least {least}, the last place of the column.")
+            least = attribute.span(1)
+            what = "the last place of the column" if attribute.dates is None else "the least step between dates"
+            return infeasible(request, f"Its proposal must be at least {least}, {what}.")
         if max(proposal.scale, 1 / proposal.epsilon) > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64-bit numbers at so small an epsilon.")
         return ProposeTestReleasePlan(
@@ -280,13 +281,14 @@ def _bound_of_answer(request: Request, attribute: Attribute, proposal: Proposal)
     if isinstance(request.statistic, Mean):
         steps += Fraction(1, 2)  # rounding to the lattice
     width = min(steps * proposal.step, Fraction(attribute.highest - attribute.lowest))
+    of_column = "" if attribute.dates is not None else f", in units of {attribute.name},"
     return Bound(
         beta=request.beta,
         half_widths=(_in_units(width, attribute),),
         proof=Proof.BEFORE,
         formula=_FORMULA,
         source="Dwork and Roth (2014), Theorem 3.8, with the exact quantile",
-        says=f"either no answer is given, or one within {_shown(width, attribute)}, in units of {attribute.name}, of "
+        says=f"either no answer is given, or one within {_shown(width, attribute)}{of_column} of "
         f"{_what(request, proposal)}.",
     )
 
@@ -315,7 +317,9 @@ def _facts(request: Request, attribute: Attribute, proposal: Proposal) -> dict[s
 
 
 def _shown(units: Fraction, attribute: Attribute) -> str:
-    """A length in the column's units, rounded up to four digits or to its last place."""
+    """A length in the column's units, rounded up to four digits or to its last place; of dates to a whole step."""
+    if attribute.dates is not None:
+        return attribute.span(ceil_div(units.numerator, units.denominator))
     length = units / 10**attribute.decimals
     places = attribute.decimals
     while length * 10**places < 10**3 and (length * 10**places).denominator != 1:

@@ -162,7 +162,8 @@ class ExponentialQuantilePlan(Plan):
         progress("Choosing", 0.5)
         value = draw_value(tally, attribute, quantile.at, epsilon=self.epsilon, sensitivity=self.sensitivity, rng=rng)
         assert self.bound is not None
-        return Result(estimates=(np.array([float(value)]),), bound=self.bound, total=0.0, chosen=(plain(value),))
+        chosen = attribute.point(int(value.scaleb(attribute.decimals)))
+        return Result(estimates=(np.array([float(value)]),), bound=self.bound, total=0.0, chosen=(chosen,))
 
 
 def values_of(attribute: Attribute) -> int:
@@ -434,10 +435,11 @@ class ExponentialMetric(Mechanism):
         attribute = request.schema.universe[quantile.attributes[0]]
         steps = attribute.highest - attribute.lowest
         if steps >= _MAX_VALUES:
+            fewer = "fewer decimals" if attribute.dates is None else "a shorter range"
             return infeasible(
                 request,
                 f"It weighs each of the {steps + 1:,} values that {attribute.name} may have, and the most is "
-                f"{_MAX_VALUES:,}; declare fewer decimals.",
+                f"{_MAX_VALUES:,}; declare {fewer}.",
             )
         is_theorem = request.options["constant"] == THEOREM
         event = _bounded_range if is_theorem else _pure
@@ -446,17 +448,16 @@ class ExponentialMetric(Mechanism):
         off = least_alpha(
             lambda far: nearness_miss(steps=steps, rate=float(1 / scale), gap=far + 1), beta=float(request.beta)
         )
-        alpha = Decimal(off).scaleb(-attribute.decimals)
         return ExponentialMetricPlan(
             **request.inputs(),
             scale=scale,
             events=(event(epsilon),),
             parameters={
                 "values it may draw": f"{steps + 1:,}",
-                "sensitivity": plain(Decimal(steps).scaleb(-attribute.decimals)),
+                "sensitivity": attribute.span(steps),
                 "scale": decimal_text(scale / 10**attribute.decimals),
             },
-            bound=_distance_bound(request, attribute, alpha),
+            bound=_distance_bound(request, attribute, off),
             work=Work(cells=steps + 1, seconds=0.3 + steps * 2e-7, bytes=(steps + 1) * 40),
         )
 
@@ -496,16 +497,17 @@ def _pure(epsilon: Fraction) -> Event:
     return PureEvent(epsilon=epsilon)
 
 
-def _distance_bound(request: Request, attribute: Attribute, alpha: Decimal) -> Bound:
+def _distance_bound(request: Request, attribute: Attribute, off: int) -> Bound:
+    of_column = "" if attribute.dates is not None else f", in units of {attribute.name}"
     return Bound(
         beta=request.beta,
-        half_widths=(float(alpha),),
+        half_widths=(float(Decimal(off).scaleb(-attribute.decimals)),),
         proof=Proof.BEFORE,
         formula=r"\alpha = \min\left\{a : \max_f \Pr[|Y - f| > a] \le \beta\right\},"
         r"\quad \Pr[Y = y] \propto e^{-|y - f| / \lambda},"
         r"\quad \lambda = \frac{\Delta}{\varepsilon} \text{ or } \frac{2 \Delta}{\varepsilon}",
         source="Derived; the exact law for the worst value",
-        says=f"the value given is within {plain(alpha)} of the true one, in units of {attribute.name}.",
+        says=f"the value given is within {attribute.span(off)} of the true one{of_column}.",
     )
 
 

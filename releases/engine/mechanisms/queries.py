@@ -30,18 +30,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.bounds.combinations import SummandLaw
 from releases.engine.domain.privacy import PureDP
 from releases.engine.estimation.components import Part, connected_parts, distribution, exact_answers
 from releases.engine.estimation.fit import Measurement, measured_rows
 from releases.engine.estimation.result import Distribution, Result
-from releases.engine.mechanisms import least_squares
+from releases.engine.mechanisms import least_squares, mixed_squares
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
@@ -58,9 +59,10 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, fit_parts, fit_seconds, within
+from releases.engine.mechanisms.mixed_squares import Measuring, MixedSquares
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.queries import Count, Prefix, Workload
+from releases.engine.workload.queries import Count, Marginal, Prefix, Workload, unweighted
 
 #: Synthetic rows are made of noisy answers where fitting takes less than about half a minute.
 _MAX_FITTED_CELLS = 10_000_000
@@ -76,29 +78,44 @@ _WEIGHTED_FORMULA = (
 )
 TOGETHER = Option(
     name="agree",
-    help="Whether to make tables that overlap agree with one another, which also makes them more precise. It costs "
-    "nothing. Left to the mechanism, it does so where that makes the proved bound narrower.",
+    help="Whether to make tables, running totals and counts that overlap agree with one another, which also makes them "
+    "more precise. It costs nothing. Left to the mechanism, it does so where that makes the proved bound narrower.",
     choices=("no", "yes"),
     before="no",
 )
 #: Of more tables the mechanism does not try which bound is narrower: of so many that takes a fifth of a second.
 _MOST_TRIED = 100
-_OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
-_AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
-_NOT_TABLES = "Only whole tables of counts, and not too many, can be made to agree. Choose no there."
+OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
+AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
+_NOT_TABLES = (
+    "Only whole tables, running totals and counts that share columns, and not too many, can be made to agree. "
+    "Choose no there."
+)
 _LITTLE_NOISE = "With so little noise the bound of answers that agree is not proved. Choose no there."
-#: To put together one residual of one table, measured on 43,648.
-_SECONDS_A_PIECE = 7e-5
+#: How the answers of a release are made to agree.
+Agreement: TypeAlias = LeastSquares | MixedSquares
 #: Weights whose noise is said one by one; of more, the least and the greatest.
 _MAX_SAID = 6
 
 
-def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: str) -> Plan:
-    """The plan of noise on each answer.
+def plan_noisy_queries(
+    request: Request,
+    noise: Noise,
+    *,
+    formula: str,
+    source: str,
+    half_widths: tuple[float, ...] = (),
+    measuring: tuple[Measuring | None, ...] = (),
+    kind: type[NoisyQueriesPlan] | None = None,
+) -> Plan:
+    """The plan of noise on each answer, or on what answers are made of.
 
     Args:
         noise: on an answer of weight 1, calibrated to the weighted sensitivity of the workload.
-        formula: of the bound where all weights are equal.
+        formula: of the bound: where noise is on each answer, that of equal weights.
+        half_widths: where noise is not on each answer.
+        measuring: what noise is on in each family, where it is not its answers.
+        kind: of plan.
     """
     workload, beta = request.counts_asked, float(request.beta)
     parts = described_parts(workload)
@@ -110,18 +127,24 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
         widths = noise.largest_weighted(counts, beta=beta)
     else:
         widths = {1: noise.largest(count=answers, beta=beta)}
-    half_widths = tuple(widths[weight] for weight in weights)
-    together, half_widths = _narrower(request, noise, half_widths)
+    if not half_widths:
+        half_widths = tuple(widths[weight] for weight in weights)
+        formula = _WEIGHTED_FORMULA if workload.is_weighted else formula
+    variances = tuple(noise.of_weight(weight).variance for weight in weights)
+    agreed = narrower(request, noise.law, variances, half_widths, measuring=measuring)
+    if isinstance(agreed, Plan):
+        return agreed
+    together, half_widths = agreed
     if together is not None:
-        formula, source = least_squares.FORMULA, least_squares.SOURCE
-    return NoisyQueriesPlan(
+        formula, source = said_of(together)
+    return (kind or NoisyQueriesPlan)(
         **request.inputs(),
         noise=noise,
         together=together,
         events=(noise.weighted_event if workload.is_weighted else noise.event,),
         parameters={
             **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
-            "answers": _OWN_NOISE if together is None else _AGREEING,
+            "answers": OWN_NOISE if together is None else AGREEING,
             **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
             **noise.beside(request.budget),
         },
@@ -129,27 +152,40 @@ def plan_noisy_queries(request: Request, noise: Noise, *, formula: str, source: 
             beta=request.beta,
             half_widths=half_widths,
             proof=Proof.BEFORE,
-            formula=_WEIGHTED_FORMULA if workload.is_weighted and together is None else formula,
+            formula=formula,
             source=source,
         ),
-        work=_work(answers, parts, laws=len(widths), pieces=0 if together is None else together.pieces),
+        work=_work(answers, parts, laws=len(widths), together=together),
     )
 
 
-def _narrower(
-    request: Request, noise: Noise, half_widths: tuple[float, ...]
-) -> tuple[LeastSquares | None, tuple[float, ...]]:
+def narrower(
+    request: Request,
+    law: SummandLaw,
+    variances: tuple[float, ...],
+    half_widths: tuple[float, ...],
+    *,
+    measuring: tuple[Measuring | None, ...] = (),
+) -> tuple[Agreement | None, tuple[float, ...]] | Plan:
     """How the answers are made to agree, and their half widths; None, and those given, where they are left as they are.
 
     Where the choice is the mechanism's they are made to agree if that lowers the largest half width, each times its
-    weight.
+    weight. A plan that says why, where they cannot be made to agree and that is asked for.
+
+    Args:
+        variances: of the noise in each family.
+        half_widths: of answers left as they are.
+        measuring: what noise is on in each family, where it is not its answers.
     """
     workload, wanted = request.counts_asked, request.options.get(TOGETHER.name, "no")
-    is_tried = wanted is None and len(workload.families) <= _MOST_TRIED and not _cannot_agree(request, noise)
-    if wanted != "yes" and not is_tried:
+    if wanted == "no" or (wanted is None and len(workload.families) > _MOST_TRIED):
         return None, half_widths
-    variances = tuple(noise.of_weight(weight).variance for weight in workload.weights)
-    together = LeastSquares(workload=workload, law=noise.law, variances=variances)
+    if wanted == "yes":
+        # Left to the mechanism, noise on each answer is put together for tables alone, as in plans that are stored.
+        measuring = measuring or (None,) * len(variances)
+    together, reason = _agreement(workload, law, variances, measuring)
+    if together is None:
+        return (None, half_widths) if wanted is None else infeasible(request, reason)
     found = together.half_widths(beta=float(request.beta))
 
     def largest(widths: Sequence[float]) -> float:
@@ -158,13 +194,33 @@ def _narrower(
     return (together, found) if wanted == "yes" or largest(found) < largest(half_widths) else (None, half_widths)
 
 
-def _cannot_agree(request: Request, noise: Noise) -> str:
-    """Why the answers cannot be made to agree, in one sentence; empty where they can."""
-    workload = request.counts_asked
-    if not LeastSquares.can_combine(workload):
-        return _NOT_TABLES
-    is_enough = noise.of_weight(max(workload.weights)).variance >= noise.law.least_variance
-    return "" if is_enough else _LITTLE_NOISE
+def _agreement(
+    workload: Workload, law: SummandLaw, variances: tuple[float, ...], measuring: tuple[Measuring | None, ...]
+) -> tuple[Agreement | None, str]:
+    """How the answers can be made to agree; else None, and why not in one sentence."""
+    together: Agreement
+    # What weights did is in the variances.
+    workload = replace(workload, families=tuple(map(unweighted, workload.families)))
+    if not any(measuring) and all(isinstance(family, Marginal) for family in workload.families):
+        together = LeastSquares(workload=workload, law=law, variances=variances)
+        can_combine = LeastSquares.can_combine(workload)
+    else:
+        together = MixedSquares(workload=workload, law=law, variances=variances, measuring=measuring)
+        can_combine = bool(measuring) and together.can_combine
+    if not can_combine:
+        return None, _NOT_TABLES
+    return (together, "") if min(variances) >= law.least_variance else (None, _LITTLE_NOISE)
+
+
+def said_of(together: Agreement) -> tuple[str, str]:
+    """Formula and source of its bound."""
+    module = least_squares if isinstance(together, LeastSquares) else mixed_squares
+    return module.FORMULA, module.SOURCE
+
+
+def consistency_of(parameters: Mapping[str, str]) -> Consistency:
+    """That of a release whose answers have noise of their own or were made to agree, as its parameters say."""
+    return Consistency.MADE_TO_AGREE if parameters.get("answers") == AGREEING else Consistency.OWN_NOISE
 
 
 def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
@@ -191,12 +247,13 @@ def described_parts(workload: Workload) -> tuple[Part, ...]:
     return parts if max(part.universe.size for part in parts) <= _MAX_FITTED_CELLS else ()
 
 
-def _work(answers: int, parts: Sequence[Part], *, laws: int, pieces: int = 0) -> Work:
+def _work(answers: int, parts: Sequence[Part], *, laws: int, together: Agreement | None) -> Work:
     cells = sum(part.universe.size for part in parts)
+    seconds, held = (0.0, 0) if together is None else (together.seconds, together.bytes)
     return Work(
         cells=max(answers, cells),
-        seconds=0.2 + answers * 4e-7 + (laws - 1) * _SECONDS_A_LAW + pieces * _SECONDS_A_PIECE + fit_seconds(parts),
-        bytes=answers * 24 + cells * BYTES_EACH,
+        seconds=0.2 + answers * 4e-7 + (laws - 1) * _SECONDS_A_LAW + seconds + fit_seconds(parts),
+        bytes=answers * 24 + held + cells * BYTES_EACH,
     )
 
 
@@ -213,9 +270,17 @@ class AnswersPlan(Plan):
     def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
         """The answers alone, with their noise."""
 
-    def released(self, noisy: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
-        """What a run releases of them."""
-        return noisy
+    def measured(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        """All that noise is added to, with its noise: the answers, or what they are made of."""
+        return self.noisy_answers(counts, rng)
+
+    def answered(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        """The noisy answers made of it."""
+        return measured
+
+    def released(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        """What a run releases of it."""
+        return self.answered(measured)
 
     @property
     def makes_synthetic_rows(self) -> bool:
@@ -225,12 +290,12 @@ class AnswersPlan(Plan):
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table and adding noise", 0.0)
-        noisy = self.noisy_answers(counts, rng)
+        measured = self.measured(counts, rng)
         assert self.bound is not None
         reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        rows = self.public_rows(counts)
+        rows, noisy = self.public_rows(counts), self.answered(measured)
         total, fitted = described(self.counts_asked, noisy, self.answer_variances, reported, rows=rows)
-        return Result(estimates=self.released(noisy), bound=self.bound, total=total, distribution=fitted)
+        return Result(estimates=self.released(measured), bound=self.bound, total=total, distribution=fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,10 +308,10 @@ class NoisyQueriesPlan(AnswersPlan):
     """
 
     noise: Noise
-    together: LeastSquares | None = None
+    together: Agreement | None = None
 
-    def released(self, noisy: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
-        return noisy if self.together is None else self.together.combined(noisy)
+    def released(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        return self.answered(measured) if self.together is None else self.together.combined(measured)
 
     @property
     def answer_variances(self) -> Sequence[float]:
@@ -327,14 +392,12 @@ class _QueriesMechanism(Mechanism):
     consistency = Consistency.OWN_NOISE
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
-        return Consistency.MADE_TO_AGREE if parameters.get("answers") == _AGREEING else self.consistency
+        return consistency_of(parameters)
 
     def _plan(self, request: Request) -> Plan:
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         noise = self.law.within(request.budget, request.counts_asked.weighted_sensitivity(request.schema))
-        if request.options[TOGETHER.name] == "yes" and (reason := _cannot_agree(request, noise)):
-            return infeasible(request, reason)
         return plan_noisy_queries(request, noise, formula=self.formula, source=self.source)
 
 

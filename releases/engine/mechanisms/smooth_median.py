@@ -102,7 +102,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, log, log1p
@@ -114,7 +113,7 @@ from releases.engine.accounting.events import ApproximateEvent, DiscreteLaplaceE
 from releases.engine.arithmetic.rounding import Interval, above, above_number, enclose, intervals, number, reals
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, decimal_text
-from releases.engine.domain.universe import Attribute, Schema, plain
+from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
@@ -271,7 +270,7 @@ class SmoothMedianPlan(Plan):
             proof=Proof.AFTER,
             formula=_FORMULA,
             source=_SOURCE,
-            says=f"the answer is within {in_words(width, attribute)} of the {title_of(self)} of the table.",
+            says=f"the answer is within {attribute.span(width)} of the {title_of(self)} of the table.",
         )
 
 
@@ -300,11 +299,6 @@ def title_of(plan: Plan) -> str:
     return part.title(plan.schema.universe)
 
 
-def in_words(units: int, attribute: Attribute) -> str:
-    """A number in units of the last place, as a person writes it."""
-    return plain(Decimal(units).scaleb(-attribute.decimals))
-
-
 def _in_units(units: int, attribute: Attribute) -> float:
     """As a number of the column, rounded to the nearest double (a half width is exact to 15 digits)."""
     return float(Fraction(units, 10**attribute.decimals))
@@ -317,7 +311,7 @@ def _attribute(schema: Schema, statistic: Statistic) -> Attribute:
 
 def _range_bound(request: Request, attribute: Attribute) -> Bound:
     """What is known without paying: answer and truth both lie in the declared range."""
-    low, high = in_words(attribute.lowest, attribute), in_words(attribute.highest, attribute)
+    low, high = attribute.point(attribute.lowest), attribute.point(attribute.highest)
     return Bound(
         beta=request.beta,
         half_widths=(_in_units(attribute.highest - attribute.lowest, attribute),),

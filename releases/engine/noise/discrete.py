@@ -403,7 +403,7 @@ def discrete_laplace(*, scale: Fraction, size: int | tuple[int, ...], rng: Rando
         InvalidInput: the scale is not such a rational (noise might not fit 64 bits), or `size` is no shape.
         SamplerFailure: a draw passed LARGEST_NOISE (probability below exp(-1023)).
     """
-    sampler = _laplace_sampler(_positive("scale", scale, most=LARGEST_SCALE))
+    sampler = _laplace_sampler(checked_scale(scale))
     return in_chunks(size, lambda count: sampler.draw(count, rng))
 
 
@@ -427,7 +427,7 @@ def discrete_gaussian(*, variance: Fraction, size: int | tuple[int, ...], rng: R
             shape.
         SamplerFailure: a draw passed LARGEST_NOISE (probability below exp(-1023)).
     """
-    sampler = _gaussian_sampler(_positive("variance", variance, most=LARGEST_SCALE**2))
+    sampler = _gaussian_sampler(checked_variance(variance))
     return in_chunks(size, lambda count: sampler.draw(count, rng))
 
 
@@ -443,6 +443,16 @@ def _gaussian_sampler(variance: Fraction) -> _Sampler:
     if variance > _WIDEST_GAUSSIAN_TABLE**2:
         return _WideGaussian(variance)
     return AliasTable(LogQuadraticLaw(quadratic=1 / (2 * variance), two_sided=True))
+
+
+def checked_scale(scale: object) -> Fraction:
+    """The scale of `discrete_laplace`, or InvalidInput where it has none such."""
+    return _positive("scale", scale, most=LARGEST_SCALE)
+
+
+def checked_variance(variance: object) -> Fraction:
+    """The variance of `discrete_gaussian`, or InvalidInput where it has none such."""
+    return _positive("variance", variance, most=LARGEST_SCALE**2)
 
 
 def _positive(field: str, value: object, *, most: int) -> Fraction:

@@ -28,8 +28,8 @@ def value_of(axis: int) -> str:
 
 def fixed_point(axis: int, attribute: Attribute) -> exp.Expr:
     """A category's position, or a number in units of its last place, clamped to its range; behind all of them what is
-    no number and counts."""
-    if not attribute.is_numeric:
+    no number and counts. Of exact dates the day or the second, which is a whole number of its range likewise."""
+    if not attribute.has_values:
         return column(code_of(axis))
     scaled = column(number_of(axis)) * double(float(10**attribute.decimals)) + double(0.5)
     # Clamped before the floor, as in `number`; the ends are whole, so the order does not matter.

@@ -89,11 +89,13 @@ class Tables:
         names: ``schema.table``, in the order of the alphabet.
         faults: what the role may do beside reading, in words; empty of one that reads alone.
         is_utf8: every text of the database can be read. Of others one row could end a run.
+        version: of the server, as it writes it; empty of a folder.
     """
 
     names: tuple[str, ...]
     faults: tuple[str, ...]
     is_utf8: bool = True
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +126,8 @@ def tables(url: str) -> Tables:
         names = [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
         faults = [says for statement, says in _RIGHTS.items() if _is_true(connection, statement)]
         is_utf8 = connection.info.parameter_status("server_encoding") == "UTF8"
-    return Tables(names=tuple(names), faults=tuple(faults), is_utf8=is_utf8)
+        ((version,),) = connection.execute("SELECT pg_catalog.version()").fetchall()
+    return Tables(names=tuple(names), faults=tuple(faults), is_utf8=is_utf8, version=str(version))
 
 
 def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 
@@ -55,7 +56,7 @@ class Tally:
 
     Attributes:
         values: for each attribute an array with one entry a combination: the position of a category, or a number in
-            units of its last place (`Attribute.decimals`), clamped to its range.
+            units of its last place (`Attribute.decimals`), clamped to its range; of exact dates the day or the second.
         counts: how many rows, above 0.
     """
 
@@ -106,10 +107,11 @@ class Histogram:
         return self.counts
 
     def tally(self, names: tuple[str, ...]) -> Tally:
-        """Combinations of categories; numbers too where every bin holds a single value.
+        """Combinations of categories; numbers and dates too where every bin holds a single value.
 
         Raises:
-            InvalidInput: a numeric attribute has a bin of several values, so the histogram does not know them.
+            InvalidInput: an attribute that counts by its values has a bin of several values, so the histogram does not
+                know them.
         """
         table = self.marginal(names)
         cells = np.nonzero(table)
@@ -208,17 +210,30 @@ def count_codes(
 
 
 def _bins_of_values(attribute: Attribute, values: NDArray[np.int64]) -> NDArray[np.int64]:
-    if not attribute.is_numeric:
+    if not attribute.has_values:
         return values
+    if attribute.dates is not None:
+        return _bins_of_dates(attribute.dates, values)
     edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, attribute.ranges - 1)
 
 
+def _bins_of_dates(dates: Dates, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    if dates.is_ordered:
+        return np.searchsorted(np.asarray(dates.edges[1:-1], dtype=np.int64), values, side="right")
+    if dates.by is By.HOUR:
+        return values % SECONDS_OF_DAY // 3600
+    return (values // dates.unit + 3) % 7
+
+
 def _values_of_bins(attribute: Attribute) -> NDArray[np.int64]:
-    if not attribute.is_numeric:
+    if not attribute.has_values:
         return np.arange(attribute.size, dtype=np.int64)
-    edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
-    edges[-1] += 1  # the last bin is closed
+    if attribute.dates is not None:
+        edges = list(attribute.dates.edges) if attribute.dates.is_ordered else [attribute.lowest, attribute.highest + 1]
+    else:
+        edges = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
+        edges[-1] += 1  # the last bin is closed
     if any(high - low != 1 for low, high in pairwise(edges)):
         raise InvalidInput(attribute.name, "a bin of several values", "does not tell the values in it")
     return np.asarray(edges[:-1], dtype=np.int64)

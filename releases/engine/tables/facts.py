@@ -58,8 +58,8 @@ class FileFacts:
     Attributes:
         separator: of values in a text file: one character.
         encoding: of a text file, one of `ENCODINGS`.
-        decimal: the decimal sign of a text file, a point or a comma.
-        thousands: the sign between thousands in a text file, one of `number.THOUSANDS`.
+        decimal: the decimal sign of numbers that are text, in a file of any kind: a point or a comma.
+        thousands: the sign between thousands in numbers that are text, one of `number.THOUSANDS`.
         quote: around values of a text file that hold a separator, one of `QUOTES`.
         has_header: the first line, or the row `header_row`, names the columns; else they are numbered.
         sheet: of a workbook, by its name, or its number from 1.
@@ -123,7 +123,7 @@ class FileFacts:
         return {"": '"', "none": ""}.get(self.quote, self.quote)
 
     def in_words(self) -> str:
-        """What was declared or proposed, for people; nothing of a file that has its own types."""
+        """What was declared or proposed, for people."""
         named = {sign: name for name, sign in SEPARATORS.items()} | {".": "point", "'": "apostrophe"}
         said = [
             f"{self.member} of the archive" if self.member else "",

@@ -1,7 +1,8 @@
 """Workbooks, files of statistical programs and Arrow files, written again as Parquet for the one way that tables go.
 
 Values of such files have types of their own. Their text is that of other formats: a double that is whole has no point,
-and a date is as in ISO 8601. A codebook is proposed of the file's own metadata; nothing of it is found in rows.
+another has the decimal sign that is declared of numbers that are text, and a date is as in ISO 8601. A codebook is
+proposed of the file's own metadata; nothing of it is found in rows.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def to_parquet(
         if kind == ARROW:
             _write_arrow(source, target)
             return facts, []
-        return facts, _write_statistical(kind, source, target)
+        return facts, _write_statistical(kind, source, target, facts)
 
 
 def check_sheet(source: Path, facts: FileFacts, folder: Path, *, most: int) -> FileFacts:
@@ -80,6 +81,14 @@ def text_of(value: Any) -> str | None:
     return value.isoformat(sep=" ") if isinstance(value, datetime) else str(value)
 
 
+def _signed(value: Any, facts: FileFacts) -> str | None:
+    """A number of the file's own has the decimal sign that numbers typed as text have: they are read alike."""
+    text = text_of(value)
+    if text is not None and facts.decimal and isinstance(value, float):
+        return text.replace(".", facts.decimal)
+    return text
+
+
 # Workbooks
 
 
@@ -102,7 +111,7 @@ def _opened(source: Path, plain: Path, facts: FileFacts, most: int) -> tuple[Any
 def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> FileFacts:
     sheet, facts = _opened(source, target.with_suffix(".plain"), facts, most)
     cells = sheet.to_python(skip_empty_area=False)
-    rows: Iterator[list[str | None]] = ([text_of(cell) for cell in row] for row in cells)
+    rows: Iterator[list[str | None]] = ([_signed(cell, facts) for cell in row] for row in cells)
     if facts.has_header:
         rows = islice(rows, facts.header_row - 1, None)
         first = next(rows, [])
@@ -132,7 +141,7 @@ def _in_columns(rows: Iterable[list[str | None]], width: int) -> Iterator[list[l
 # Files of statistical programs
 
 
-def _write_statistical(kind: str, source: Path, target: Path) -> list[dict[str, Any]]:
+def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts) -> list[dict[str, Any]]:
     import pyreadstat
 
     reader: Any = {
@@ -152,10 +161,10 @@ def _write_statistical(kind: str, source: Path, target: Path) -> list[dict[str, 
     else:
         parts = pyreadstat.read_file_in_chunks(reader, str(source), chunksize=_ROWS_OF_A_PART, **options)
     columns = (
-        [_texts(values, is_short=name in short) for name, values in data.items()] for data in _until_short(parts)
+        [_texts(values, facts, is_short=name in short) for name, values in data.items()] for data in _until_short(parts)
     )
     _write_texts(target, names, columns)
-    return [_said(name, raw, about) for name, raw in zip(names, about.column_names, strict=True)]
+    return [_said(name, raw, about, facts) for name, raw in zip(names, about.column_names, strict=True)]
 
 
 def _until_short(parts: Iterable[tuple[dict[str, Any], Any]]) -> Iterator[dict[str, Any]]:
@@ -168,22 +177,23 @@ def _until_short(parts: Iterable[tuple[dict[str, Any], Any]]) -> Iterator[dict[s
             return
 
 
-def _texts(values: Sequence[Any], *, is_short: bool) -> list[str | None]:
+def _texts(values: Sequence[Any], facts: FileFacts, *, is_short: bool) -> list[str | None]:
     if not is_short:
-        return [text_of(value) for value in values]
+        return [_signed(value, facts) for value in values]
     import numpy as np
 
     # What was written with seven digits is not to come out with seventeen.
-    return [text_of(float(str(np.float32(each))) if isinstance(each, float) else each) for each in values]
+    return [_signed(float(str(np.float32(each))) if isinstance(each, float) else each, facts) for each in values]
 
 
-def _said(name: str, raw: str, about: Any) -> dict[str, Any]:
-    """What the file's own metadata says of a column, as text."""
+def _said(name: str, raw: str, about: Any, facts: FileFacts) -> dict[str, Any]:
+    """What the file's own metadata says of a column, as text: values as they are stored, and missing codes, which are
+    compared as numbers too, as a schema writes numbers."""
     missing = about.missing_ranges.get(raw, [])
     ranges = [(each["lo"], each["hi"]) for each in missing]
     labels = about.variable_value_labels.get(raw, {})
-    named = {text_of(_number(value)) or "": str(label)[:_LONGEST_LABEL] for value, label in labels.items()}
-    left_out = {text_of(_number(value)) for value in labels if any(_is_within(value, *each) for each in ranges)}
+    named = {_signed(_number(value), facts) or "": str(label)[:_LONGEST_LABEL] for value, label in labels.items()}
+    left_out = {_signed(_number(value), facts) for value in labels if any(_is_within(value, *each) for each in ranges)}
     return {
         "name": name,
         "label": str(about.column_names_to_labels.get(raw) or "")[:_LONGEST_LABEL],

@@ -250,7 +250,7 @@ def ingest(
             if kind == TEXT:
                 facts = _csv(connection, path, facts, report, limits)
             else:
-                said = _parquet(connection, path, report, limits, sent=source)
+                said = _parquet(connection, path, facts, report, limits, sent=source)
                 codebook = codebook or said
             return replace(_store(connection, "uploaded", destination, facts, digest_key, report), codebook=codebook)
         finally:
@@ -264,16 +264,18 @@ def _folder(database: Limits | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-#: Facts that a kind of file has.
+#: Facts of every kind of file: each can hold numbers that are text, and be in an archive.
+_ALL = ("member", "decimal", "thousands")
+#: Facts that a kind of file has beside these.
 _OWN = {
-    TEXT: ("separator", "encoding", "decimal", "thousands", "quote", "has_header"),
+    TEXT: ("separator", "encoding", "quote", "has_header"),
     WORKBOOK: ("sheet", "header_row", "has_header"),
 }
 
 
 def _refuse_others(facts: FileFacts, kind: str) -> None:
     """Refuse what is declared and has no meaning for a file of this kind."""
-    allowed = {"member", *_OWN.get(kind, ())}
+    allowed = {*_ALL, *_OWN.get(kind, ())}
     plain = FileFacts().to_json()
     for name, value in facts.to_json().items():
         if name not in allowed and value != plain[name]:
@@ -481,13 +483,19 @@ def _parquet_columns(
 
 
 def _parquet(
-    connection: duckdb.DuckDBPyConnection, source: Path, report: _Report, limits: TableLimits, *, sent: Path
+    connection: duckdb.DuckDBPyConnection,
+    source: Path,
+    facts: FileFacts,
+    report: _Report,
+    limits: TableLimits,
+    *,
+    sent: Path,
 ) -> list[dict[str, Any]]:
     """Load a Parquet file as view `uploaded` with text columns. The types of those that are dates are what it says of
     them."""
     columns = _parquet_columns(connection, source, limits, sent=sent)
     path = _literal(str(source))
-    texts = [_as_text(_identifier(column), kind) for column, _, kind in columns]
+    texts = [_as_text(_identifier(column), kind, facts) for column, _, kind in columns]
     selected = ", ".join(f"{text} AS {_identifier(name)}" for text, (_, name, _) in zip(texts, columns, strict=True))
     stored = f"read_parquet({path})"
     connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM {stored}")
@@ -513,9 +521,12 @@ def _parquet(
     return [{"name": name, "label": "", "values": {}, "missing": [], "format": kind} for name, kind in dated]
 
 
-def _as_text(column: str, kind: str) -> str:
-    """SQL for the text of a column: a double that is whole is the same text in every format."""
+def _as_text(column: str, kind: str, facts: FileFacts) -> str:
+    """SQL for the text of a column: a double that is whole is the same text in every format, and numbers that are not
+    text have the decimal sign that is declared of those that are."""
     text = f"CAST({column} AS VARCHAR)"
+    if facts.decimal and kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
+        text = f"replace({text}, '.', {_literal(facts.decimal)})"
     if kind not in ("DOUBLE", "FLOAT"):
         return text
     is_whole = f"{column} = trunc({column}) AND abs({column}) < {1 << 53}"

@@ -69,7 +69,7 @@ def rows_of(universe: Universe, table: Table) -> Rows:
     written = {}
     for attribute in universe.attributes:
         codes = columns[attribute.name]
-        if not attribute.is_numeric and (codes >= attribute.size).any():
+        if not attribute.has_values and (codes >= attribute.size).any():
             texts = [*attribute.categories, *(f"text {code}" for code in range(attribute.size, int(codes.max()) + 1))]
             written[attribute.name] = np.array(texts, dtype=object)[codes]
             caught = attribute.categories.index(attribute.outside)
@@ -111,6 +111,18 @@ def first_update(*_: object) -> Look:
     def look(result: Result) -> Hashable:
         off = np.abs(np.concatenate(result.estimates) - result.total / 2)
         return int(np.argmax(off > 1)) if (off > 1).any() else -1
+
+    return look
+
+
+def corners(_plan: Plan, one: Table, other: Table) -> Look:
+    """Of a pair that was chosen how many more rows have the first of both columns than the last, between the two exact
+    differences, which are the same for every pair."""
+    low, high = sorted(sum((not any(row)) - all(row) for row in table) for table in (one, other))
+
+    def look(result: Result) -> Hashable:
+        counts = result.notes["associations"][0]["counts"]
+        return min(max(int(counts[0][0] - counts[-1][-1]), low), high)
 
     return look
 
@@ -290,6 +302,7 @@ _TOWN = [{"name": "town", "type": "categorical", "categories": ["a", "b"], "outs
 _THREE = [{"name": "town", "type": "categorical", "categories": ["a", "b", "c"]}]
 _A, _B = (0,), (1,)
 _FORTY = [_A] * 20 + [_B] * 20
+_CORNERS = [(0, 0, 0), (1, 1, 1)] * 10
 
 
 def _on_counts(
@@ -383,7 +396,7 @@ _ALL_BUT_TWO = [(1, 1, 1, 0)] * 118 + [(0, 0, 0, 0)]
 _CUBE = [*product((0, 1), repeat=3)] * 20
 
 
-def _of_tables(budget: PrivacyBudget, *, share: Fraction) -> Case:
+def _of_tables(budget: PrivacyBudget, *, share: Fraction, weakened: Fraction = TENTH) -> Case:
     """Tables that overlap and are made to agree."""
     return Case(
         columns=_yes_no("p", "q", "r"),
@@ -392,7 +405,7 @@ def _of_tables(budget: PrivacyBudget, *, share: Fraction) -> Case:
             add_remove=(_CUBE, [*_CUBE, (0, 0, 0)]),
             replace=(_CUBE, [*_CUBE[1:], (1, 1, 1)]),
             look_at=along_in_tenths,
-            weakened=TENTH,
+            weakened=weakened,
         ),
         budget=budget,
         share=share,
@@ -465,6 +478,18 @@ CASES: dict[str, Case] = {
         ),
         budget=ApproxDP(epsilon=Fraction(2), delta=Fraction(1, 10**6)),
     ),
+    # Half of epsilon is for the counts of the pair, of which two move where a row is replaced; a row that comes or goes
+    # moves one. The other half is for the choice, which this pair of tables hardly moves.
+    "strongest-associations": Case(
+        columns=_yes_no("p", "q", "r"),
+        queries=[{"strongest_associations": {"columns": ["p", "q", "r"], "k": 1}}],
+        pairs=_pairs(
+            add_remove=(_CORNERS, [*_CORNERS, (0, 0, 0)]),
+            replace=([*_CORNERS, (1, 1, 1)], [*_CORNERS, (0, 0, 0)]),
+            look_at=corners,
+            weakened=TENTH,
+        ),
+    ),
     "exponential-metric": _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates)
     ),
@@ -531,6 +556,13 @@ WAYS: dict[tuple[str, str], Case] = {
     ("laplace-queries", "agree: yes"): _of_tables(PURE, share=HALF),
     # Noise of so many tables that the bound of answers that agree is proved.
     ("gaussian-queries", "agree: yes"): _of_tables(APPROXIMATE, share=TWENTIETH),
+    **{
+        (name, "agree: yes"): replace(
+            _of_tables(budget, share=share, weakened=Fraction(1, 100)),
+            queries=[{"prefix": "p"}, {"marginals": 1}, {"marginals": 2}],
+        )
+        for name, budget, share in (("laplace-tree", PURE, HALF), ("gaussian-cumulative", APPROXIMATE, TWENTIETH))
+    },
     # Twice the noise that it needs.
     ("exponential-metric", "constant: theorem"): _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates, weakened=TENTH)
@@ -601,6 +633,8 @@ CASES_OF_PERSONS: dict[str, Case] = {
         name: _on_counts_of_persons(APPROXIMATE, weakened=Fraction(1, 100), share=TWENTIETH, look_at=along_in_tenths)
         for name in ("residual-queries", "correlated-queries", "gaussian-cumulative")
     },
+    # Answers that agree are no whole numbers; they have a case of their own.
+    "laplace-tree": replace(_on_counts_of_persons(PURE, weakened=FORTIETH, share=TWENTIETH), options={"agree": "no"}),
     "laplace-numbers": _of_votes(PURE),
     "gaussian-numbers": _of_votes(APPROXIMATE),
     # Half of everybody was published: three rows more are three more of error.
@@ -634,6 +668,7 @@ CASES_OF_PERSONS: dict[str, Case] = {
             "smooth-median-gaussian",
         )
     },
+    "strongest-associations": _of_persons(CASES["strongest-associations"]),
     "propose-test-release": _of_persons(CASES["propose-test-release"], weakened=TENTH),
     **{
         name: _of_persons(CASES[name], columns=_CAUGHT, queries=[_threshold(_G * _BAR)], weakened=TENTH)

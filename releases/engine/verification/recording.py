@@ -153,13 +153,20 @@ def with_extreme_draws(size: int | None, signs: Sequence[int], place: int) -> It
     def extreme(name: str, sampler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(sampler)
         def call(*args: Any, **kwargs: Any) -> Any:
-            drawn = sampler(*args, **kwargs)
-            if name == "rounded_noise":
-                return int(kwargs["most"]) * signs[0]
             if name in _CHOICES:
+                # Drawn all the same: what a choice refuses may depend on the scores.
+                sampler(*args, **kwargs)
                 by_score = np.argsort(np.asarray(args[0], dtype=object), kind="stable")
                 return int(by_score[min(place, by_score.size - 1)])
-            scale = kwargs["scale"] if "scale" in kwargs else Fraction(isqrt(ceil(kwargs["variance"])) + 1)
+            if name == "rounded_noise":
+                sampler(*args, **kwargs)
+                return int(kwargs["most"]) * signs[0]
+            # Not drawn, which would take most of the time: beyond what is checked here, noise refuses nothing.
+            if "scale" in kwargs:
+                scale = discrete.checked_scale(kwargs["scale"])
+            else:
+                scale = Fraction(isqrt(ceil(discrete.checked_variance(kwargs["variance"]))) + 1)
+            drawn = np.empty(kwargs["size"], dtype=np.int64)
             reach = min(ceil(50 * scale) if size is None else size, discrete.LARGEST_NOISE)
             return (np.resize(np.array(signs, dtype=np.int64), drawn.size) * reach).reshape(drawn.shape)
 

@@ -5,8 +5,9 @@ Written apart from the mechanisms, which count in other ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, levels_of
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
@@ -246,6 +248,47 @@ def common_values_are_found(plan: Plan, result: Result, rows: Rows) -> bool:
     return set(result.chosen) <= set(held) and (not common or common[0] in result.chosen)
 
 
+def no_pair_left_is_much_stronger(plan: Plan, result: Result, rows: Rows) -> bool:
+    """The pairs by how far they are from independent, in exact fractions; their counts; the shares that are said."""
+    asked, width = _asked(plan), result.bound.alpha
+    left = {pair: _rows_from_independent(rows, pair) for pair in combinations(asked.attributes, 2)}
+    for noted in result.notes["associations"]:
+        pair = tuple(noted["columns"])
+        if left.pop(pair) < max(left.values(), default=0) - Fraction(width):
+            return False
+        one, other = (_levels(rows, name, bins) for name, bins in zip(pair, noted["bins"], strict=True))
+        for first, counts in enumerate(noted["counts"]):
+            for second, count in enumerate(counts):
+                if abs(int(((one == first) & (other == second)).sum()) - count) > noted["half_width"]:
+                    return False
+        if (said := noted["more_frequent"]) is not None:
+            is_first, is_second = one == said["first"], other == said["second"]
+            for _, low, high, among in ((*said["share"], is_first), (*said["others"], ~is_first)):
+                if not among.any() or not low - 1e-9 <= (is_second & among).sum() / among.sum() <= high + 1e-9:
+                    return False
+    return True
+
+
+def _rows_from_independent(rows: Rows, pair: tuple[str, str]) -> Fraction:
+    one, other = (_levels(rows, name, levels_of(rows.universe[name])) for name in pair)
+    n, apart = len(one), Fraction(0)
+    for first in set(one.tolist()):
+        for second in set(other.tolist()):
+            of_both = int(((one == first) & (other == second)).sum())
+            of_each = int((one == first).sum()) * int((other == second).sum())
+            apart += abs(of_both - Fraction(of_each, n))
+    return apart / 2
+
+
+def _levels(rows: Rows, name: str, levels: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """Of each row the number of its level."""
+    bins = _bins(rows, name)
+    found = np.full(bins.shape, -1, dtype=np.int64)
+    for place, (low, high) in enumerate(levels):
+        found[(low <= bins) & (bins <= high)] = place
+    return found
+
+
 def _rank_is_near(values: Floats, answer: float, wanted: float, width: float) -> bool:
     """Whether some rank that the answer has is within so many rows of the one wanted."""
     below, up_to = (values < answer - 1e-9).sum(), (values < answer + 1e-9).sum()
@@ -286,4 +329,5 @@ HOLDS: dict[type[Statistic], Holds] = {
     Range: both_ends_are_near,
     Categories: common_values_are_found,
     Threshold: no_comparison_is_far_off,
+    StrongestAssociations: no_pair_left_is_much_stronger,
 }

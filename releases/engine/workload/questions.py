@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
+from releases.engine.domain.dates import Dates
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
 from releases.engine.workload.statistic import Part, Statistic
@@ -21,7 +22,8 @@ class Inquiry:
 
     def __post_init__(self) -> None:
         if self.statistic.needs_numbers:
-            object.__setattr__(self, "universe", self.universe.ordered(self.universe.names))
+            ordered = self.universe.ordered(self.universe.names)
+            object.__setattr__(self, "universe", ordered.exactly(self.statistic.exact))
 
     @property
     def is_offered(self) -> bool:
@@ -58,6 +60,11 @@ class Inquiry:
 
 #: What a release answers.
 Question: TypeAlias = Workload | Inquiry
+
+
+def dates_of(question: Question) -> Dates | None:
+    """How the dates are declared that the answers are; None where the answers are no dates."""
+    return next((each.dates for each in question.universe.attributes if each.is_exact), None)
 
 
 def universe_asked(question: Question) -> Universe:

@@ -71,6 +71,11 @@ class Statistic(ABC):
     needs_numbers: ClassVar[bool] = True
     attributes: tuple[str, ...]
 
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """The columns whose dates count by themselves, and not by their bins."""
+        return ()
+
     @classmethod
     @abstractmethod
     def read(cls, word: str, value: object, universe: Universe) -> Statistic:
@@ -209,6 +214,14 @@ def numeric_columns(value: object, universe: Universe, *, field: str) -> tuple[s
     for name in names:
         if not universe[name].is_numeric:
             raise InvalidInput(field, name, "must be a numeric column")
+    return names
+
+
+def ranked_column(value: object, universe: Universe, *, field: str) -> tuple[str, ...]:
+    """A declared column of numbers or of dates, whose values have an order."""
+    names = columns_named([value], universe, field=field)
+    if not universe[names[0]].is_numeric and universe[names[0]].dates is None:
+        raise InvalidInput(field, names[0], "must be a column of numbers or of dates")
     return names
 
 

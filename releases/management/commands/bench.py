@@ -12,7 +12,20 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from releases.benchmarks import beside_ours, designs, filters, fit, kernels, means, noise, session, smalldb, wide
+from releases.benchmarks import (
+    beside_ours,
+    designs,
+    filters,
+    fit,
+    kernels,
+    means,
+    nist,
+    noise,
+    orders,
+    session,
+    smalldb,
+    wide,
+)
 from releases.benchmarks.tables import Table
 from releases.management import counting, glance, load
 
@@ -31,9 +44,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--only",
-            help="one of noise, designs, means, fit, wide, kernels, session, smalldb, filters, tables, load, glance",
+            help="one of nist, orders, noise, designs, means, fit, wide, kernels, session, smalldb, filters, tables, "
+            "load, glance",
         )
-        parser.add_argument("--data", type=Path, help="the folder of Adult's tables and the health survey")
+        parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
         parser.add_argument("--postgres", metavar="URL", default=POSTGRES, help="of a server, for tables and load")
         parser.add_argument("--processes", type=int, help="of the site under load; by default one, and one a core")
@@ -57,6 +71,8 @@ class Command(BaseCommand):
 
     def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[Table]]]:
         return {
+            "nist": lambda: nist.tables(folder),
+            "orders": orders.tables,
             "noise": noise.tables,
             "designs": lambda: designs.tables(folder),
             "means": lambda: means.tables(folder),

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from releases import services
 from releases.engine.errors import EngineError
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.management.commands.release import OVER_BUDGET, the_operator, write_out
 from releases.management.database import ensure_database
 from releases.models import Release, ReleaseState
@@ -37,10 +37,10 @@ class Command(BaseCommand):
             raise CommandError(f"release: {options['release']} is not here.")
         try:
             self._certify(of, options)
-        except ledger.InsufficientBudget as error:
+        except refusals.InsufficientBudget as error:
             self.stderr.write(str(error))
             sys.exit(OVER_BUDGET)
-        except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
+        except (EngineError, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
             raise CommandError(str(error)) from None
 
     def _certify(self, of: Release, options: dict[str, Any]) -> None:

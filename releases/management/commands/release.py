@@ -27,7 +27,7 @@ from releases.engine.tables.facts import ENCODINGS, FileFacts
 from releases.engine.tables.number import THOUSANDS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, of_columns_asked
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.ledger.capacity import usual_delta
 from releases.management.database import ensure_database
 from releases.models import (
@@ -57,8 +57,8 @@ from releases.worker import runner
 FACTS = {
     "separator": "between values: one sign, or comma, semicolon, tab, bar or space",
     "encoding": f"one of {', '.join(ENCODINGS)}",
-    "decimal": "the decimal sign, . or ,",
-    "thousands": f"the sign between thousands, one of {', '.join(THOUSANDS)}",
+    "decimal": "the decimal sign of numbers that are text, . or ,",
+    "thousands": f"the sign between thousands of numbers that are text, one of {', '.join(THOUSANDS)}",
     "quote": "around values, one of \" ' none",
     "has_header": "whether the first line names the columns, yes or no",
     "sheet": "name or number of a workbook's sheet",
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
         parser.add_argument(
             "--table",
-            help="file with a table; or DATABASE#SCHEMA.TABLE, where the settings name the database or, as "
+            help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or, as "
             "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE, its address",
         )
         for name, text in FACTS.items():
@@ -126,13 +126,13 @@ class Command(BaseCommand):
             return
         try:
             self._release(options)
-        except ledger.InsufficientBudget as error:
+        except refusals.InsufficientBudget as error:
             self.stderr.write(str(error))
             sys.exit(OVER_BUDGET)
         except NeedsReview as error:
             self.stderr.write(str(error))
             sys.exit(WAITS_FOR_REVIEW)
-        except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
+        except (EngineError, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
             raise CommandError(str(error)) from None
 
     def _release(self, options: dict[str, Any]) -> None:
@@ -161,13 +161,17 @@ class Command(BaseCommand):
         if plan.infeasible:
             raise CommandError(plan.infeasible)
         facts = FileFacts.from_json({name: options[name] for name in FACTS if options[name] is not None})
-        in_database = None if Path(options["table"]).is_file() else table_in_database(str(options["table"]))
+        table = str(options["table"])
+        is_file = Path(table).is_file()
+        if not is_file and "#" not in table:
+            raise CommandError(f"--table: {table} is not a file.")
         ensure_database()
+        connection = None if is_file else connection_of(table)
         operator = the_operator()
-        if in_database is None:
-            dataset = find_or_ingest(Path(options["table"]), owner=operator, facts=facts)
+        if connection is None:
+            dataset = find_or_ingest(Path(table), owner=operator, facts=facts)
         else:
-            dataset = find_or_register(*in_database, owner=operator)
+            dataset = find_or_register(connection, table.partition("#")[2], owner=operator)
         self._declare(dataset, schema, options, operator)
         services.codebooks.describe_dataset(
             dataset=dataset, notes=codebook.notes, description=codebook.description, by=operator
@@ -286,25 +290,25 @@ def find_or_ingest(table: Path, *, owner: User, facts: FileFacts) -> Dataset:
     return stored
 
 
-def table_in_database(text: str) -> tuple[Connection, str]:
-    """The database of the settings, and the table, that a text names."""
-    address, _, table = text.partition("#")
-    if not table:
-        raise CommandError(f"--table: {text} is not a file.")
-    named = {each.name: each for each in services.connections.connections()}
-    named |= {each.address: each for each in named.values()}
+def connection_of(table: str) -> Connection:
+    """The connection of the site that a table is named by, or whose address it begins with."""
+    address = table.partition("#")[0]
+    found = services.connections.connections()
+    named = {each.address: each for each in found} | {each.name: each for each in found}
     if address not in named:
         raise CommandError(
-            "--table: the settings name no such database. Put its name into CONNECTIONS, its address into "
-            "CONNECTION_NAME and the password, which is in no address, into CONNECTION_NAME_PASSWORD."
+            "--table: the site has no such connection. An administrator can register it under Review, Connections, or "
+            "name it in the settings CONNECTIONS and CONNECTION_NAME. The password, which is in no address, belongs "
+            "into CONNECTION_NAME_PASSWORD."
         )
-    return named[address], table
+    return named[address]
 
 
 def find_or_register(connection: Connection, table: str, *, owner: User) -> Dataset:
     """The dataset of this table, or a new one."""
     try:
-        made = services.connections.register_table(owner=owner, title=table, connection=connection, table=table)
+        listed = services.connections.tables_of(connection)
+        made = services.connections.register_table(owner=owner, title=table, listed=listed, table=table)
     except services.connections.Unavailable as error:
         raise CommandError(str(error)) from None
     before = Dataset.objects.filter(location=made.location, owner=owner).exclude(pk=made.pk).order_by("created_at")

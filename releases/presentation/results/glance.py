@@ -23,6 +23,7 @@ from releases.engine.workload.queries import Marginal, Workload
 from releases.models import Release
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.shares import Whole
+from releases.publication.associations import Association, associations_of
 from releases.publication.files import ANSWERS, folder_of, stored_rows
 
 _QUARTILES = (("First quartile", 1, 4), ("Median", 1, 2), ("Third quartile", 3, 4))
@@ -127,6 +128,11 @@ def _tables(result: dict[str, Any], folder: Path) -> Iterator[OneWay]:
         if isinstance(family, Marginal) and len(family.attributes) == 1:
             yield OneWay(attribute=workload.universe[family.attributes[0]], folder=folder, first=first)
         first += family.cells(workload.universe)
+
+
+def chosen_pairs(results: Iterable[Any]) -> list[Association]:
+    """The pairs of columns that published releases have chosen and counted, in their order."""
+    return [pair for result in results if result for pair in associations_of(result["receipt"])]
 
 
 def glance(table: OneWay) -> Glance | None:

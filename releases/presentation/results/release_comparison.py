@@ -19,10 +19,11 @@ from django.template.defaultfilters import floatformat
 from django.urls import reverse
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.dates import Dates
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
-from releases.engine.workload.questions import Question
+from releases.engine.workload.questions import Question, dates_of
 from releases.engine.workload.statistic import Part
 from releases.models import Release
 from releases.presentation.results.answers import PAGE_LENGTH
@@ -31,7 +32,7 @@ from releases.publication import files
 from releases.publication.files import stored_rows
 from releases.publication.receipt import percent
 from releases.publication.same_rows import count_the_same_rows
-from releases.questions.headline import number_text
+from releases.questions.headline import date_text, number_text, span_text
 
 #: What two releases can have in common: a family of counts, or a statistic's kind with one part of its answer.
 Asked = Family | tuple[str, Part]
@@ -118,6 +119,7 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
     is_of_two_tables = first.dataset_id != second.dataset_id
     may_count_other_rows = not is_of_two_tables and not count_the_same_rows(_schema(first), _schema(second))
     heads, titles = tuple(family.attributes), _told_apart(first, second)
+    dates = dates_of(_question(first))
     return ReleaseComparison(
         sides=(_side(first), _side(second)),
         titles=titles,
@@ -139,6 +141,7 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
                 titles=titles,
                 is_count=family is asked,
                 is_proved=is_proved,
+                dates=dates,
             )
             for labels, one, another in zip(
                 islice(family.labels(universe), start, stop),
@@ -162,32 +165,40 @@ def pair_of(
     titles: tuple[str, str],
     is_count: bool,
     is_proved: bool = True,
+    dates: Dates | None = None,
 ) -> Pair:
     """
     Args:
         is_count: a count is shown as whole rows, another answer with the digits it was released with.
         is_proved: whether both intervals are; else nothing is certain.
+        dates: how the dates are declared that the answers number; None where they are no dates.
     """
 
+    def point(value: float) -> str:
+        return text(value) if dates is None else date_text(dates.value(round(value)))
+
     def text(value: float) -> str:
+        if dates is not None:
+            return span_text(round(value), dates)
         if not is_count:
             return number_text(value)
         whole = str(floatformat(abs(value), "0g"))
         return f"−{whole}" if value < 0 and whole != "0" else whole
 
+    more, less = ("larger", "smaller") if dates is None else ("later", "earlier")
     least, most = first.less(second, is_whole=is_count)
     low, high = max(first.lower, second.lower), min(first.upper, second.upper)
     return Pair(
         named=tuple(named),
         columns=tuple(
-            (title, text(each.estimate), text(each.half_width))
+            (title, point(each.estimate), text(each.half_width))
             for title, each in zip(titles, (first, second), strict=True)
         ),
         difference=text(first.estimate - second.estimate),
         change=f"{text(least)} to {text(most)}",
-        verdict="" if not is_proved else "larger" if least > 0 else "smaller" if most < 0 else "",
+        verdict="" if not is_proved else more if least > 0 else less if most < 0 else "",
         most=text(first.half_width + second.half_width),
-        truth=f"{text(low)} to {text(high)}" if low <= high else "",
+        truth=f"{point(low)} to {point(high)}" if low <= high else "",
     )
 
 
@@ -279,5 +290,7 @@ def _intervals(
     before = every[: every.index(asked)]
     first = sum(_part(each).cells(universe) for each in before)
     stored = stored_rows(files.folder_of(release) / f"{files.ANSWERS}.parquet", first + start, first + stop)
-    for estimate, lower, upper in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):
+    dates = dates_of(_question(release))
+    for found in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):
+        estimate, lower, upper = found if dates is None else map(dates.number, found)
         yield Interval(estimate=estimate, lower=lower, upper=upper)

@@ -21,6 +21,7 @@ from releases.presentation.results.stored_answers import is_any_above_zero
 from releases.presentation.results.trust import TrustSection, trust_section
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
+from releases.publication.associations import associations_of
 from releases.publication.dictionary import DICTIONARY, Column, columns_of
 from releases.publication.headline import headline
 from releases.publication.readme import FILES
@@ -169,6 +170,7 @@ def result_page(
             first=wish.first,
             second=wish.second,
             is_proved=Proof(receipt["bound"]["proof"]).is_unconditional,
+            associations=associations_of(receipt),
         )
         if isinstance(workload, Inquiry)
         else None
@@ -213,7 +215,7 @@ def result_page(
         learned=learned.learned_by(release) if is_own and is_published else None,
         visibility=_visibility(release),
         has_charts=bool(table and (table.chart or table.heat))
-        or bool(statistic and statistic.chart)
+        or bool(statistic and (statistic.chart or statistic.associations))
         or bool(trust and trust.chart),
     )
 

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from releases.display import charts
+from releases.engine.domain.dates import Dates
 from releases.engine.mechanisms.thresholds import ABOVE
-from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.questions import Inquiry, dates_of
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
+from releases.publication.associations import Association
 from releases.publication.headline import unit_of
 from releases.questions.base import Shape, statistic_kind
-from releases.questions.headline import number_text
+from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes
 
 #: Rows on the page; the rest is in the file.
@@ -52,6 +54,8 @@ class ShownStatistic:
     chart: dict[str, Any] | None = None
     unit: str = ""
     two: TwoAnswers | None = None
+    associations: tuple[Association, ...] = ()
+    of_dates: bool = False
 
     @property
     def template(self) -> str:
@@ -69,13 +73,21 @@ class ShownStatistic:
 
 
 def shown_statistic(
-    inquiry: Inquiry, folder: Path, *, notes: Notes, first: str, second: str, is_proved: bool
+    inquiry: Inquiry,
+    folder: Path,
+    *,
+    notes: Notes,
+    first: str,
+    second: str,
+    is_proved: bool,
+    associations: tuple[Association, ...] = (),
 ) -> ShownStatistic:
     """Read a published statistic's answers from its file.
 
     Args:
         first, second: the numbers of two answers that are set beside each other.
         is_proved: whether their intervals hold with the release's probability.
+        associations: pairs of columns that were chosen, with their tables.
     """
     table = files.read_answers(folder)
     stored = table.slice(0, MAX_SHOWN).to_pylist()
@@ -88,6 +100,7 @@ def shown_statistic(
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
+    dates = dates_of(inquiry)
     return ShownStatistic(
         shape=shape,
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
@@ -96,15 +109,18 @@ def shown_statistic(
         chart=_chart(inquiry, drawn, notes) if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) else None,
         unit=unit_of(inquiry, notes),
         two=two_answers(
-            [_measured(label, row) for label, row in zip(labels, stored, strict=False)],
+            [_measured(label, row, dates) for label, row in zip(labels, stored, strict=False)],
             first=first,
             second=second,
             unit="rows" if kind.counts_rows else unit_of(inquiry, notes),
             is_count=kind.counts_rows,
             is_proved=is_proved,
+            dates=dates,
         )
         if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) and len(inquiry.families) == 1
         else None,
+        associations=associations,
+        of_dates=dates is not None,
     )
 
 
@@ -115,6 +131,8 @@ def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[
     is_counts = statistic_kind(inquiry.statistic).counts_rows
     unit = "rows" if is_counts else unit_of(inquiry, notes)
     title = inquiry.families[0].title(inquiry.universe)
+    if dates_of(inquiry) is not None:
+        return charts.date_marks(drawn, title=title)
     return charts.marginal_bars(drawn, title=title, unit=unit, is_counts=is_counts)
 
 
@@ -130,8 +148,11 @@ def _shown(label: str, row: dict[str, Any]) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
-    return ShownAnswer(label=label, **{name: number_text(row[name]) for name in _NUMBERS})
+    return ShownAnswer(label=label, **{name: value_text(row[name]) for name in _NUMBERS})
 
 
-def _measured(label: str, row: dict[str, Any]) -> Answer:
-    return Answer(labels=(label,), estimate=row.get("estimate"), lower=row.get("lower"), upper=row.get("upper"))
+def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:
+    about, lower, upper = (row.get(name) for name in _NUMBERS)
+    if dates is not None and about is not None:
+        about, lower, upper = (dates.number(row[name]) for name in _NUMBERS)
+    return Answer(labels=(label,), estimate=about, lower=lower, upper=upper)

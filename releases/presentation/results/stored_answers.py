@@ -90,7 +90,8 @@ def answers_as_json(folder: Path, receipt: dict[str, Any]) -> Iterator[str]:
     separator = "\n"
     with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:
         for batch in stored.iter_batches(batch_size=10_000):
-            yield separator + ",\n".join(json.dumps(row, ensure_ascii=False) for row in batch.to_pylist())
+            # Dates as the CSV has them.
+            yield separator + ",\n".join(json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
             separator = ",\n"
     yield "\n]}\n"
 

@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from releases.engine.domain.dates import Dates
 from releases.presentation.results.intervals import Interval
 from releases.presentation.results.rows import Answer
-from releases.questions.headline import number_text
+from releases.questions.headline import number_text, span_text
 
 #: Of more answers none are offered: nobody finds two in so long a list.
 MOST_OFFERED = 300
@@ -45,7 +46,14 @@ class TwoAnswers:
 
 
 def two_answers(
-    answers: Sequence[Answer], *, first: str, second: str, unit: str, is_count: bool, is_proved: bool
+    answers: Sequence[Answer],
+    *,
+    first: str,
+    second: str,
+    unit: str,
+    is_count: bool,
+    is_proved: bool,
+    dates: Dates | None = None,
 ) -> TwoAnswers | None:
     """
     Args:
@@ -54,6 +62,7 @@ def two_answers(
         unit: of the answers; empty where it is not known.
         is_count: whether true answers are whole and never below 0.
         is_proved: whether all intervals hold with the release's probability; else nothing is certain.
+        dates: how the dates are declared that the answers number; None where they are no dates.
 
     Returns:
         None where there is nothing to compare.
@@ -73,7 +82,11 @@ def two_answers(
             )
             for number, place in places.items()
         ),
-        sentences=_sentences(answers[one], answers[other], unit=unit, is_count=is_count, is_proved=is_proved)
+        sentences=(
+            _sentences(answers[one], answers[other], unit=unit, is_count=is_count, is_proved=is_proved)
+            if dates is None
+            else _of_dates(answers[one], answers[other], dates, is_proved=is_proved)
+        )
         if chosen and one is not None and other is not None
         else (),
     )
@@ -105,6 +118,29 @@ def _sentences(one: Answer, other: Answer, *, unit: str, is_count: bool, is_prov
         f"the true one {lies} between {_text(least, places, math.floor)} and {_text(most, places, math.ceil)}."
     )
     return (verdict, difference, *_times(named, its_name, first, second, lies))
+
+
+def _of_dates(one: Answer, other: Answer, dates: Dates, *, is_proved: bool) -> tuple[str, ...]:
+    first, second = _interval(one), _interval(other)
+    named, its_name = (f"“{', '.join(each.labels)}”" for each in (one, other))
+    least, most = (round(end) for end in first.less(second, is_whole=True))
+    certain, lies = ("is certainly", "lies") if is_proved else ("seems to be", "is expected to lie")
+    verdict = (
+        f"{named} {certain} later than {its_name}."
+        if least > 0
+        else f"{named} {certain} earlier than {its_name}."
+        if most < 0
+        else f"The dates do not show which of {named} and {its_name} is later."
+    )
+    apart = round(first.estimate - second.estimate)
+    said = f"{named} is about {span_text(apart, dates)} after {its_name}"
+    if apart < 0:
+        said, least, most = f"{named} is about {span_text(-apart, dates)} before {its_name}", -most, -least
+    if least == most:
+        is_so = "is" if is_proved else "is expected to be"
+        return verdict, f"{said}; the true time between them {is_so} {span_text(least, dates)}."
+    between = f"between {span_text(least, dates)} and {span_text(most, dates)}"
+    return verdict, f"{said}; the true time between them {lies} {between}."
 
 
 def _times(named: str, its_name: str, one: Interval, other: Interval, lies: str) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.forms.fields import POLICY_TITLES
-from releases.ledger import audit_log, ledger, reports
-from releases.ledger.ledger import Fault
+from releases.ledger import audit_log, reports, verification
 from releases.ledger.reports import Standing
+from releases.ledger.verification import Fault
 from releases.models import (
     SESSION,
     Audience,
@@ -169,9 +169,9 @@ def budget_page(
     # Of what can be decided here.
     stake = what_separates(by, budget) if may_decide and (missing or budget.is_frozen) else None
     barred = f"{stake.to_them}, so somebody else has to " if stake else ""
-    entries = budget.entries.select_related("release", "actor").defer("release__plan", "release__result")
+    entries = budget.entries.select_related("release", "actor")
     page = Paginator(entries.order_by("-sequence"), ENTRIES_LENGTH).get_page(number)
-    faults = tuple(map(_fault, ledger.verify(budget))) if wants_verified else ()
+    faults = tuple(map(_fault, verification.verify(budget))) if wants_verified else ()
     tables = budget.datasets.select_related("owner").defer("declared", "columns").order_by("created_at")
     return BudgetPage(
         name=budget.name,
@@ -264,8 +264,8 @@ def _fault(fault: Fault) -> str:
 
 def _released(budget: Budget) -> Iterator[ReleasedRow]:
     """The newest releases that were charged."""
-    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).select_related("actor", "release__dataset")
-    newest = charged.defer("detail", "release__plan", "release__workload").order_by("-sequence")
+    charged = LedgerEntry.objects.charges_that_stand().filter(budget=budget).defer("detail")
+    newest = charged.select_related("actor", "release__dataset", "release__stored_result").order_by("-sequence")
     found = [(entry, entry.release) for entry in newest[:_MAX_RELEASED] if entry.release is not None]
     reasons = _reasons([release.pk for _, release in found])
     for entry, release in found:

@@ -11,7 +11,7 @@ from django.urls import reverse
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED
 from releases.engine.domain.privacy import decimal_text
-from releases.ledger import ledger
+from releases.ledger import verification
 from releases.models import AuditAction, AuditEvent, EntryKind, LedgerEntry
 from releases.services.organisation import NO_FAULT
 
@@ -90,7 +90,7 @@ def ledger_row(entry: LedgerEntry) -> LedgerRow:
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        is_whole=ledger.is_whole(entry),
+        is_whole=verification.is_whole(entry),
         hash=entry.hash[:12],
     )
 

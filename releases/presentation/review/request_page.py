@@ -76,6 +76,7 @@ class Recognition:
         why_not_approve: why this reviewer cannot grant, whatever was recognised; empty where they can.
         not_compared: why the rows were not compared with those of other tables; empty where they were.
         is_recognised: there is a match by rows, so a decision tells its asker something.
+        needs_reason: one of them has a budget, so whoever grants another says why.
         asked_lately: how often the person who asks has asked.
     """
 
@@ -83,6 +84,7 @@ class Recognition:
     not_compared: str
     matches: tuple[MatchShown, ...]
     is_recognised: bool
+    needs_reason: bool
     asked_lately: str
 
 
@@ -93,6 +95,7 @@ class Decision:
     Attributes:
         said: the decision; None while it waits.
         unsent: a note that came too late; empty where there is none.
+        match_reason: why it was granted although rows were recognised, for whoever may know that; empty otherwise.
         first: of two reviewers, what the first has said; None before.
         why_not: why this person cannot decide; empty where they can.
         is_first_of_two: another approval has to follow theirs.
@@ -101,6 +104,7 @@ class Decision:
 
     said: Said | None = None
     unsent: str = ""
+    match_reason: str = ""
     first: Said | None = None
     why_not: str = ""
     is_first_of_two: bool = False
@@ -342,7 +346,7 @@ def _decision(
     if asked.state != RequestState.WAITING:
         typed = form["note"].value() if form.is_bound else ""
         unsent = f"What you typed was not sent to the curator: “{typed}”" if typed else ""
-        return Decision(said=said_of(asked), unsent=unsent)
+        return Decision(said=said_of(asked), unsent=unsent, match_reason=_match_reason(asked, by))
     organisation = Organisation.current()
     first = said_first(asked) if asked.first_by else None
     if why_not := _why_not(asked, organisation, by):
@@ -351,11 +355,18 @@ def _decision(
     recognition = _recognition(asked, matches, by) if isinstance(asked, BudgetRequest) else None
     return Decision(
         first=first,
+        match_reason=_match_reason(asked, by),
         is_first_of_two=organisation.is_two_person and first is None,
         approve="" if recognition and recognition.why_not_approve else approve,
         approve_kind="secondary outline" if any(each.has_budget_of_same_rows for each in matches) else "",
         recognition=recognition,
     )
+
+
+def _match_reason(asked: BudgetRequest | ReleaseRequest, person: User) -> str:
+    if not isinstance(asked, BudgetRequest) or services.recognition.why_not_approve(person, asked.budget):
+        return ""
+    return asked.match_reason
 
 
 def _why_not(asked: BudgetRequest | ReleaseRequest, organisation: Organisation, person: User) -> str:
@@ -381,6 +392,7 @@ def _recognition(asked: BudgetRequest, matches: list[Match], person: User) -> Re
             for each in (*matches, *services.recognition.alike_by_columns(budget, besides=matches))
         ),
         is_recognised=bool(matches),
+        needs_reason=any(each.budget.is_granted for each in matches) and not why_not,
         asked_lately=f"{asked.requested_by} has asked for {number} budget{'' if number == 1 else 's'} in the last "
         f"{services.budgets.REQUESTS_COUNTED_DAYS} days, of {settings.BUDGET_REQUESTS_PER_PERSON} at most.",
     )

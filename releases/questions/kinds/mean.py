@@ -24,7 +24,7 @@ class MeanKind(NumbersByGroup[Mean]):
     depends_on_rows = True
     has_columns_unit = True
 
-    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
         return units_of(columns)
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:

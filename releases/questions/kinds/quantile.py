@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.mechanisms.propose_test_release import NO_ANSWER
 from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.questions import dates_of
 from releases.questions.base import (
     HALF_A_ROW,
     Columns,
@@ -21,7 +23,7 @@ from releases.questions.base import (
     register,
     units_of,
 )
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, Released, date_text
 
 #: The mechanisms that bound before the release by how many ranks a quantile is off; the others bound its value.
 _BOUND_RANKS = ("counted-quantile", "exponential-quantile")
@@ -32,10 +34,10 @@ class QuantileKind(StatisticKind[Quantile]):
     statistic = Quantile
     title = "Median or quantile"
     want = Want.PERCENTILES
-    says = "The value that a share of the rows have or are below."
+    says = "The value, or the date, that a share of the rows have or are below."
     phrases = {"median": "median", "quantile": "quantile"}
     fields = (
-        column_field(Columns.NUMERIC),
+        column_field(Columns.RANKED),
         Field(
             name="at",
             label="Share of the rows",
@@ -44,7 +46,7 @@ class QuantileKind(StatisticKind[Quantile]):
             initial="0.5",
         ),
     )
-    lacks = "No column is declared as numbers, so there is nothing to rank."
+    lacks = "No column is declared as numbers or dates, so there is nothing to rank."
     is_within_range = True
     has_columns_unit = True
     says_more = {"counted-quantile": "says between which values it lies"}
@@ -55,19 +57,32 @@ class QuantileKind(StatisticKind[Quantile]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: {"column": given["column"], "at": given["at"]}}
 
-    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
         return "rows" if mechanism in _BOUND_RANKS else units_of(columns)
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """Half the last place that is kept of the column; half a row where ranks are bounded."""
         return HALF_A_ROW if mechanism in _BOUND_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)
 
-    def found(self, statistic: Quantile, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return self.found(question.statistic, part, answers, unit=unit, dates=dates_of(question))
+
+    def found(
+        self,
+        statistic: Quantile,
+        part: int,
+        answers: Sequence[Released],
+        *,
+        unit: str,
+        dates: Dates | None = None,
+    ) -> str:
         (answer,) = answers
         (name,), is_median = statistic.attributes, statistic.at == Fraction(1, 2)
         share = "Half" if is_median else f"{decimal_text(statistic.at * 100, places=6)}%"
         if answer.chosen == NO_ANSWER:
             return ""
+        if dates is not None:
+            return _of_dates(share, name, answer, Measure(noun="", dates=dates), is_median=is_median)
         if answer.is_chosen:
             return f"About {share.lower()} of the rows have {name} {answer.chosen} {unit}".rstrip() + " or less"
         value = Measure(noun="", unit=unit)
@@ -75,9 +90,17 @@ class QuantileKind(StatisticKind[Quantile]):
         return f"{share} of the rows have {name} {value.said(answer)} or less; {truth}"
 
 
-def name_of(quantile: Quantile) -> str:
-    """Such as ``median age``."""
+def _of_dates(share: str, name: str, answer: Released, value: Measure, *, is_median: bool) -> str:
+    rows = f"of the rows have {name} on or before"
+    if answer.is_chosen:
+        assert value.dates is not None
+        return f"About {share.lower()} {rows} {date_text(value.dates.parse(answer.chosen))}"
+    return f"{share} {rows} {value.said(answer)}; the true {'median' if is_median else 'value'} {value.lies(answer)}"
+
+
+def name_of(quantile: Quantile, *, of_dates: bool) -> str:
+    """Such as ``median age``, and ``median of admitted``."""
     (name,) = quantile.attributes
     if quantile.at == Fraction(1, 2):
-        return f"median {name}"
+        return f"median of {name}" if of_dates else f"median {name}"
     return f"{decimal_text(quantile.at * 100, places=6)}% quantile of {name}"

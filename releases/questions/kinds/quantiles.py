@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
+from releases.engine.workload.questions import dates_of
 from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register
 from releases.questions.headline import Measure, Released
 from releases.questions.kinds.quantile import QuantileKind, name_of
@@ -22,7 +24,7 @@ class QuantilesKind(StatisticKind[Quantiles]):
     says = "For each of several shares, the value that so many of the rows have or are below; if asked, in each group."
     phrases = {"quantiles": "several quantiles"}
     fields = (
-        column_field(Columns.NUMERIC),
+        column_field(Columns.RANKED),
         Field(
             name="at",
             label="Shares of the rows",
@@ -38,7 +40,7 @@ class QuantilesKind(StatisticKind[Quantiles]):
             help="The name of a column of categories. Leave it empty for all rows together.",
         ),
     )
-    lacks = "No column is declared as numbers, so there is nothing to rank."
+    lacks = "No column is declared as numbers or dates, so there is nothing to rank."
     has_columns_unit = True
 
     def typed(self, statistic: Quantiles, universe: Universe) -> dict[str, Any]:
@@ -57,8 +59,20 @@ class QuantilesKind(StatisticKind[Quantiles]):
         """The share nearest to a half."""
         return min(range(len(statistic.at)), key=lambda place: abs(statistic.at[place] - Fraction(1, 2)))
 
-    def found(self, statistic: Quantiles, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+        return self.found(question.statistic, part, answers, unit=unit, dates=dates_of(question))
+
+    def found(
+        self,
+        statistic: Quantiles,
+        part: int,
+        answers: Sequence[Released],
+        *,
+        unit: str,
+        dates: Dates | None = None,
+    ) -> str:
         quantile = statistic.each[part]
         if not statistic.by:
-            return QuantileKind().found(quantile, 0, answers, unit=unit)
-        return Measure(noun=f"The {name_of(quantile)}", unit=unit).of_groups(answers)
+            return QuantileKind().found(quantile, 0, answers, unit=unit, dates=dates)
+        noun = f"The {name_of(quantile, of_dates=dates is not None)}"
+        return Measure(noun=noun, unit=unit, dates=dates).of_groups(answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.sum import Sum
 from releases.questions.base import NumbersByGroup, Want, register, units_of
 
@@ -20,6 +21,7 @@ class SumKind(NumbersByGroup[Sum]):
     phrases = {"sum": "sum"}
     noun = "The sum of"
     has_columns_unit = True
+    is_total = True
 
-    def bound_unit(self, columns: Sequence[str], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
         return units_of(columns)

@@ -45,6 +45,8 @@
 
     function show(share, words) {
       bar.value = share;
+      /* What has been sent can no longer be stopped here. */
+      sending.querySelector("p").hidden = share === 1;
       if (label.textContent !== words) label.textContent = words;
     }
 

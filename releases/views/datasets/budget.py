@@ -18,7 +18,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.forms.budgets import BudgetForm
 from releases.forms.fields import POLICY_TITLES
-from releases.ledger import ledger, reports
+from releases.ledger import person_limits, refusals, reports
 from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Organisation, RequestState
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.epsilon_meaning import epsilon_scale
@@ -109,8 +109,8 @@ def _limit(budget: Budget, organisation: Organisation, person: User) -> str:
     most = organisation.most_share_per_person
     if most is None or not budget.is_granted:
         return ""
-    own = ledger.share_text(ledger.share_of_person(budget, person))
-    return f"One person may spend at most {ledger.limit_text(most)} of it; you have spent {own}."
+    own = refusals.share_text(person_limits.share_of_person(budget, person))
+    return f"One person may spend at most {refusals.limit_text(most)} of it; you have spent {own}."
 
 
 def _shown(request: HttpRequest, budget: Budget) -> QuerySet[BudgetRequest]:

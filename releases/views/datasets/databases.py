@@ -33,10 +33,11 @@ def database_table(request: HttpRequest, database: str) -> HttpResponse:
     named = services.connections.connection_named(database)
     context = {"connection": named, **frame("data")}
     try:
-        form = DatabaseTableForm(request.POST or None, tables=services.connections.tables_of(named))
+        listed = services.connections.tables_of(named)
+        form = DatabaseTableForm(request.POST or None, tables=listed.tables)
         if form.is_valid():
             made = services.connections.register_table(
-                owner=signed_in(request), connection=named, **{name: form.cleaned_data[name] for name in form.fields}
+                owner=signed_in(request), listed=listed, **{name: form.cleaned_data[name] for name in form.fields}
             )
             return redirect("columns", dataset_id=made.pk)
     except InvalidInput as error:

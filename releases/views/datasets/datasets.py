@@ -63,7 +63,7 @@ def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
 def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     budget = dataset.budget
-    releases = dataset.releases.select_related("dataset", "submitted_by").defer("plan", "result")
+    releases = dataset.releases.select_related("dataset", "submitted_by")
     return render(
         request,
         "datasets/dataset_detail.html",

@@ -128,7 +128,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
     """Releases with a small table of each, and its chart."""
-    results = dict(Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "result"))
+    results = dict(
+        Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "stored_result__content")
+    )
     drawn = []
     for each in listed(releases):
         result = results[each.release.pk]

@@ -21,19 +21,28 @@ from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import EngineError, InvalidInput
 from releases.forms.collections import TITLE, CollectionForm, GlanceForm, PartFormSet, ShareForm, SubmitCollectionForm
 from releases.forms.releases import OptionsForm
-from releases.ledger import ledger
+from releases.ledger import person_limits
 from releases.ledger.balances import first_epsilon
-from releases.models import Collection, Dataset, Release, ReleaseState
+from releases.models import Collection, Dataset, Release, ReleaseState, ShareRule
 from releases.permissions import get_collection_for, get_dataset_for, get_own_collection_for, signed_in
 from releases.planning import comparison, recommendation
 from releases.planning.epsilon_meaning import epsilon_meaning
+from releases.planning.error_ratio import Part, shares_for_ratio
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page
 from releases.presentation.releases.column_check import column_check
-from releases.presentation.results.glance import glance, one_way_tables
+from releases.presentation.results.glance import chosen_pairs, glance, one_way_tables
 from releases.publication.column_checks import MOST_CHECKS, checks_had
-from releases.questions.together import PartAsked, assumed, at_a_glance, statistics_apart, statistics_together
+from releases.questions.together import (
+    PartAsked,
+    assumed,
+    at_a_glance,
+    read_weight,
+    statistics_apart,
+    statistics_together,
+    why_no_associations,
+)
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
 from releases.views.releases.compare import with_guess
@@ -42,6 +51,8 @@ from releases.views.releases.kinds import pages_of
 _OF_ALL = "how sure a reader of all of them can become of a fact about one unit."
 #: Lines that show before more are asked for.
 _LINES_SHOWN = 3
+#: What planning a part reads besides it.
+_READ = ("release__dataset__budget", "release__dataset__owner", "release__stored_questions")
 #: Charts of columns on one page.
 _COLUMNS_A_PAGE = 24
 
@@ -74,6 +85,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     context = {
         "dataset": dataset,
         "glance": every_column,
+        "no_associations": why_no_associations(dataset.universe) if dataset.universe is not None else "",
         "form": form,
         "lines": lines,
         "first_lines": lines.forms[:_LINES_SHOWN],
@@ -105,7 +117,7 @@ def _draft(dataset: Dataset, given: Mapping[str, Any], asked: Sequence[PartAsked
 def _choose_methods(collection: Collection) -> None:
     """Give each draft the method that its comparison recommends; none where no method can answer it, or where its
     questions no longer fit the columns. The page that checks says why."""
-    for part in collection.parts.select_related("release__dataset__budget"):
+    for part in collection.parts.select_related("release__dataset__budget", "release__stored_questions"):
         release = part.release
         if release.status is not ReleaseState.DRAFT:
             continue
@@ -161,28 +173,57 @@ def confirm_collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpRe
 def _shares(collection: Collection) -> dict[str, Any]:
     """What the drafts share, and by which weights."""
     drafts = collection.parts.filter(release__state=ReleaseState.DRAFT)
-    return {"epsilon": collection.epsilon, "weights": list(drafts.values_list("release", "weight"))}
+    weights = list(drafts.values_list("release", "weight"))
+    return {"epsilon": collection.epsilon, "share_rule": collection.share_rule, "weights": weights}
 
 
 def _share_out(collection: Collection, form: ShareForm) -> str:
     """Share the budget out as it was typed, and choose methods for it. Why that was refused; empty where it was not."""
+    given = {"epsilon": form.cleaned_data["epsilon"], "weights": form.weights}
     try:
-        services.collections.share_out(
-            collection=collection, epsilon=form.cleaned_data["epsilon"], weights=form.weights
-        )
-        _choose_methods(collection)
+        if form.cleaned_data["share_rule"] == ShareRule.ERROR:
+            _share_by_error(collection, **given)
+        else:
+            services.collections.share_out(collection=collection, **given)
+            _choose_methods(collection)
     except InvalidInput as error:
-        form.add_error("epsilon", in_words(error))
+        form.add_error(error.field if error.field in form.fields else "epsilon", in_words(error))
         return in_words(error)
     except services.release_inputs.Refusal as error:
         return in_words(error)
     return ""
 
 
+def _share_by_error(collection: Collection, *, epsilon: str, weights: Mapping[uuid.UUID, str]) -> None:
+    """Share epsilon so that the bounds of the drafts have the ratio of their weights. Another share may make another
+    method the best, and its bound another share: after the second turn the methods stay."""
+    methods: list[str] = []
+    for _ in range(2):
+        parts = [part for part in collection.parts.select_related(*_READ) if part.release.status is ReleaseState.DRAFT]
+        if methods == (methods := [part.release.mechanism for part in parts]):
+            return
+        planned = [_part_of_ratio(part.release, weights[part.release_id]) for part in parts]
+        total = services.collections.left_for_drafts(collection, epsilon=epsilon)
+        found = shares_for_ratio(planned, epsilon=total) if parts else []
+        shares = {part.release_id: share for part, share in zip(parts, found, strict=True)}
+        services.collections.share_out(
+            collection=collection, epsilon=epsilon, weights=weights, share_rule=ShareRule.ERROR, shares=shares
+        )
+        _choose_methods(collection)
+
+
+def _part_of_ratio(release: Release, weight: str) -> Part:
+    if not release.mechanism:
+        rule = "has no method yet, so its error is not known; share epsilon first"
+        raise InvalidInput("share_rule", release.title, rule)
+    plan = services.releases.plan_of(release=release)
+    return Part(title=release.title, plan=plan, weight=read_weight(weight), guess=guessed_rows(release.options))
+
+
 def _planned(request: HttpRequest, collection: Collection) -> list[PartPlanned]:
     """Each part with its plan, from public facts alone. Nothing is chosen for it here."""
     person, planned, unseen = signed_in(request), [], Fraction(0)
-    for part in collection.parts.select_related("release__dataset__budget", "release__dataset__owner"):
+    for part in collection.parts.select_related(*_READ):
         each = _part_planned(request, part.release, person, beside=unseen)
         planned.append(each)
         if each.is_ready and each.row is not None and each.row.price is not None:
@@ -218,7 +259,7 @@ def _part_planned(request: HttpRequest, release: Release, person: User, *, besid
 
 def _as_epsilon(price: accountant.Price) -> Fraction:
     own = price.pure_epsilon if price.pure_epsilon is not None else price.epsilon
-    return ledger.NO_EPSILON if own is None else Fraction(own, 10**accountant.EPSILON_PLACES)
+    return person_limits.NO_EPSILON if own is None else Fraction(own, 10**accountant.EPSILON_PLACES)
 
 
 def _barred(planned: list[PartPlanned], person: User) -> str:
@@ -281,8 +322,11 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     own = Release.objects.editable_by(request.user).filter(part__collection=found)
     releases = list(Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place"))
     page = collection_page(found, releases, is_own=own.exists())
-    results = dict(Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "result"))
+    results = dict(
+        Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "stored_result__content")
+    )
     tables = one_way_tables((each, results[each.pk]) for each in releases if each.status is ReleaseState.PUBLISHED)
+    pairs = chosen_pairs(results[each.pk] for each in releases if each.status is ReleaseState.PUBLISHED)
     columns = chosen_page(Paginator(tables, _COLUMNS_A_PAGE), request.GET)
     fragment = bool(request.headers.get("HX-Request"))
     template = "collections/_parts.html" if fragment else "collections/collection.html"
@@ -291,5 +335,8 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
         "collection": found,
         "columns": columns,
         "glances": [shown for each in columns if (shown := glance(each))],
+        "associations": pairs,
+        # While releases are computed, what they find is put into the same page.
+        "has_charts": bool(pairs or page.address),
     }
     return render(request, template, context)

@@ -14,7 +14,7 @@ from releases.display.error_messages import in_words
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.forms.releases import SubmitForm, TitleForm
-from releases.ledger import ledger
+from releases.ledger import person_limits, refusals
 from releases.models import Release, ReleaseState
 from releases.permissions import signed_in
 from releases.planning import comparison
@@ -121,7 +121,7 @@ def _submit(request: HttpRequest, release: Release, plan: Plan, *, title: str) -
             reason=sent["reason"],
             plan=plan,
         )
-    except (ledger.LedgerRefusal, services.release_inputs.Refusal, EngineError) as error:
+    except (refusals.LedgerRefusal, services.release_inputs.Refusal, EngineError) as error:
         return in_words(error)
     return None
 
@@ -137,5 +137,5 @@ def _over_the_limit(release: Release, row: comparison.ComparedPlan, person: User
     budget = release.dataset.budget
     if budget is None or row.price is None:
         return ""
-    refusal = ledger.over_the_limit(release=release, budget=budget, price=row.price, person=person)
+    refusal = person_limits.over_the_limit(release=release, budget=budget, price=row.price, person=person)
     return str(refusal or "")

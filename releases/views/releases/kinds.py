@@ -53,10 +53,10 @@ def _facts_of_counts(request: HttpRequest, release: Release, plan: Plan) -> dict
 def _answered_before(request: HttpRequest, release: Release, plan: Plan) -> Release | None:
     """The newest finished release that one may read and that has answered the very same questions."""
     alike = Release.objects.visible_to(request.user).filter(
-        dataset=release.dataset_id, state=ReleaseState.PUBLISHED, workload=release.workload
+        dataset=release.dataset_id, state=ReleaseState.PUBLISHED, stored_questions__content=release.workload
     )
     schema = plan.schema.to_json()
-    newest = alike.of_kind(PLAIN).defer("plan").order_by("-published_at")[:_MAX_ALIKE]
+    newest = alike.of_kind(PLAIN).select_related("stored_result").order_by("-published_at")[:_MAX_ALIKE]
     return next((each for each in newest if each.result and each.result["receipt"]["schema"] == schema), None)
 
 

@@ -33,6 +33,7 @@ from releases.views.common.wizard import workload_of
 
 #: The buttons that add counts.
 COUNT_ACTIONS = ("marginals", "prefix", "count")
+_PLACES = {"name": "draft-title"} | {action: f"add-{action}" for action in COUNT_ACTIONS}
 #: The buttons of a statistic's form: ask it, only look whether it can be asked, change the counts it is about.
 STATISTIC_ACTIONS = ("ask", "check", "change-counts")
 #: Questions listed with a button to remove them.
@@ -155,6 +156,11 @@ class Asked:
         return {"would_ask": comparison.questions_text(inquiry), "answers": inquiry.size, "answering": answering}
 
 
+def place_of_work(form: QuestionsForm) -> str:
+    """Where on the page a person works, who has pressed a button there: the focus goes there again."""
+    return _PLACES.get(form.action_pressed, "asked-so-far")
+
+
 def asked_statistic(form: StatisticForm) -> dict[str, Any]:
     """A valid form's statistic as a workload."""
     assert form.statistic is not None
@@ -181,7 +187,7 @@ def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, An
     asking = (
         Release.objects.editable_by(request.user)
         .exclude(pk=release.pk)
-        .exclude(workload=None)
+        .exclude(stored_questions=None)
         .of_kind(PLAIN)
         .annotate(is_other=Case(When(dataset=release.dataset_id, then=0), default=1))
         .order_by("is_other", "-created_at")

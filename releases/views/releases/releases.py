@@ -46,6 +46,7 @@ from releases.views.releases.questions import (
     Asked,
     asked_statistic,
     changed_workload,
+    place_of_work,
     question_context,
     saved_questions,
 )
@@ -130,7 +131,9 @@ def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: A
     if not step:
         return ""
     address = reverse(step, args=[release.pk])
-    return redirect(f"{address}?want={Want.ROWS}" if asked.action == "rows" else address)
+    if asked.action == "rows":
+        return redirect(f"{address}?want={Want.ROWS}")
+    return redirect(f"{address}#{place_of_work(asked.form)}" if step == "questions" else address)
 
 
 def _questions_page(

@@ -192,7 +192,7 @@ def _is_on_answers(plan: MeasuredErrorPlan) -> bool:
 def _begun(of: Release) -> QuerySet[Release]:
     """The certificates that were bought, whatever became of them."""
     bought = of.certificates.exclude(state__in=(ReleaseState.DRAFT, ReleaseState.CANCELLED))
-    return bought.defer("plan", "result", "workload").order_by("created_at")
+    return bought.order_by("created_at")
 
 
 def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:

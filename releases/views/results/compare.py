@@ -68,7 +68,7 @@ def _offered(request: HttpRequest, release: Release, ours: Comparable) -> tuple[
 
 def _readable(request: HttpRequest, release: Release) -> QuerySet[Release]:
     visible = Release.objects.visible_to(request.user).filter(state=ReleaseState.PUBLISHED).exclude(pk=release.pk)
-    return visible.select_related("dataset").defer("plan").order_by("-published_at")
+    return visible.select_related("dataset", "stored_result").order_by("-published_at")
 
 
 def _chosen(request: HttpRequest, release: Release, offered: list[Release], number: str) -> Release | None:

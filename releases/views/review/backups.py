@@ -12,7 +12,7 @@ from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import in_one_line
 from releases.forms.review import BackupsForm
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.presentation.review.backups_page import backups_page
 
@@ -52,5 +52,5 @@ def _act(request: HttpRequest) -> None:
             messages.success(request, "Noted. The installation goes on from what its database knows.")
             for each in problems:
                 messages.warning(request, each)
-    except (ledger.LedgerRefusal, InvalidInput) as error:
+    except (refusals.LedgerRefusal, InvalidInput) as error:
         messages.error(request, in_words(error))

@@ -20,7 +20,7 @@ from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import in_one_line
 from releases.forms.review import BoardFilterForm, BudgetActionForm, BudgetLinkForm, FreezeForm
-from releases.ledger import audit_log, ledger, reports
+from releases.ledger import audit_log, refusals, reports
 from releases.models import (
     AuditAction,
     Budget,
@@ -185,6 +185,6 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         else:
             services.restoring.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
-    except (ledger.LedgerRefusal, services.release_inputs.Refusal, InvalidInput) as error:
+    except (refusals.LedgerRefusal, services.release_inputs.Refusal, InvalidInput) as error:
         messages.error(request, in_words(error))
     return True

@@ -19,7 +19,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import EngineError, InvalidInput
 from releases.forms.review import DecisionForm, ReleaseDecisionForm
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.models import (
     BudgetRequest,
     ReleaseRequest,
@@ -51,7 +51,12 @@ def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
             form,
             asked,
             approve=lambda: services.budgets.approve_request(
-                request=asked, by=person, epsilon=given["epsilon"], delta=given["delta"], note=given["note"]
+                request=asked,
+                by=person,
+                epsilon=given["epsilon"],
+                delta=given["delta"],
+                note=given["note"],
+                match_reason=given["match_reason"],
             ),
             deny=lambda: services.budgets.deny_request(request=asked, by=person, note=given["note"]),
             ask_back=lambda: services.budgets.ask_back_request(request=asked, by=person, note=given["note"]),
@@ -132,7 +137,7 @@ def _decide(
             return True
         form.add_error(None, in_words(error))
         return False
-    except (EngineError, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
+    except (EngineError, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
         field = getattr(error, "field", None)
         form.add_error(field if field in {each.name for each in form.visible_fields()} else None, in_words(error))
         # Nothing was stored, so the page must not show what was about to be.

@@ -31,7 +31,7 @@ from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.forms.fields import in_one_line, sent_with, typed_or_first
 from releases.forms.predicates import ConditionsForm
 from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm
-from releases.ledger import audit_log, ledger
+from releases.ledger import audit_log, refusals
 from releases.ledger.balances import first_epsilon
 from releases.models import (
     SESSION,
@@ -220,7 +220,7 @@ def _ask(
         return services.sessions.ask_session(session=live, query=query, by=signed_in(request))
     except InvalidInput as error:
         return in_words(error), 400
-    except (SessionOver, ledger.LedgerRefusal, services.release_inputs.Refusal) as error:
+    except (SessionOver, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
         return in_words(error), 409
 
 

@@ -15,7 +15,6 @@ from mpmath import mp
 from releases.engine.accounting.accountant import Price, forms, price, require_relation
 from releases.engine.accounting.conversions import epsilon_of_rho, rho_of_laplace, rho_of_pure
 from releases.engine.accounting.events import (
-    EVENT_KINDS,
     AboveThresholdEvent,
     ApproximateEvent,
     DiscreteGaussianEvent,
@@ -39,7 +38,7 @@ from releases.engine.accounting.events import (
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput, Unpriceable
 
-MILLIONTH = Fraction(1, 10**6)
+HALF, MILLIONTH = Fraction(1, 2), Fraction(1, 10**6)
 TENTH = Fraction(1, 10)
 EPSILON_UNITS = 10**12
 DELTA_UNITS = 10**18
@@ -51,28 +50,6 @@ def times(event, count):
 
 def hockey_stick(p, q, epsilon):
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
-
-
-# Known figures
-
-
-@pytest.mark.parametrize(
-    ("events", "epsilon"),
-    [
-        ([times(PureEvent(epsilon=TENTH), 1000)], 20.5411),  # 20.552 if rho were epsilon**2/2 each
-        ([times(GaussianEvent(noise_variance=10_000), 1000)], 1.47159),
-        ([times(DiscreteGaussianEvent(noise_variance=10_000), 1000)], 1.47159),
-        ([times(ExponentialMechanismEvent(epsilon=TENTH), 1000)], 8.846),
-        (
-            [times(DiscreteLaplaceEvent(noise_multiplier=10), 300), times(GaussianEvent(noise_variance=10_000), 700)],
-            9.9787,  # 9.9835 if rho were epsilon**2/2 each
-        ),
-    ],
-)
-def test_the_approximate_form_gives_the_known_figures(events, epsilon):
-    found = price(events, delta=MILLIONTH)
-    assert found.epsilon / EPSILON_UNITS == pytest.approx(epsilon, rel=3e-4)
-    assert found.delta == 10**12
 
 
 def test_prices_agree_with_opendp_for_gaussian_noise_and_for_choices():
@@ -92,19 +69,12 @@ def test_prices_agree_with_opendp_for_gaussian_noise_and_for_choices():
     )
 
 
-# Exactness
-
-
-def test_three_times_a_third_is_exactly_1():
-    # In floating point 3 * (1/3) rounds up to 1.0000000000000002, and a budget of 1 is refused.
-    found = price([LaplaceEvent(noise_multiplier=3)] * 3, delta=Fraction(0))
-    assert found.pure_epsilon == found.epsilon == EPSILON_UNITS
-    assert found.delta == 0
-
-
 def test_every_amount_is_rounded_up():
     found = price([LaplaceEvent(noise_multiplier=3)], delta=Fraction(0))
     assert found.pure_epsilon == 333_333_333_334
+    # Rounded once: three times a third is exactly 1, which a budget of 1 allows.
+    three = price([LaplaceEvent(noise_multiplier=3)] * 3, delta=Fraction(0))
+    assert (three.pure_epsilon, three.epsilon, three.delta) == (EPSILON_UNITS, EPSILON_UNITS, 0)
     with mp.workdps(40):
         third = mp.mpf(1) / 3
         assert 0 < found.rho - (third + mp.exp(-third) - 1) * EPSILON_UNITS < 1
@@ -122,27 +92,6 @@ def test_a_gaussian_has_an_exact_rho_no_pure_form_and_an_approximate_one_only_wi
     assert found.pure_epsilon is None
     assert found.delta == 10**12
     assert found.epsilon >= epsilon_of_rho(rho=Fraction(1, 50), delta=MILLIONTH) * EPSILON_UNITS
-
-
-def test_discrete_gaussian_noise_may_exceed_the_normal_laws_delta_but_never_its_price():
-    # The reason why it is not priced by the analytic formula: at sigma 5 its delta is up to a third larger.
-    with mp.workdps(40):
-        variance = 25
-        weights = [mp.exp(-mp.mpf(k * k) / (2 * variance)) for k in range(-200, 202)]
-        total = mp.fsum(weights)
-
-        def discrete(epsilon):
-            pairs = zip(weights[1:], weights[:-1], strict=True)
-            return mp.fsum(max(mp.mpf(0), b - mp.exp(epsilon) * a) for a, b in pairs) / total
-
-        def normal(epsilon):
-            m = mp.mpf(1) / 5
-            return mp.ncdf(m / 2 - epsilon / m) - mp.exp(epsilon) * mp.ncdf(-m / 2 - epsilon / m)
-
-        assert max(discrete(mp.mpf(k) / 20) / normal(mp.mpf(k) / 20) for k in range(40, 60)) > 1.2
-        for delta in (Fraction(1, 100), Fraction(1, 10**4), MILLIONTH):
-            found = price([DiscreteGaussianEvent(noise_variance=variance)], delta=delta)
-            assert discrete(mp.mpf(found.epsilon) / EPSILON_UNITS) <= mp.mpf(delta.numerator) / delta.denominator
 
 
 def test_a_release_with_a_delta_to_spare_spends_it_only_where_it_helps():
@@ -166,46 +115,27 @@ def test_one_dear_event_among_many_cheap_ones_is_added_and_the_rest_converted():
     assert together.epsilon < 35 * EPSILON_UNITS
 
 
-# Each kind
+OF_COINS = 0.5 * math.tanh(0.25)
+TWO_PARTS = {"epsilon_threshold": Fraction(1, 4), "epsilon_queries": HALF, "answers": 5}
 
 
 @pytest.mark.parametrize(
     ("event", "epsilon", "rho"),
     [
         (LaplaceEvent(noise_multiplier=2), 0.5, 0.5 + math.exp(-0.5) - 1),
-        (DiscreteLaplaceEvent(noise_multiplier=2), 0.5, 0.5 * math.tanh(0.25)),
-        (WeightedDiscreteLaplaceEvent(noise_multiplier=2), 0.5, 0.5 * math.tanh(0.25)),
-        (ExponentialMechanismEvent(epsilon=Fraction(1, 2)), 0.5, 0.25 / 8),
-        (ReportNoisyMaxEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),
-        (PermuteAndFlipEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),
-        (AboveThresholdEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),
-        (PureEvent(epsilon=Fraction(1, 2)), 0.5, 0.5 * math.tanh(0.25)),
+        (DiscreteLaplaceEvent(noise_multiplier=2), 0.5, OF_COINS),
+        (WeightedDiscreteLaplaceEvent(noise_multiplier=2), 0.5, OF_COINS),
+        (ExponentialMechanismEvent(epsilon=HALF), 0.5, 0.25 / 8),
+        *((kind(epsilon=HALF), 0.5, OF_COINS) for kind in (ReportNoisyMaxEvent, PermuteAndFlipEvent)),
+        *((kind(epsilon=HALF), 0.5, OF_COINS) for kind in (AboveThresholdEvent, PureEvent)),
+        (RandomizedResponseEvent(epsilon=HALF, categories=4), 0.5, 0.5 * (math.exp(0.5) - 1) / (math.exp(0.5) + 3)),
         (
-            RandomizedResponseEvent(epsilon=Fraction(1, 2), categories=4),
-            0.5,
-            0.5 * (math.exp(0.5) - 1) / (math.exp(0.5) + 3),
-        ),
-        (
-            SparseVectorEvent(
-                epsilon_threshold=Fraction(1, 4),
-                epsilon_queries=Fraction(1, 2),
-                epsilon_answers=Fraction(1, 4),
-                answers=5,
-            ),
+            SparseVectorEvent(**TWO_PARTS, epsilon_answers=Fraction(1, 4)),
             1.0,
             0.75 * math.tanh(0.375) + 0.25 * math.tanh(0.025),
         ),
-        (
-            SparseVectorEvent(
-                epsilon_threshold=Fraction(1, 4),
-                epsilon_queries=Fraction(1, 2),
-                epsilon_answers=Fraction(0),
-                answers=5,
-            ),
-            0.75,
-            0.75 * math.tanh(0.375),
-        ),
-        (times(PureEvent(epsilon=Fraction(1, 2)), 4), 2.0, 2 * math.tanh(0.25)),
+        (SparseVectorEvent(**TWO_PARTS, epsilon_answers=Fraction(0)), 0.75, 0.75 * math.tanh(0.375)),
+        (times(PureEvent(epsilon=HALF), 4), 2.0, 2 * math.tanh(0.25)),
     ],
     ids=lambda value: getattr(value, "kind", None),
 )
@@ -216,22 +146,18 @@ def test_each_pure_kind_has_its_epsilon_and_its_least_proved_rho(event, epsilon,
     assert found.rho_delta == 0
 
 
-def test_an_approximate_event_has_its_delta_in_every_form_and_no_pure_one():
-    event = ApproximateEvent(epsilon=Fraction(1, 2), delta=MILLIONTH)
+def test_an_approximate_event_has_its_delta_in_every_form_and_no_form_at_a_smaller_one():
+    event = ApproximateEvent(epsilon=HALF, delta=MILLIONTH)
     found = price([event], delta=MILLIONTH)
-    assert found.pure_epsilon is None
-    assert (found.epsilon, found.delta) == (EPSILON_UNITS // 2, 10**12)
+    assert (found.pure_epsilon, found.epsilon, found.delta) == (None, EPSILON_UNITS // 2, 10**12)
     assert found.rho_delta == 10**12
-    assert found.rho == pytest.approx(0.5 * math.tanh(0.25) * EPSILON_UNITS, abs=1)
-
-
-def test_an_approximate_event_has_no_approximate_form_at_a_smaller_delta():
-    event = ApproximateEvent(epsilon=Fraction(1, 2), delta=MILLIONTH)
-    found = price([event], delta=MILLIONTH / 2)
-    assert found.epsilon is None
-    assert found.rho_delta == 10**12
+    assert found.rho == pytest.approx(OF_COINS * EPSILON_UNITS, abs=1)
+    less = price([event], delta=MILLIONTH / 2)
+    assert (less.epsilon, less.rho_delta) == (None, 10**12)
     assert price([times(event, 3)], delta=3 * MILLIONTH).delta == 3 * 10**12
     assert price([times(event, 3)], delta=2 * MILLIONTH).epsilon is None
+    with pytest.raises(Unpriceable, match="add up to 1 or more"):
+        price([times(ApproximateEvent(epsilon=1, delta=HALF), 2)], delta=Fraction(9, 10))
 
 
 def test_the_events_own_deltas_are_taken_from_what_the_conversion_may_use():
@@ -243,14 +169,6 @@ def test_the_events_own_deltas_are_taken_from_what_the_conversion_may_use():
     assert (found.delta, found.rho_delta) == (10**12, 5 * 10**11)
 
 
-def test_deltas_that_come_to_1_are_refused():
-    with pytest.raises(Unpriceable, match="add up to 1 or more"):
-        price([times(ApproximateEvent(epsilon=1, delta=Fraction(1, 2)), 2)], delta=Fraction(9, 10))
-
-
-# Parallel composition
-
-
 PARTS = (
     DiscreteLaplaceEvent(noise_multiplier=2),
     PureEvent(epsilon=Fraction(3, 10)),
@@ -258,18 +176,12 @@ PARTS = (
 )
 
 
-def test_parallel_parts_cost_the_worst_one_under_add_remove():
-    found = forms(ParallelEvent(events=PARTS, neighbours="add_remove"))
-    assert found.epsilon == Fraction(1, 2)
-    assert found.rho == rho_of_pure(epsilon=Fraction(1, 2))
-
-
-def test_parallel_parts_cost_the_two_worst_added_under_replace():
-    found = forms(ParallelEvent(events=PARTS, neighbours="replace"))
-    assert found.epsilon == Fraction(1, 2) + Fraction(3, 10)
-    assert found.rho == rho_of_pure(epsilon=Fraction(1, 2)) + rho_of_pure(epsilon=Fraction(3, 10))
-    alone = forms(ParallelEvent(events=PARTS[:1], neighbours="replace"))
-    assert alone == forms(PARTS[0])
+def test_parallel_parts_cost_the_worst_one_under_add_remove_and_the_two_worst_added_under_replace():
+    one, two = (forms(ParallelEvent(events=PARTS, neighbours=each)) for each in ("add_remove", "replace"))
+    assert (one.epsilon, one.rho) == (HALF, rho_of_pure(epsilon=HALF))
+    assert two.epsilon == HALF + Fraction(3, 10)
+    assert two.rho == rho_of_pure(epsilon=HALF) + rho_of_pure(epsilon=Fraction(3, 10))
+    assert forms(ParallelEvent(events=PARTS[:1], neighbours="replace")) == forms(PARTS[0])
 
 
 def test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost():
@@ -296,28 +208,25 @@ def test_parallel_parts_of_different_kinds_take_the_worst_of_each_form():
     parts = (
         GaussianEvent(noise_variance=50),
         ApproximateEvent(epsilon=1, delta=MILLIONTH),
-        ApproximateEvent(epsilon=Fraction(1, 2), delta=2 * MILLIONTH),
+        ApproximateEvent(epsilon=HALF, delta=2 * MILLIONTH),
     )
     one = forms(ParallelEvent(events=parts, neighbours="add_remove"))
     two = forms(ParallelEvent(events=parts, neighbours="replace"))
     assert (one.epsilon, one.rho, one.delta) == (None, rho_of_pure(epsilon=Fraction(1)), 2 * MILLIONTH)
     assert two.delta == 3 * MILLIONTH
-    assert two.rho == rho_of_pure(epsilon=Fraction(1)) + rho_of_pure(epsilon=Fraction(1, 2))
-
-
-# Groups and samples
+    assert two.rho == rho_of_pure(epsilon=Fraction(1)) + rho_of_pure(epsilon=HALF)
 
 
 def test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho():
     pure = forms(GroupedEvent(event=PureEvent(epsilon=TENTH), size=5))
-    assert pure.epsilon == Fraction(1, 2)
-    assert pure.rho == rho_of_pure(epsilon=Fraction(1, 2)) <= 25 * rho_of_pure(epsilon=TENTH)
+    assert pure.epsilon == HALF
+    assert pure.rho == rho_of_pure(epsilon=HALF) <= 25 * rho_of_pure(epsilon=TENTH)
     gaussian = forms(GroupedEvent(event=DiscreteGaussianEvent(noise_variance=100), size=5))
     assert (gaussian.epsilon, gaussian.rho) == (None, Fraction(25, 200))
     choice = forms(GroupedEvent(event=ExponentialMechanismEvent(epsilon=TENTH), size=5))
     assert choice.rho == Fraction(1, 4) / 8
     laplace = forms(GroupedEvent(event=LaplaceEvent(noise_multiplier=10), size=5))
-    assert rho_of_laplace(epsilon=Fraction(1, 2)) <= laplace.rho <= rho_of_pure(epsilon=Fraction(1, 2))
+    assert rho_of_laplace(epsilon=HALF) <= laplace.rho <= rho_of_pure(epsilon=HALF)
 
 
 def test_a_groups_delta_grows_with_the_powers_of_e():
@@ -328,35 +237,25 @@ def test_a_groups_delta_grows_with_the_powers_of_e():
     with pytest.raises(Unpriceable, match="delta would be 1 or more"):
         forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=15))
     mixed = ParallelEvent(
-        events=(GaussianEvent(noise_variance=50), ApproximateEvent(epsilon=1, delta=MILLIONTH)),
-        neighbours="add_remove",
+        events=(GaussianEvent(noise_variance=50), ApproximateEvent(epsilon=1, delta=MILLIONTH)), neighbours="add_remove"
     )
     with pytest.raises(Unpriceable, match="Group privacy is proved for"):
         forms(GroupedEvent(event=mixed, size=2))
 
 
+def sampled(event, rate, scheme="poisson", neighbours="add_remove"):
+    return forms(SubsampledEvent(event=event, rate=rate, scheme=scheme, neighbours=neighbours))
+
+
 def test_a_sample_amplifies_epsilon_and_delta_but_not_a_gaussians_rho():
-    pure = forms(
-        SubsampledEvent(
-            event=ApproximateEvent(epsilon=1, delta=MILLIONTH),
-            rate=TENTH,
-            scheme="without_replacement",
-            neighbours="replace",
-        )
-    )
+    pure = sampled(ApproximateEvent(epsilon=1, delta=MILLIONTH), TENTH, "without_replacement", "replace")
     assert float(pure.epsilon) == pytest.approx(math.log(1 + (math.e - 1) / 10), abs=1e-15)
     assert pure.delta == MILLIONTH / 10
-    gaussian = SubsampledEvent(
-        event=GaussianEvent(noise_variance=4), rate=TENTH, scheme="poisson", neighbours="add_remove"
-    )
-    assert forms(gaussian) == forms(GaussianEvent(noise_variance=4))
+    gaussian = GaussianEvent(noise_variance=4)
+    assert sampled(gaussian, TENTH) == forms(gaussian)
     # At so high a rate the choice's own bounded range says more than its amplified epsilon.
     choice = ExponentialMechanismEvent(epsilon=2)
-    sampled = SubsampledEvent(event=choice, rate=Fraction(99, 100), scheme="poisson", neighbours="add_remove")
-    assert forms(sampled).rho == forms(choice).rho
-
-
-# Refusals
+    assert sampled(choice, Fraction(99, 100)).rho == forms(choice).rho
 
 
 class NovelEvent(Event):
@@ -364,38 +263,26 @@ class NovelEvent(Event):
     kind = "novel"
 
 
+class Cheaper(LaplaceEvent):
+    """What is made of a kind with a price has none of its own."""
+
+    __slots__ = ()
+
+
 def test_an_event_without_an_entry_here_is_refused():
     with pytest.raises(Unpriceable, match="No price is known for events of kind 'novel'"):
         price([NovelEvent()], delta=Fraction(0))
-    with pytest.raises(Unpriceable, match="No price is known"):
-        price([times(NovelEvent(), 3)], delta=Fraction(0))
     with pytest.raises(Unpriceable, match="'Event'"):
         price([Event()], delta=Fraction(0))
-    with pytest.raises(Unpriceable, match="No price is known"):
-        price(["laplace"], delta=Fraction(0))
-
-
-def test_a_subclass_does_not_inherit_a_price():
-    class Cheaper(LaplaceEvent):
-        __slots__ = ()
-
-    with pytest.raises(Unpriceable, match="No price is known"):
-        price([Cheaper(noise_multiplier=3)], delta=Fraction(0))
-
-
-def test_every_known_kind_has_a_price():
-    from releases.engine.accounting.accountant import _PRICERS
-
-    assert set(_PRICERS) == set(EVENT_KINDS.values())
+    for event in (times(NovelEvent(), 3), "laplace", Cheaper(noise_multiplier=3)):
+        with pytest.raises(Unpriceable, match="No price is known"):
+            price([event], delta=Fraction(0))
 
 
 @pytest.mark.parametrize("delta", [Fraction(-1, 10), Fraction(1), 1e-6, True, None])
-def test_a_delta_that_is_no_exact_probability_is_refused(delta):
+def test_a_delta_that_is_no_exact_probability_is_refused_and_so_is_an_empty_plan(delta):
     with pytest.raises(InvalidInput, match="must be an exact rational, at least 0 and below 1"):
         price([PureEvent(epsilon=1)], delta=delta)
-
-
-def test_nothing_has_no_price():
     with pytest.raises(InvalidInput, match="at least one event"):
         price([], delta=Fraction(0))
 
@@ -410,23 +297,14 @@ def test_events_stated_for_another_relation_are_refused():
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"pure_epsilon": 0},
-        {"pure_epsilon": -1},
-        {"epsilon": 1.5},
-        {"epsilon": True},
-        {"rho": 0},
-        {"delta": -1},
-        {"rho_delta": 0.5},
-    ],
+    ("field", "values"),
+    [("pure_epsilon", (0, -1)), ("epsilon", (1.5, True)), ("rho", (0,)), ("delta", (-1,)), ("rho_delta", (0.5,))],
 )
-def test_a_price_of_nothing_a_negative_or_a_broken_one_cannot_be_made(fields):
-    with pytest.raises(InvalidInput, match="must be a whole number of units"):
-        Price(**{"pure_epsilon": 1, "epsilon": 1, "delta": 0, "rho": 1, "rho_delta": 0, **fields})
-
-
-def test_a_price_without_any_form_cannot_be_made():
+def test_a_price_of_nothing_a_negative_or_a_broken_one_cannot_be_made(field, values):
+    given_ = {"pure_epsilon": 1, "epsilon": 1, "delta": 0, "rho": 1, "rho_delta": 0}
+    for value in values:
+        with pytest.raises(InvalidInput, match="must be a whole number of units"):
+            Price(**{**given_, field: value})
     with pytest.raises(Unpriceable, match="at least one form"):
         Price(pure_epsilon=None, epsilon=None, delta=0, rho=None, rho_delta=0)
 
@@ -438,9 +316,6 @@ def test_a_price_says_itself_in_words_and_json():
     assert Price(**found.to_json()) == found
     approximate = price([ApproximateEvent(epsilon=1, delta=MILLIONTH)], delta=MILLIONTH)
     assert approximate.in_words().endswith("outside delta 0.000001")
-
-
-# Laws
 
 
 small = st.fractions(Fraction(1, 50), 3, max_denominator=60)
@@ -469,30 +344,21 @@ def amount(value):
 def test_prices_are_monotone_subadditive_and_do_not_depend_on_order(first, second, shuffle):
     delta = MILLIONTH
     one, other = price(first, delta=delta), price(second, delta=delta)
-    both = price([*first, *second], delta=2 * delta)
+    both, more = (price([*first, *second], delta=each) for each in (2 * delta, delta))
     shuffled = [*first, *second]
     shuffle.shuffle(shuffled)
     assert price(shuffled, delta=2 * delta) == both
     for form in ("pure_epsilon", "epsilon", "rho", "rho_delta"):
         assert amount(getattr(both, form)) <= amount(getattr(one, form)) + amount(getattr(other, form))
-        more = price([*first, *second], delta=delta)
         assert amount(getattr(more, form)) >= amount(getattr(one, form))
     assert both.delta <= 2 * 10**12
-
-
-@given(first=lists, digits=st.integers(3, 8))
-@settings(max_examples=30)
-def test_a_larger_delta_never_costs_more_epsilon(first, digits):
-    dear = price(first, delta=Fraction(1, 10**digits))
-    cheap = price(first, delta=Fraction(1, 10 ** (digits - 1)))
-    assert amount(cheap.epsilon) <= amount(dear.epsilon)
-    assert cheap.rho == dear.rho
+    # A larger delta never costs more epsilon.
+    assert amount(both.epsilon) <= amount(more.epsilon)
+    assert both.rho == more.rho
 
 
 @given(
-    epsilons=st.lists(
-        st.sampled_from([Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(1)]), min_size=1, max_size=8
-    ),
+    epsilons=st.lists(st.sampled_from([Fraction(1, 10), Fraction(1, 4), HALF, Fraction(1)]), min_size=1, max_size=8),
     leaks=st.integers(0, 2),
     delta=st.sampled_from([Fraction(1, 50), Fraction(1, 10)]),
 )
@@ -512,12 +378,3 @@ def test_no_price_is_below_the_hockey_stick_of_randomized_responses_with_leaks(e
     if found.epsilon is not None:
         spent = told + (1 - told) * hockey_stick(p, q, found.epsilon / EPSILON_UNITS)
         assert spent <= found.delta / DELTA_UNITS + 1e-12
-
-
-@given(epsilon=small, size=st.integers(1, 6))
-@settings(max_examples=30)
-def test_a_group_of_one_and_a_single_repetition_change_nothing(epsilon, size):
-    event = PureEvent(epsilon=epsilon)
-    assert forms(GroupedEvent(event=event, size=1)) == forms(event) == forms(times(event, 1))
-    grouped = GroupedEvent(event=times(event, size), size=2)
-    assert forms(grouped).epsilon == 2 * size * epsilon

@@ -4,14 +4,13 @@ than it must be."""
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
-from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP, PureDP
@@ -59,9 +58,6 @@ def without_noise(plan, monkeypatch, table=TRUTH):
     return plan.run(counts(plan, table), rng=StreamRandomness(b"x")).notes["measured"]
 
 
-# What is measured
-
-
 def test_it_is_the_largest_difference_over_every_count(monkeypatch):
     assert without_noise(planned(synthetic()), monkeypatch) == 5
     assert without_noise(planned(synthetic([[4] * 6, [8, 16, 17], [12]])), monkeypatch) == 7
@@ -91,12 +87,12 @@ def test_neighbours_differ_by_at_most_the_rows_of_a_unit_and_draw_the_same_noise
     cell = st.tuples(st.integers(0, 2), st.integers(0, 1))
     seen = set()
 
+    cells = st.lists(cell, min_size=rows, max_size=rows)
+
     @settings(max_examples=100, database=None, derandomize=True)
-    @given(
-        st.lists(cell, max_size=8),
-        st.lists(cell, min_size=rows, max_size=rows),
-        st.lists(cell, min_size=rows, max_size=rows),
-    )
+    @example([], [(2, 1)] * rows, [(0, 0)] * rows)
+    @example([], [(0, 0)] * rows, [(2, 1)] * rows)
+    @given(st.lists(cell, max_size=8), cells, cells)
     def compared(shared, unit, other):
         pair = (shared + unit, shared if neighbours == "add_remove" else shared + other)
         tables = [np.zeros((3, 2), dtype=np.int64), np.zeros((3, 2), dtype=np.int64)]
@@ -111,9 +107,6 @@ def test_neighbours_differ_by_at_most_the_rows_of_a_unit_and_draw_the_same_noise
     assert max(seen) == rows  # never more, and the whole of it is needed
 
 
-# What it costs
-
-
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget(rows):
     pure, approximate = (planned(synthetic(), budget=each, rows=rows) for each in (PURE, APPROXIMATE))
@@ -122,9 +115,7 @@ def test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exact
     prices = [accountant.price(each.events, delta=each.delta) for each in (pure, approximate)]
     assert prices[0].pure_epsilon == Fraction(1, 2) * 10**accountant.EPSILON_PLACES
     assert prices[1].pure_epsilon is None
-    assert (
-        prices[1].epsilon <= Fraction(1, 2) * 10**accountant.EPSILON_PLACES < prices[1].epsilon * Fraction(1001, 1000)
-    )
+    assert prices[1].epsilon <= prices[0].pure_epsilon < prices[1].epsilon * Fraction(1001, 1000)
     assert [len(each.events) for each in (pure, approximate)] == [1, 1]
 
 
@@ -142,18 +133,12 @@ def test_an_epsilon_too_small_for_any_noise_is_refused_in_the_plan(budget, said)
         plan.run(counts(plan), rng=StreamRandomness(b"x"))
 
 
-# What it promises
-
-
 def below_minus(plan, t):
     """Pr[X < -t], summed from the law itself."""
     noise, far = plan.certificate.noise, 4000
     values = np.arange(-far, far + 1, dtype=np.float64)
-    law = (
-        np.exp(-np.abs(values) / float(noise.scale))
-        if plan.budget is PURE
-        else np.exp(-(values**2) / (2 * float(noise.exact_variance)))
-    )
+    pure = plan.budget is PURE
+    law = np.exp(-np.abs(values) / float(noise.scale) if pure else -(values**2) / (2 * float(noise.exact_variance)))
     return float(law[values < -t].sum() / law.sum())
 
 
@@ -167,47 +152,15 @@ def test_the_tail_is_the_shortest_that_noise_falls_below_no_more_often_than_beta
     assert plan.expectation.alpha == 2 * t
 
 
-#: A true bound is broken more often than this with probability 1e-6.
-RUNS = 2_000
-MAX_BROKEN = int(binom.isf(1e-6, RUNS, 0.2))
-
-
-#: Numbers so far off that noise never takes the measured error down to 0, where it is cut off.
-FAR = [[4, 4, 4, 4, 4, 504], *NUMBERS[1:]]
-#: Where the tail is many rows, half of it is much too short.
-SMALL = [PureDP(epsilon=Fraction(1, 20)), ApproxDP(epsilon=Fraction(1, 5), delta=Fraction(1, 10**6))]
-
-
-@pytest.mark.parametrize("budget", SMALL, ids=["pure", "approximate"])
-def test_the_certified_bound_holds_as_often_as_it_says_and_a_shorter_tail_would_not(budget, monkeypatch):
-    def broken(plan):
-        table, rng, times, added = counts(plan), StreamRandomness(f"certified {budget}".encode()), 0, 0
-        for _ in range(RUNS):
-            result = plan.run(table, rng=rng)
-            assert result.bound.is_one_sided
-            (_, lower, upper), *_ = result.intervals()
-            assert lower[0] == 0
-            assert upper[0] == result.notes["at most"] == result.notes["measured"] + result.bound.alpha
-            times += bool(upper[0] < 500)
-            added += bool(upper[0] > 500 + plan.expectation.alpha)
-        return times, added
-
-    plan = planned(synthetic(FAR), budget=budget)
-    assert max(broken(plan)) <= MAX_BROKEN
-    tail = plan.certificate.tail
-    monkeypatch.setattr(Certificate, "tail", property(lambda self: tail // 2))
-    assert min(broken(planned(synthetic(FAR), budget=budget))) > MAX_BROKEN
-
-
-def test_what_is_said_names_what_is_certified_and_over_how_many_counts():
+def test_what_is_said_has_the_figures_of_the_bound_and_how_many_counts_it_is_about():
     plan = planned(synthetic())
-    said = plan.run(counts(plan), rng=StreamRandomness(b"x"))
-    most = said.notes["at most"]
-    assert said.bound.says == f"the largest error of the synthetic rows over all 10 counts is at most {most} rows."
-    added = int(plan.expectation.alpha)
-    assert plan.expectation.says.startswith(
-        f"the bound that will be certified is at most {added} rows above the largest"
-    )
+    result = plan.run(counts(plan), rng=StreamRandomness(b"x"))
+    (_, lower, upper), *_ = result.intervals()
+    assert result.bound.is_one_sided
+    assert (lower[0], upper[0]) == (0, result.notes["at most"])
+    assert result.notes["at most"] == result.notes["measured"] + result.bound.alpha
+    assert re.findall("[0-9]+", result.bound.says) == ["10", str(result.notes["at most"])]
+    assert str(int(plan.expectation.alpha)) in plan.expectation.says
     one = planned(synthetic([[3]]), workload={"version": 1, "queries": [{"count": {"town": ["a"]}}]})
     assert "over its one count" in one.expectation.says
 
@@ -218,9 +171,6 @@ def test_no_error_is_below_0_so_noise_that_goes_there_is_cut_off_before_its_tail
     result = plan.run(counts(plan), rng=StreamRandomness(b"x"))
     assert result.notes == {"measured": 0, "at most": plan.certificate.tail}
     assert result.estimates[0].tolist() == [0]
-
-
-# What it is given
 
 
 class Untouchable:
@@ -286,10 +236,3 @@ def test_a_question_that_breaks_a_rule_is_refused_by_field_value_and_rule(value,
 
 def test_of_all_mechanisms_it_alone_is_offered_for_no_question_of_a_person_s_own():
     assert [name for name, each in mechanisms().items() if not each.is_offered] == ["measured-error"]
-
-
-def test_laplace_noise_at_the_usual_confidence_reaches_as_far_as_the_formula_says():
-    """Pr[X < -t] = e^(-(t + 1) / s) / (1 + e^(-1 / s)), so at 95% and scale 2 the least t is 5."""
-    plan = planned(synthetic(), beta=Fraction(1, 20))
-    tail = [exp(-(t + 1) / 2) / (1 + exp(-1 / 2)) for t in range(8)]
-    assert plan.certificate.tail == next(t for t, chance in enumerate(tail) if chance <= 0.05) == 5

@@ -106,13 +106,6 @@ def test_marginals_are_closer_than_those_of_independent_draws_and_of_a_systemati
     assert error < 0.35 * marginal_error(drawn, weights)
 
 
-def test_a_marginal_cell_is_off_by_less_than_a_row_on_average():
-    weights = smooth_weights()
-    counts = controlled_counts(weights, 20_000, StreamRandomness(b"average"))
-    cells = np.mean([np.prod([SHAPE[a] for a in axes]) for axes in TRIPLES])
-    assert marginal_error(counts, weights) / cells < 0.5
-
-
 def test_only_the_sets_asked_for_are_kept_close():
     weights, sets = smooth_weights(), [(0, 1), (3, 4)]
     counts = controlled_counts(weights, 5000, StreamRandomness(b"sets"), sets=sets)

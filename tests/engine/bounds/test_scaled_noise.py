@@ -100,16 +100,9 @@ class Remembered:
 
 
 def drawn(law, *, scale, multiplier, most, seed, count=12_000, bits=64):
-    rng = StreamRandomness(seed)
-    quick = Remembered(law)
-    return np.array(
-        [
-            rounded_noise(
-                quick, multiplier=multiplier, scale_at=lambda p: widened(scale, p), most=most, rng=rng, bits=bits
-            )
-            for _ in range(count)
-        ]
-    )
+    given = {"multiplier": multiplier, "scale_at": lambda p: widened(scale, p), "most": most, "bits": bits}
+    quick, rng = Remembered(law), StreamRandomness(seed)
+    return np.array([rounded_noise(quick, rng=rng, **given) for _ in range(count)])
 
 
 @in_every_law
@@ -140,14 +133,8 @@ def test_every_first_word_that_decides_lies_inside_its_cell(law):
     decided = 0
     for value in range(1 << bits):
         try:
-            size = rounded_noise(
-                law,
-                multiplier=Fraction(17, 10),
-                scale_at=unit_scale,
-                most=most,
-                rng=Words([0, value << (64 - bits)]),
-                bits=bits,
-            )
+            words, of_scale = Words([0, value << (64 - bits)]), {"multiplier": Fraction(17, 10), "scale_at": unit_scale}
+            size = rounded_noise(law, most=most, rng=words, bits=bits, **of_scale)
         except AssertionError:  # more words were asked for than given
             continue
         decided += 1
@@ -175,14 +162,9 @@ def test_noise_is_cut_at_the_most_and_a_tiny_scale_gives_none():
 
 
 def test_a_scale_that_never_narrows_is_reported_and_bad_arguments_are_refused():
+    wide, words = lambda precision: (1, 1 << precision + 6), Words([0, 1 << 60], then=StreamRandomness(b"x"))
     with pytest.raises(SamplerFailure):
-        rounded_noise(
-            LAPLACE,
-            multiplier=Fraction(1),
-            scale_at=lambda precision: (1, 1 << precision + 6),
-            most=9,
-            rng=Words([0, 1 << 60], then=StreamRandomness(b"x")),
-        )
+        rounded_noise(LAPLACE, multiplier=Fraction(1), scale_at=wide, most=9, rng=words)
     for multiplier, most in ((Fraction(0), 1), (Fraction(1), 0)):
         with pytest.raises(InvalidInput):
             rounded_noise(LAPLACE, multiplier=multiplier, scale_at=unit_scale, most=most, rng=StreamRandomness(b"x"))

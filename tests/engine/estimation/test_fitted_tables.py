@@ -7,7 +7,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from releases.engine.accounting import accountant
@@ -26,7 +26,7 @@ from releases.engine.mechanisms.pmw.offline import Known, PMWPlan
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Histogram
-from releases.engine.workload.queries import Sensitivity, Workload
+from releases.engine.workload.queries import Workload
 
 PURE = PureDP(epsilon=Fraction(1))
 APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
@@ -56,9 +56,6 @@ def skewed(schema, rows, seed=1):
     return Histogram(universe=schema.universe, counts=counts.astype(np.int64))
 
 
-# Allowances
-
-
 @given(st.fractions(Fraction(1, 1000), 20), st.lists(st.floats(0.001, 1.0), min_size=1, max_size=20), st.booleans())
 def test_shares_add_up_to_no_more_than_the_whole(amount, parts, is_pure):
     allowance = Allowance(amount=amount, is_pure=is_pure)
@@ -74,18 +71,6 @@ def test_the_epsilon_of_a_choice_costs_at_most_the_rho_it_has(rho):
     assert (epsilon + Fraction(2, 10**24)) ** 2 / 8 > rho
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
-def test_noise_of_an_allowance_costs_the_allowance(budget):
-    allowance = Allowance.of(budget)
-    noise = allowance.noise(Sensitivity(l1=2, l2_squared=4))
-    price = accountant.price((noise.event,), delta=getattr(budget, "delta", Fraction(0)))
-    assert price.epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
-    assert price.epsilon > Fraction(999, 1000) * budget.epsilon * 10**accountant.EPSILON_PLACES
-
-
-# What is spent
-
-
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
@@ -98,24 +83,6 @@ def test_nearly_the_whole_budget_is_spent_and_no_more(name, budget, neighbours, 
     assert price.epsilon > Fraction(99, 100) * budget.epsilon * 10**accountant.EPSILON_PLACES
 
 
-@pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
-def test_the_number_of_rows_is_measured_only_where_it_is_private(name):
-    town = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}
-    private, public = (
-        planned(
-            name,
-            Schema.from_json({"version": 1, "columns": [town], "neighbours": neighbours}),
-            {"marginals": 1},
-        )
-        for neighbours in ("add_remove", "replace")
-    )
-    assert private.total_noise is not None
-    assert public.total_noise is None
-    assert len(public.events) == len(private.events) - 1
-    counts = skewed(public.schema, 70)
-    assert public.run(counts, rng=StreamRandomness(b"public")).total == 70
-
-
 def test_scores_and_tables_of_pmw_are_as_sensitive_as_a_unit_s_rows_make_them():
     for unit, rows in zip(UNITS, (1, 3), strict=True):
         for neighbours, moved in (("add_remove", 1), ("replace", 2)):
@@ -126,46 +93,9 @@ def test_scores_and_tables_of_pmw_are_as_sensitive_as_a_unit_s_rows_make_them():
             assert plan.certificate.noise.l1_sensitivity == rows
 
 
-@settings(max_examples=60)
-@given(st.integers(0, 10**6), st.data())
-def test_a_score_moves_by_at_most_its_sensitivity_between_neighbours(seed, data):
-    """By brute force: the sum of absolute errors of any marginal against any whole answers."""
-    schema = schema_of(2, 3, 2)
-    counts = skewed(schema, 20, seed).counts
-    guess = np.random.default_rng(seed).integers(0, 9, size=(2, 3))
-    cell = tuple(data.draw(st.integers(0, size - 1)) for size in counts.shape)
-    other = tuple(data.draw(st.integers(0, size - 1)) for size in counts.shape)
-    added, replaced = counts.copy(), counts.copy()
-    added[cell] += 1
-    if counts[other]:
-        replaced[other] -= 1
-        replaced[cell] += 1
-
-    def score(table):
-        return np.abs(table.sum(axis=2) - guess).sum()
-
-    assert abs(score(added) - score(counts)) <= 1
-    assert abs(score(replaced) - score(counts)) <= 2
-
-
-# The certificate
-
-
-@pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
-def test_a_certificate_fails_about_as_often_as_its_beta_says(budget):
-    """2,000 runs at beta 0.1; outside [0.06, 0.14] with probability below 1e-7, so looser tails are seen as well."""
-    schema = schema_of(3, unit=UNITS[1])
-    certificate = Certificate.of(Allowance.of(budget), schema=schema, beta=Fraction(1, 10))
-    rng = StreamRandomness(b"certificate")
-    exact, released = [np.array([40, 50, 60])], [np.array([90, 50, 60])]
-    failed = sum(certificate.bound(released, exact, rng).alpha < 50 for _ in range(2_000))
-    assert 0.06 * 2_000 <= failed <= 0.14 * 2_000
-
-
 def test_a_certificate_speaks_of_the_largest_error_of_all_families():
-    certificate = Certificate.of(
-        Allowance(amount=Fraction(1000), is_pure=True), schema=schema_of(3), beta=Fraction(1, 20)
-    )
+    allowance = Allowance(amount=Fraction(1000), is_pure=True)
+    certificate = Certificate.of(allowance, schema=schema_of(3), beta=Fraction(1, 20))
     exact = [np.array([0, 0]), np.array([10])]
     bound = certificate.bound([np.array([0, -3]), np.array([17])], exact, StreamRandomness(b"x"))
     assert bound.half_widths == (7.0, 7.0)
@@ -177,9 +107,6 @@ def test_estimates_are_whole_counts_so_that_the_measured_error_is_theirs(name):
     schema = schema_of(3, 4, 2)
     result = planned(name, schema, {"marginals": 2}).run(skewed(schema, 500), rng=StreamRandomness(b"whole"))
     assert all((each == np.rint(each)).all() for each in result.estimates)
-
-
-# Parts
 
 
 def test_questions_that_never_meet_fall_into_parts():
@@ -260,9 +187,6 @@ def test_what_nobody_measured_is_even():
     assert len(result.notes["tables chosen, in order"]) == 1
 
 
-# Accuracy
-
-
 def test_pmw_measures_what_is_worst_first():
     """All rows in one cell of c0 × c1 while c2 is even: at a large epsilon the first table must have c0 and c1."""
     schema = schema_of(4, 4, 4)
@@ -306,20 +230,6 @@ def test_updates_bring_what_is_known_nearer_to_each_noisy_table():
     known.learn(0, noisy)
     np.testing.assert_allclose(known.answer(0), noisy, atol=1)
     assert known.weights.sum() == pytest.approx(noisy.sum())
-
-
-def test_the_larger_the_epsilon_the_nearer_the_answers():
-    schema = schema_of(6, 5, 4)
-    counts = skewed(schema, 2_000)
-    truth = np.concatenate(workload_of(schema, {"marginals": 2}).answer(counts.marginal))
-    for name in ("pmw", "marginal-fit"):
-        errors = []
-        for epsilon in (Fraction(1, 20), Fraction(1), Fraction(30)):
-            plan = planned(name, schema, {"marginals": 2}, budget=PureDP(epsilon=epsilon))
-            runs = [plan.run(counts, rng=StreamRandomness(bytes([i]))) for i in range(5)]
-            errors.append(np.mean([np.abs(np.concatenate(run.estimates) - truth).mean() for run in runs]))
-        assert errors[0] > errors[1] > errors[2]
-        assert errors[2] < 2
 
 
 def test_marginal_fit_takes_the_noise_that_leaves_less():
@@ -369,10 +279,8 @@ def test_cells_that_sum_to_no_more_than_the_rows_stay_as_they_are():
 
 @pytest.mark.parametrize("name", ["pmw", "marginal-fit"])
 def test_a_budget_too_small_for_any_noise_is_refused_in_one_sentence(name):
-    for budget in (
-        PureDP(epsilon=Fraction(1, 10**18)),
-        PureDP(epsilon=Fraction(1, 10**100)),
-    ):
+    for places in (18, 100):
+        budget = PureDP(epsilon=Fraction(1, 10**places))
         assert "64-bit" in planned(name, schema_of(3, 4), {"marginals": 2}, budget=budget).infeasible
     no_rho = ApproxDP(epsilon=Fraction(1, 10**9), delta=Fraction(1, 10**9))
     assert "no rho" in planned(name, schema_of(3, 4), {"marginals": 2}, budget=no_rho).infeasible

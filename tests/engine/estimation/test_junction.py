@@ -63,14 +63,8 @@ def answers_of(table, sets):
 
 
 def chain(columns, bins):
-    return Schema.from_json(
-        {
-            "version": 1,
-            "columns": [{"name": f"c{i}", "type": "integer", "edges": list(range(bins + 1))} for i in range(columns)],
-            "neighbours": "add_remove",
-            "unit": {"kind": "row"},
-        }
-    )
+    declared = [{"name": f"c{i}", "type": "integer", "edges": list(range(bins + 1))} for i in range(columns)]
+    return Schema.from_json({"version": 1, "columns": declared})
 
 
 def pairs_along(schema):
@@ -231,15 +225,15 @@ def test_more_columns_than_can_be_designed_for_are_refused_by_their_number():
 
 def test_time_and_memory_are_those_of_the_counted_work():
     """Seconds of a processor, measured on one core: 0.75 and 5.0; and 710 MB beyond what the program took."""
-    short, long = chain(14, 10), chain(12, 20)
-    triples = [{"marginal": list(long.universe.names[i : i + 3])} for i in range(10)]
-    sixes = [{"marginal": list(chain(12, 10).universe.names[i : i + 6])} for i in range(5)]
-    assert 0.75 / 2 < planned(short, pairs_along(short)).work.seconds < 0.75 * 2
-    workload = Workload.from_json({"version": 1, "queries": triples}, long.universe)
-    assert 5.0 / 2 < planned(long, workload).work.seconds < 5.0 * 2
-    wide = chain(12, 10)
-    workload = Workload.from_json({"version": 1, "queries": sixes}, wide.universe)
-    assert planned(wide, workload).work.bytes > 710 << 20
+
+    def work(schema, size, count):
+        names = schema.universe.names
+        queries = [{"marginal": list(names[i : i + size])} for i in range(count)]
+        return planned(schema, Workload.from_json({"version": 1, "queries": queries}, schema.universe)).work
+
+    assert 0.75 / 2 < work(chain(14, 10), 2, 13).seconds < 0.75 * 2
+    assert 5.0 / 2 < work(chain(12, 20), 3, 10).seconds < 5.0 * 2
+    assert work(chain(12, 10), 6, 5).bytes > 710 << 20
 
 
 @pytest.mark.parametrize("budget", [PURE, APPROX])
@@ -249,6 +243,11 @@ def test_a_chain_of_fourteen_columns_is_fitted_on_its_pairs_and_its_rows_follow(
     plan = planned(schema, workload, budget)
     assert not plan.infeasible
     assert plan.parameters["cells fitted"] == "1,300"
+    price = accountant.price(plan.events, delta=plan.delta, neighbours=schema.neighbours)
+    assert price.epsilon <= 10**accountant.EPSILON_PLACES
+    assert plan_from_json(plan.to_json()) == plan
+    (part,) = plan.parts
+    assert all(any(set(table.axes) <= set(each.axes) for each in part.cliques) for table in plan.tables)
     table = table_along(schema, 20_000)
     result = Result.from_json(plan.run(table, rng=StreamRandomness(b"chain")).to_json())
     fitted = distances(workload, result.distribution, 20_000, table)
@@ -263,50 +262,13 @@ def test_a_chain_of_fourteen_columns_is_fitted_on_its_pairs_and_its_rows_follow(
         assert off <= result.bound.alpha
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROX])
-def test_on_each_clique_it_is_as_close_as_the_fit_to_the_whole_table(budget, monkeypatch):
-    schema = chain(5, 6)
-    workload = pairs_along(schema)
-    table = table_along(schema, 5_000)
-    counts = Histogram(universe=schema.universe, counts=table.histogram())
-
-    def mean(limit):
-        monkeypatch.setattr(components, "MAX_DENSE_CELLS", limit)
-        plan = planned(schema, workload, budget)
-        assert bool(plan.parts[0].cliques) == (limit < 6**5)
-        found = [plan.run(counts, rng=StreamRandomness(bytes([seed]))).distribution for seed in range(4)]
-        return np.mean([distances(workload, each, 5_000, table) for each in found])
-
-    dense, tree = mean(10**8), mean(100)
-    assert tree < dense * 1.05
-
-
-def test_a_tree_costs_its_budget_and_comes_out_of_its_json_the_same():
-    schema = chain(14, 10)
-    for budget in (PURE, APPROX):
-        plan = planned(schema, pairs_along(schema), budget)
-        price = accountant.price(plan.events, delta=plan.delta, neighbours=schema.neighbours)
-        assert price.epsilon <= 10**accountant.EPSILON_PLACES
-        assert plan_from_json(plan.to_json()) == plan
-
-
-def test_measured_tables_lie_within_cliques():
-    schema = chain(14, 10)
-    plan = planned(schema, pairs_along(schema), PureDP(epsilon=Fraction(1, 10)))
-    (part,) = plan.parts
-    assert all(any(set(table.axes) <= set(each.axes) for each in part.cliques) for table in plan.tables)
-
-
 def test_a_refusal_says_how_few_bins_would_fit_and_they_do():
-    schema = chain(12, 10)
-    everything = [{"marginals": 2}]
-    workload = Workload.from_json({"version": 1, "queries": everything}, schema.universe)
-    plan = planned(schema, workload)
-    assert "at most 4 bins in each of the 12 columns" in plan.infeasible
-    for bins, fits in ((4, True), (5, False)):
-        other = chain(12, bins)
-        again = planned(other, Workload.from_json({"version": 1, "queries": everything}, other.universe))
-        assert (not again.infeasible) == fits
-    wide = chain(30, 10)
-    refused = planned(wide, Workload.from_json({"version": 1, "queries": everything}, wide.universe))
-    assert "ask about fewer columns together" in refused.infeasible
+    def refused(columns, bins):
+        schema = chain(columns, bins)
+        asked = {"version": 1, "queries": [{"marginals": 2}]}
+        return planned(schema, Workload.from_json(asked, schema.universe)).infeasible
+
+    assert "at most 4 bins in each of the 12 columns" in refused(12, 10)
+    assert not refused(12, 4)
+    assert refused(12, 5)
+    assert "ask about fewer columns together" in refused(30, 10)

@@ -21,8 +21,6 @@ from releases.engine.estimation.marginals import (
     slice_of,
 )
 
-PATHS = pytest.mark.parametrize("compiled", [True, False], ids=["numba", "numpy"])
-
 
 @st.composite
 def universes(draw, *, most_axes=6, least_axes=1):
@@ -31,6 +29,22 @@ def universes(draw, *, most_axes=6, least_axes=1):
     every = [axes for size in range(len(shape) + 1) for axes in itertools.combinations(range(len(shape)), size)]
     chosen = draw(st.lists(st.sampled_from(every), max_size=10, unique=True))
     return shape, [tuple(draw(st.permutations(axes))) for axes in chosen]
+
+
+def over_trees(examples, **more):
+    """A test of a tree, compiled and not, and of a source of random numbers."""
+
+    def decorated(test):
+        @pytest.mark.parametrize("compiled", [True, False], ids=["numba", "numpy"])
+        @settings(max_examples=examples)
+        @given(universe=universes(), seed=st.integers(0, 2**32), **more)
+        def run(compiled, universe, seed, **drawn):
+            test(MarginalTree(*universe, compiled=compiled), np.random.default_rng(seed), **drawn)
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorated
 
 
 def plain(array, axes):
@@ -50,36 +64,21 @@ def tables_for(shape, sets, rng, scale=1.0):
     return [scale * rng.normal(size=[shape[a] for a in axes]) for axes in sets]
 
 
-@PATHS
-@settings(max_examples=60)
-@given(universes(), st.integers(0, 2**32))
-def test_answers_equal_plain_sums(compiled, universe, seed):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
+@over_trees(60)
+def test_answers_equal_plain_sums_and_those_of_whole_numbers_exactly(tree, rng):
+    shape, sets = tree.shape, tree.sets
     array = rng.normal(size=shape)
     for table, axes in zip(tree.answer(array), sets, strict=True):
         np.testing.assert_allclose(table, plain(array, axes), rtol=1e-12, atol=1e-12)
-
-
-@PATHS
-@settings(max_examples=40)
-@given(universes(), st.integers(0, 2**32))
-def test_whole_numbers_are_summed_exactly(compiled, universe, seed):
-    shape, sets = universe
-    array = np.random.default_rng(seed).integers(-(2**50), 2**50, size=shape)
-    for table, axes in zip(MarginalTree(shape, sets, compiled=compiled).answer(array), sets, strict=True):
+    whole = rng.integers(-(2**50), 2**50, size=shape)
+    for table, axes in zip(tree.answer(whole), sets, strict=True):
         assert table.dtype == np.int64
-        assert np.array_equal(table, plain(array, axes))
+        assert np.array_equal(table, plain(whole, axes))
 
 
-@PATHS
-@settings(max_examples=60)
-@given(universes(), st.integers(0, 2**32))
-def test_the_adjoint_is_the_sum_of_spread_tables(compiled, universe, seed):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
+@over_trees(60)
+def test_the_adjoint_is_the_sum_of_spread_tables(tree, rng):
+    shape, sets = tree.shape, tree.sets
     tables = tables_for(shape, sets, rng)
     expected = sum((spread(t, axes, shape) for t, axes in zip(tables, sets, strict=True)), np.zeros(shape))
     np.testing.assert_allclose(tree.adjoint(tables), expected, rtol=1e-12, atol=1e-12)
@@ -87,26 +86,10 @@ def test_the_adjoint_is_the_sum_of_spread_tables(compiled, universe, seed):
     np.testing.assert_allclose(tree.add_adjoint(tables, start.copy()), start + expected, rtol=1e-12, atol=1e-12)
 
 
-@PATHS
-@settings(max_examples=60)
-@given(universes(), st.integers(0, 2**32))
-def test_answer_and_adjoint_are_transposed_to_each_other(compiled, universe, seed):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
-    array, tables = rng.normal(size=shape), tables_for(shape, sets, rng)
-    there = sum(float((mine * t).sum()) for mine, t in zip(tree.answer(array), tables, strict=True))
-    assert there == pytest.approx(float((array * tree.adjoint(tables)).sum()), rel=1e-9, abs=1e-9)
-
-
-@PATHS
-@settings(max_examples=60)
-@given(universes(), st.integers(0, 2**32), st.sampled_from([0.1, 3.0, 400.0]))
-def test_scaling_multiplies_by_the_exponential_of_the_adjoint(compiled, universe, seed, scale):
+@over_trees(60, scale=st.sampled_from([0.1, 3.0, 400.0]))
+def test_scaling_multiplies_by_the_exponential_of_the_adjoint(tree, rng, scale):
     """At scale 400 the factors of the parts would vanish one by one, and the product is taken in logarithms."""
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
+    shape, sets = tree.shape, tree.sets
     weights, tables = rng.random(shape) + 0.1, tables_for(shape, sets, rng, scale)
     exponents = tree.adjoint(tables)
     expected = weights * np.exp(exponents - exponents.max())
@@ -118,13 +101,9 @@ def test_scaling_multiplies_by_the_exponential_of_the_adjoint(compiled, universe
         np.testing.assert_allclose(table, plain(weights, axes), rtol=1e-9, atol=1e-12)
 
 
-@PATHS
-@settings(max_examples=40)
-@given(universes(), st.integers(0, 2**32), st.data())
-def test_scaling_by_some_tables_leaves_the_others_out(compiled, universe, seed, data):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
+@over_trees(40, data=st.data())
+def test_scaling_by_some_tables_leaves_the_others_out(tree, rng, data):
+    shape, sets = tree.shape, tree.sets
     tables = tables_for(shape, sets, rng)
     some = data.draw(st.sets(st.sampled_from(range(len(sets))))) if sets else set()
     weights = rng.random(shape)
@@ -134,14 +113,9 @@ def test_scaling_by_some_tables_leaves_the_others_out(compiled, universe, seed, 
     np.testing.assert_allclose(scaled.answers, tree.answer_vector(weights), rtol=1e-10)
 
 
-@PATHS
-@settings(max_examples=60)
-@given(universes(), st.integers(0, 2**32), st.sampled_from([0.3, 300.0]))
-def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(compiled, universe, seed, scale):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
-    tables = tables_for(shape, sets, rng, scale)
+@over_trees(60, scale=st.sampled_from([0.3, 300.0]))
+def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(tree, rng, scale):
+    tables = tables_for(tree.shape, tree.sets, rng, scale)
     exponents = tree.adjoint(tables)
     top = float(exponents.max())
     density = np.exp(exponents - top)
@@ -152,13 +126,8 @@ def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(co
     np.testing.assert_allclose(gibbs.marginals, tree.answer_vector(density), rtol=1e-9, atol=1e-15)
 
 
-@PATHS
-@settings(max_examples=40)
-@given(universes(), st.integers(0, 2**32))
-def test_covariance_is_the_derivative_of_the_marginals(compiled, universe, seed):
-    shape, sets = universe
-    rng = np.random.default_rng(seed)
-    tree = MarginalTree(shape, sets, compiled=compiled)
+@over_trees(40)
+def test_covariance_is_the_derivative_of_the_marginals(tree, rng):
     at, along, other = rng.normal(size=(3, tree.cells))
     gibbs = tree.gibbs(at)
     step = 1e-5
@@ -185,18 +154,6 @@ def test_rotation_multiplies_every_table_along_every_axis(universe, seed, least)
             np.testing.assert_allclose(after, expected, rtol=1e-9, atol=1e-9)
         results.append(rotated)
     np.testing.assert_allclose(*results, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
-def test_numba_and_numpy_agree_on_an_array_of_some_size(size):
-    shape = (6, 3, 5, 4, 2, 7)
-    sets = list(itertools.combinations(range(6), size))
-    fast, slow = MarginalTree(shape, sets), MarginalTree(shape, sets, compiled=False)
-    rng = np.random.default_rng(1)
-    array, vector = rng.random(shape), rng.normal(size=fast.cells)
-    np.testing.assert_allclose(fast.answer_vector(array), slow.answer_vector(array), rtol=1e-12)
-    np.testing.assert_allclose(fast.adjoint(vector), slow.adjoint(vector), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(fast.gibbs(vector).marginals, slow.gibbs(vector).marginals, rtol=1e-10)
 
 
 @settings(max_examples=60)

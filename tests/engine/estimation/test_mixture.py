@@ -72,9 +72,6 @@ def distance(one, other):
     return float(np.abs(one - other).sum() / 2)
 
 
-# Marginals
-
-
 @pytest.mark.parametrize("axes", [(), (2,), (0, 1), (3, 0), (2, 0, 1), (3, 1, 2, 0)])
 def test_a_marginal_is_the_sum_over_the_joint_table_in_the_order_asked(axes):
     mixture = mixture_of()
@@ -108,15 +105,17 @@ def test_a_result_keeps_its_mixture_and_still_reads_the_results_of_before():
     assert Result.from_json(before).distribution.components[0].weights.tolist() == [0.25, 0.75]
 
 
-# The fit
+def exactly(shares, stacked):
+    """A mixture in double precision, which need not be one of probabilities."""
+    exact = Mixture.__new__(Mixture)
+    for name, value in (("shape", SHAPE), ("shares", shares), ("stacked", stacked)):
+        object.__setattr__(exact, name, value)
+    return exact
 
 
 def objective(shares, stacked, tables, rows, penalty):
     """Straight from the definition, in double precision."""
-    exact = Mixture.__new__(Mixture)
-    for name, value in (("shape", SHAPE), ("shares", shares), ("stacked", stacked)):
-        object.__setattr__(exact, name, value)
-    whole = joint(exact)
+    whole = joint(exactly(shares, stacked))
     loss = sum(((rows * table_of(whole, each.axes) - each.table) ** 2).sum() / (2 * each.variance) for each in tables)
     information = 0.0
     for block in np.split(stacked, np.cumsum(SHAPE)[:-1]):
@@ -178,10 +177,7 @@ def test_triples_of_levels_pull_at_the_bins_of_a_level_alike_and_by_the_square_o
     shares, stacked = descent.shares.astype(float), descent.stacked.astype(float)
 
     def loss(shares, stacked):
-        exact = Mixture.__new__(Mixture)
-        for name, value in (("shape", SHAPE), ("shares", shares), ("stacked", stacked)):
-            object.__setattr__(exact, name, value)
-        whole = joint(exact)
+        whole = joint(exactly(shares, stacked))
         off = [rows * merged(table_of(whole, each.axes), each.axes) - each.table for each in coarse]
         return sum((each**2).sum() for each in off) / (2 * 900.0)
 
@@ -247,16 +243,8 @@ def test_noise_about_a_product_is_fitted_without_the_penalty_and_not_with_it():
     tables = noisy(truth, [*ways(1), *ways(2)], rows=1000.0, deviation=12.0)
 
     def error(strength):
-        made = fit_mixture(
-            truth.shape,
-            tables,
-            rows=1000.0,
-            components=30,
-            strength=strength,
-            steps=300,
-            rate=0.1,
-            rng=StreamRandomness(b"noise"),
-        )
+        how = {"rows": 1000.0, "components": 30, "steps": 300, "rate": 0.1, "rng": StreamRandomness(b"noise")}
+        made = fit_mixture(truth.shape, tables, strength=strength, **how)
         return np.mean([distance(made.marginal(axes), table_of(truth, axes)) for axes in ways(2)])
 
     free, held = error(0.0), error(1.2)
@@ -292,9 +280,6 @@ def test_the_normal_numbers_of_starts_have_the_moments_of_the_normal_law():
     assert abs((drawn[:-1] * drawn[1:]).mean()) < 0.02
 
 
-# Which triples
-
-
 def chosen(distances, deviation, *, worth=None, cells=20, rows=1000.0, most_cells=10**6):
     return triples_to_measure(
         np.array(distances),
@@ -323,9 +308,6 @@ def test_a_triple_that_is_worth_nothing_to_what_is_asked_is_not_measured():
 def test_no_more_cells_are_measured_than_may_be():
     assert len(chosen([0.4, 0.5, 0.6], 1.0)) == 3
     assert {at for at, _ in chosen([0.4, 0.5, 0.6], 1.0, most_cells=45)} == {1, 2}
-
-
-# Rows
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 5), SHAPE, (1, 3, 1)])

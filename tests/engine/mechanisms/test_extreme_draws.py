@@ -19,6 +19,7 @@ import pytest
 
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP
 from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
 from releases.engine.estimation import synthetic
 from releases.engine.mechanisms import randomized_response
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -98,16 +99,16 @@ def test_no_draw_makes_a_fit_fail_whose_universe_is_too_large_to_be_held(neighbo
 
 
 def test_a_total_above_the_limit_gives_as_many_rows_as_the_limit_and_the_same_shares(monkeypatch):
-    """Two categories at a thousand million rows and at none: 100 rows, all of the first."""
+    """Two categories at a million rows and at none: 100 rows, all of the first."""
     monkeypatch.setattr(synthetic, "MAX_ROWS", 100)
     case = case_for("laplace-queries")
     plan = case.plan("laplace-queries", NeighbouringRelation.ADD_REMOVE)
     counts = counts_of(plan.schema.universe, case.pairs[NeighbouringRelation.ADD_REMOVE].one)
-    with with_extreme_draws(10**9, (1, -1), 0):
+    with with_extreme_draws(10**6, (1, -1), 0):
         made = run_release(plan, counts, rng=StreamRandomness(b"extreme"))
-    with with_extreme_draws(10**9, (1,), 0):
+    with with_extreme_draws(10**6, (1,), 0):
         even = run_release(plan, counts, rng=StreamRandomness(b"extreme"))
-    assert (even.result.total, even.records.rows) == (2 * 10**9 + 40, 100)
+    assert (even.result.total, even.records.rows) == (2 * 10**6 + 40, 100)
     assert np.bincount(even.records.columns["town"], minlength=2).tolist() == [50, 50]
     assert made.records.rows <= 100
 
@@ -122,6 +123,30 @@ def test_draws_are_replaced_by_extremes_where_mechanisms_use_them():
         assert additive_noise.discrete_gaussian(variance=Fraction(9), size=2, rng=rng).tolist() == [200, -200]
         assert smooth_median.discrete_laplace is not discrete_laplace
     assert additive_noise.discrete_gaussian is discrete_gaussian
+
+
+@pytest.mark.parametrize(
+    ("draw", "argument", "widest"),
+    [(discrete_laplace, "scale", [180, 2**52]), (discrete_gaussian, "variance", [850**2, 2**104])],
+)
+def test_what_draws_noise_fits_into_the_memory_left_around_a_run_whatever_its_scale(draw, argument, widest):
+    """The runs above draw none: of the widest law of one table, and of the widest of all."""
+    for parameter in widest:
+        tracemalloc.start()
+        draw(**{argument: Fraction(parameter)}, size=1, rng=StreamRandomness(b"x"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < _AROUND / 2
+
+
+@pytest.mark.parametrize(("name", "too_much"), [("discrete_laplace", 2**52 + 1), ("discrete_gaussian", 2**104 + 1)])
+def test_a_scale_at_which_noise_would_not_fit_is_refused_where_draws_are_replaced_too(name, too_much):
+    """A plan whose run is refused for its scale fails the test above."""
+    from releases.engine.mechanisms import additive_noise
+
+    argument = "scale" if name == "discrete_laplace" else "variance"
+    with with_extreme_draws(None, (1,), 0), pytest.raises(InvalidInput, match=argument):
+        getattr(additive_noise, name)(**{argument: Fraction(too_much)}, size=1, rng=StreamRandomness(b"x"))
 
 
 @pytest.mark.parametrize("columns", [1, 6, 300])

@@ -55,9 +55,6 @@ def table_of(schema, rows, seed=4):
     return Rows(universe=schema.universe, columns=columns)
 
 
-# What it spends
-
-
 @pytest.mark.parametrize("budget", [PURE, APPROX], ids=["pure", "approx"])
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -101,6 +98,12 @@ def test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours(neigh
     assert worst == pytest.approx(declared, rel=1e-9)
 
 
+def uniform(shape, *measured, **options):
+    """In place of a fit, which takes longest."""
+    stacked = np.concatenate([np.full((bins, 1), 1 / bins, np.float32) for bins in shape])
+    return Mixture(shape=tuple(shape), shares=np.ones(1, np.float32), stacked=stacked)
+
+
 @pytest.fixture
 def unfitted(monkeypatch):
     """A run whose fit is fixed, and whose choice of triples and number of rows too: what is measured then is exact
@@ -110,9 +113,7 @@ def unfitted(monkeypatch):
 
     def fixed(shape, measured, **options):
         seen[-1]["tables"] = [each.table for each in measured]
-        shares = np.ones(1, np.float32)
-        stacked = np.concatenate([np.full((bins, 1), 1 / bins, np.float32) for bins in shape])
-        return Mixture(shape=tuple(shape), shares=shares, stacked=stacked)
+        return uniform(shape)
 
     def all_triples(distances, cells, *, rows, **options):
         seen[-1]["distances"] = distances * 2 * rows
@@ -194,18 +195,13 @@ def test_it_is_not_seen_to_spend_more_than_it_claims_and_with_less_noise_it_is(n
     assert seen.is_as_it_should_be
 
 
-# What is measured
-
-
 def test_triples_are_looked_at_where_the_noise_leaves_something_to_be_seen_and_else_pairs_get_all():
     schema = schema_of(4, 4, 4, 4)
     plan = planned(schema, {"marginals": 3}, budget=APPROX)
-    few, many = (plan.run(table_of(schema, rows), rng=StreamRandomness(b"n")) for rows in (50, 50_000))
-    assert "triples measured" not in few.notes
-    assert "triples measured" in many.notes
     spent = {}
-    for rows in (50, 50_000):
+    for rows, is_enough in ((50, False), (50_000, True)):
         recorded = record(lambda noise, rows=rows: plan.run(table_of(schema, rows), rng=noise), seed=b"x")
+        assert ("triples measured" in recorded.result.notes) == is_enough
         pairs = [dict(draw.parameters) for draw in recorded.draws[5:11]]
         spent[rows] = sum(1 / (2 * float(each["variance"])) for each in pairs) / float(plan.split.tables.amount)
     assert 0.6 <= spent[50] <= 0.98
@@ -241,18 +237,55 @@ def test_triples_are_looked_at_for_the_pairs_that_are_asked_about():
     assert planned(schema, {"marginal": ["c0", "c2"]}).triples == ()
 
 
+def test_triples_that_a_question_holds_are_measured_before_those_whose_pairs_alone_are_asked_about(monkeypatch):
+    """Two sets of three columns in which the third is the sum of the others; a question holds one of the two."""
+    schema = schema_of(3, 3, 3, 3, 3, 3)
+    rng = np.random.default_rng(5)
+    codes = rng.integers(0, 3, (6, 20_000))
+    codes[2], codes[5] = (codes[0] + codes[1]) % 3, (codes[3] + codes[4]) % 3
+    table = Rows(universe=schema.universe, columns={f"c{i}": codes[i] for i in range(6)})
+    seen, real = [], mixture_fit.triples_to_measure
+
+    def watched(distances, cells, *, worth, **given):
+        seen.append(worth)
+        return real(distances, cells, worth=worth, **given)
+
+    monkeypatch.setattr(mixture_fit, "triples_to_measure", watched)
+    plan = planned(schema, {"marginals": 2}, {"marginal": ["c3", "c4", "c5"]})
+    result = plan.run(table, rng=StreamRandomness(b"held"))
+    # Both are far from what pairs say, 2/3 in total variation, and the other eighteen are not.
+    assert {"c0 × c1 × c2", "c3 × c4 × c5"} <= set(result.notes["triples measured"])
+    assert result.notes["triples measured"][0] == "c3 × c4 × c5"
+    monkeypatch.setattr(mixture_fit, "fit_mixture", uniform)
+    for order in (2, 3):
+        planned(schema, {"marginals": order}).run(table, rng=StreamRandomness(b"held"))
+    first, pairs, triples = seen
+    assert np.ptp(pairs) == 0 < pairs[0]
+    assert triples.tolist() == [1.0] * 20
+    assert [axes for axes, worth in zip(plan.triples, first, strict=True) if worth == 1] == [(3, 4, 5)]
+    assert max(worth for axes, worth in zip(plan.triples, first, strict=True) if axes != (3, 4, 5)) < 0.5
+
+
+def test_the_penalty_is_stronger_where_many_attributes_are_asked_about():
+    at_once = {d: planned(schema_of(*[2] * d), {"marginals": 2}).split for d in (5, 14, 21, 28)}
+    # So many rows that the signal asks for the weakest penalty, the same for all.
+    strengths = {d: mixture_fit._Schedule.of(split, 10**12).strength for d, split in at_once.items()}
+    assert strengths[5] == strengths[14]
+    assert strengths[21] == pytest.approx(1.5 * strengths[14])
+    assert strengths[28] == pytest.approx(1.6 * strengths[14]), "no further than it was measured"
+
+
 @pytest.mark.parametrize("rows", [1_000, 50_000, 10**7])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
 def test_what_a_fit_multiplies_is_within_the_allowance_whatever_the_table(rows, epsilon, monkeypatch):
     """Counted in the tables that the fit is given, not by a clock. One attribute has 500 levels."""
     seen = []
 
-    def uniform(shape, measured, **options):
+    def watched(shape, measured, **options):
         seen.append((options["steps"], options["components"], [each.table for each in measured]))
-        stacked = np.concatenate([np.full((bins, 1), 1 / bins, np.float32) for bins in shape])
-        return Mixture(shape=tuple(shape), shares=np.ones(1, np.float32), stacked=stacked)
+        return uniform(shape)
 
-    monkeypatch.setattr(mixture_fit, "fit_mixture", uniform)
+    monkeypatch.setattr(mixture_fit, "fit_mixture", watched)
     monkeypatch.setattr(mixture_fit, "measured_rows", lambda *given: float(rows))
     of = mixture_fit._Schedule.of
     monkeypatch.setattr(mixture_fit._Schedule, "of", lambda split, total: of(split, rows))
@@ -298,9 +331,6 @@ def test_the_number_of_rows_is_exact_where_it_is_public_and_noisy_where_it_is_no
     assert len(set(totals["add_remove"])) > 3
     # What decides the split of the budget is noisy by itself, before any table is measured.
     assert len(set(given[: len(given) // 2])) > 3
-
-
-# What comes out
 
 
 def test_with_next_to_no_noise_pairs_and_triples_are_nearly_exact():

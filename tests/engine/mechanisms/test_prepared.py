@@ -83,10 +83,3 @@ def test_gaussian_noise_is_left_out_of_a_pure_budget_and_a_histogram_that_cannot
         "laplace-queries",
         "laplace-histogram",
     }
-
-
-def test_it_grows_with_the_questions_and_falls_with_epsilon():
-    few, many = (within_if_prepared(schema(), questions=n, budget=PURE, beta=BETA) for n in (10, 1000))
-    assert all(few[name] < many[name] for name in few)
-    richer = within_if_prepared(schema(), questions=10, budget=PureDP(epsilon=Fraction(4)), beta=BETA)
-    assert all(richer[name] < few[name] for name in few)

@@ -23,22 +23,13 @@ from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.quantiles import pad, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
-from releases.engine.verification.recording import record, with_noise_scaled
+from releases.engine.verification.recording import record
 from tests.engine.goodness import law_of, p_value
-from tests.engine.telling import (
-    FALSE_ALARM,
-    PERSON,
-    RELATIONS,
-    all_neighbours,
-    epsilon_proved,
-    log_ratios,
-    neighbouring_rows,
-    planned,
-    table,
-)
+from tests.engine.telling import FALSE_ALARM, PERSON, RELATIONS, all_neighbours, log_ratios, planned, table
 
 GRADE = [{"name": "grade", "type": "integer", "edges": [0, 4]}]
 WIDE = [{"name": "income", "type": "number", "edges": [-1000, 100000], "decimals": 2}]
+TOWN = [{"name": "town", "type": "categorical", "categories": ["x", "y", "z"]}]
 SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 3)]
 both = pytest.mark.parametrize("neighbours", RELATIONS)
 
@@ -74,9 +65,6 @@ def rate_of(plan):
     return float(plan.epsilon / (2 * plan.sensitivity))
 
 
-# The utility, and its sensitivity
-
-
 @settings(max_examples=150, derandomize=True)
 @given(st.lists(st.integers(-3, 9), max_size=12), st.sampled_from(SHARES))
 def test_pieces_hold_the_utility_of_every_value_of_the_range(rows, share):
@@ -87,19 +75,6 @@ def test_pieces_hold_the_utility_of_every_value_of_the_range(rows, share):
     assert np.array_equal(np.cumsum(pieces.widths)[:-1] - 3, pieces.starts[1:])
     spread = np.repeat(pieces.scores, pieces.widths)
     assert [Fraction(int(score), share.denominator) for score in spread] == utilities(rows, share, -3, 9)
-
-
-def test_a_pile_of_equal_rows_that_holds_the_quantile_is_the_best_value():
-    """10 rows at 1, 80 at 2, 10 at 3: the 15% quantile is 2; -|(1 - q) L - q G| would prefer what lies below 2."""
-    rows, share = [1] * 10 + [2] * 80 + [3] * 10, Fraction(15, 100)
-    assert utilities(rows, share).index(0) == 2
-    usual = [
-        -abs((1 - share) * sum(x < y for x in rows) - share * sum(x > y for x in rows)) for y in (Fraction(3, 2), 2)
-    ]
-    assert usual[0] > usual[1]
-    plan = planned("exponential-quantile", GRADE, {"quantile": {"column": "grade", "at": "0.15"}}, epsilon=5)
-    runs = [plan.run(table(plan, [(x,) for x in rows]), rng=StreamRandomness(b"%d" % i)) for i in range(20)]
-    assert {run.chosen for run in runs} == {("2",)}
 
 
 @both
@@ -134,9 +109,6 @@ def test_the_exact_law_is_a_bounded_range_of_epsilon_and_needs_the_factor_two(ne
     assert max(ranges) == pytest.approx(1)
 
 
-# The draw
-
-
 @both
 def test_a_run_has_the_law_of_its_plan_and_not_that_of_another_epsilon(neighbours):
     plan = planned("exponential-quantile", GRADE, asked(SHARES[1]), neighbours)
@@ -161,14 +133,34 @@ def test_between_two_rows_every_value_is_as_likely_as_any_other():
     assert len(set(drawn)) > 950
 
 
-def test_the_answer_is_a_fixed_point_of_the_range_and_stands_as_text_and_number():
-    plan = planned("exponential-quantile", WIDE, {"median": "income"})
+WIDE_QUESTIONS = {
+    "exponential-quantile": {"median": "income"},
+    "exponential-range": {"range": {"column": "income", "inside": "0.98"}},
+}
+in_both_ways = pytest.mark.parametrize("name", WIDE_QUESTIONS)
+
+
+@both
+@in_both_ways
+def test_on_a_wide_range_neighbours_ask_for_the_same_random_words(name, neighbours):
+    """There the width of the piece that was chosen is drawn from, and is different; the words drawn are as many."""
+    plan = planned(name, WIDE, WIDE_QUESTIONS[name], neighbours)
+    rows = [(x * 1000,) for x in range(50)]
+    runs = [rows, rows[:-1], [*rows[:-1], (7_000_000,)], []]
+    made = [record(lambda rng, each=each: plan.run(table(plan, each), rng=rng), seed=b"wide") for each in runs]
+    assert all(each.words == made[0].words for each in made)
+    assert all(each.draws[0] == made[0].draws[0] for each in made)
+
+
+@in_both_ways
+def test_an_answer_is_a_fixed_point_of_the_declared_range_and_stands_as_text_and_number(name):
+    plan = planned(name, WIDE, WIDE_QUESTIONS[name])
     for rows in ([], [(-1000_00,)], [(100_000_00,)] * 50):
         result = plan.run(table(plan, rows), rng=StreamRandomness(b"fixed"))
-        (text,), ((value,),) = result.chosen, result.estimates
-        assert float(text) == value
-        assert -1000 <= value <= 100_000
-        assert len(text.partition(".")[2]) <= 2
+        for text, value in zip(result.chosen, result.estimates[0], strict=True):
+            assert float(text) == value
+            assert -1000 <= value <= 100_000
+            assert len(text.partition(".")[2]) <= 2
 
 
 @given(st.lists(st.integers(0, 2000), max_size=40), st.integers(0, 30_000))
@@ -187,58 +179,6 @@ def test_many_distinct_values_make_the_next_power_of_two_pieces():
     assert pad(ranked(tally(range(0, 9000, 3)), column, SHARES[0])).widths.size == 8192
 
 
-# Neighbours
-
-
-@both
-@pytest.mark.parametrize("name", ["exponential-quantile", "exponential-metric"])
-@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-def test_neighbours_get_the_same_draws_and_scores_within_the_sensitivity(name, neighbours, unit):
-    plan = planned(name, GRADE, asked(SHARES[1]), neighbours, unit=unit)
-    row = st.tuples(st.integers(0, 4))
-
-    @settings(max_examples=40, derandomize=True)
-    @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=2 if unit else 1), st.binary(max_size=3))
-    def same(pair, seed):
-        one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
-        assert one.flow == other.flow
-        told = dict(one.draws[0].parameters)
-        change = np.abs(one.private[0] - other.private[0]).max()
-        assert change <= told["sensitivity"] * told.get("denominator", 1)
-        if name == "exponential-quantile":
-            assert told["sensitivity"] == plan.sensitivity
-            assert told["epsilon"] == plan.epsilon
-
-    same()
-
-
-@both
-def test_on_a_wide_range_neighbours_ask_for_the_same_random_words(neighbours):
-    """There the width of the piece that was chosen is drawn from, and is different; the words drawn are as many."""
-    plan = planned("exponential-quantile", WIDE, {"median": "income"}, neighbours)
-    rows = [(x * 1000,) for x in range(50)]
-    runs = [rows, rows[:-1], [*rows[:-1], (7_000_000,)], []]
-    made = [record(lambda rng, each=each: plan.run(table(plan, each), rng=rng), seed=b"wide") for each in runs]
-    assert all(each.words == made[0].words for each in made)
-    assert all(each.draws[0] == made[0].draws[0] for each in made)
-
-
-@both
-def test_runs_on_neighbours_prove_no_more_than_the_claim_and_half_the_noise_is_caught(neighbours):
-    columns = [{"name": "age", "type": "integer", "edges": [0, 30]}]
-    middle, old = [(15,), (30,)], [(30,)]
-    ranks = (middle, old) if neighbours == "add_remove" else ([(15,), (15,), (30,), (0,)], [(15,), (15,), (30,), (30,)])
-    distances = ([(30,), (0,)], [(30,)]) if neighbours == "add_remove" else ([(0,)], [(30,)])
-    for name, pair in (("exponential-quantile", ranks), ("exponential-metric", distances)):
-        plan = planned(name, columns, {"median": "age"}, neighbours, epsilon=2)
-        assert epsilon_proved(plan, *pair, runs=1000, seed=f"right {name}") <= 2
-        with with_noise_scaled(Fraction(1, 2)):
-            assert epsilon_proved(plan, *pair, runs=5000, seed=f"wrong {name}") > 2
-
-
-# The bound in rows
-
-
 @both
 @pytest.mark.parametrize("beta", ["1/5", "1/1000"])
 def test_the_bound_on_a_median_is_reached_by_rows_with_one_value_in_common(neighbours, beta):
@@ -251,6 +191,13 @@ def test_the_bound_on_a_median_is_reached_by_rows_with_one_value_in_common(neigh
         assert (missed > float(Fraction(beta))) == fails
 
 
+def test_the_bound_on_another_quantile_is_that_of_all_values_but_one_missed_alike():
+    plan = planned("exponential-quantile", WIDE, {"quantile": {"column": "income", "at": "0.9"}})
+    assert plan.bound.alpha == pytest.approx(2 * 0.9 * log(10_100_000 * 19), abs=0.1)
+    tenth = f"at most {ceil(Fraction(plan.bound.alpha) * 10) / 10:,.1f} rows"
+    assert plan.bound.says.count(tenth) == 2
+
+
 @settings(max_examples=60, derandomize=True)
 @given(st.lists(st.integers(0, 4), max_size=20), st.sampled_from(SHARES), st.sampled_from(RELATIONS))
 def test_no_table_misses_the_rank_more_often_than_the_bound_says(rows, share, neighbours):
@@ -258,20 +205,6 @@ def test_no_table_misses_the_rank_more_often_than_the_bound_says(rows, share, ne
     at = plan.workload.statistic.at
     off = np.array([-u > Fraction(plan.bound.alpha) for u in utilities(rows, at)])
     assert law(rows, at, rate_of(plan))[off].sum() <= 0.1 + 1e-12
-
-
-def test_the_bound_is_below_the_textbook_and_says_rows_rounded_up():
-    plan = planned("exponential-quantile", WIDE, {"quantile": {"column": "income", "at": "0.9"}})
-    assert plan.bound.alpha <= 2 * 0.9 * log(10_100_001 / 0.05)
-    assert plan.bound.alpha == pytest.approx(2 * 0.9 * log(10_100_000 * 19), abs=0.1)
-    tenth = ceil(Fraction(plan.bound.alpha) * 10) / 10
-    assert plan.bound.says == (
-        f"90% of the rows, or at most {tenth:,.1f} rows fewer, have the value given or a lower one, "
-        f"and 90% of the rows, or at most {tenth:,.1f} rows more, have a lower one."
-    )
-
-
-# Distances
 
 
 @settings(max_examples=150, derandomize=True)
@@ -282,42 +215,9 @@ def test_the_true_quantile_is_the_least_value_with_so_many_rows_at_or_below_it(r
     assert found == sorted(rows)[ceil(share * len(rows)) - 1]
 
 
-@both
-@pytest.mark.parametrize("share", SHARES)
-def test_one_row_can_carry_a_quantile_through_the_whole_range(neighbours, share):
-    moved = [
-        abs(true_quantile(tally(one), attribute(), share) - true_quantile(tally(other), attribute(), share))
-        for one, other in all_neighbours((0, 2, 4), most_rows=6, neighbours=neighbours)
-    ]
-    assert max(moved) == 4
-    assert true_quantile(tally([]), attribute(), share) == 0
-
-
 def distance_law(f, steps, scale):
     weights = np.exp(-np.abs(np.arange(steps + 1) - f) / scale)
     return weights / weights.sum()
-
-
-def worst_loss(steps, scale, farthest):
-    """Between all pairs f, f' at most so far apart."""
-    laws = [distance_law(f, steps, scale) for f in range(steps + 1)]
-    return max(
-        log_ratios(laws[f], laws[g]).max() for f in range(steps + 1) for g in range(steps + 1) if abs(f - g) <= farthest
-    )
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5, 20])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_on_a_whole_interval_half_of_the_theorems_constant_is_enough_and_no_less(steps, epsilon):
-    assert worst_loss(steps, steps / epsilon, steps) == pytest.approx(epsilon)
-    theorem = [distance_law(f, steps, 2 * steps / epsilon) for f in range(steps + 1)]
-    assert max(np.ptp(log_ratios(one, other)) for one in theorem for other in theorem) == pytest.approx(epsilon)
-
-
-def test_where_the_sensitivity_is_less_than_the_range_the_normaliser_costs_more():
-    """So the theorem's second case, Delta / epsilon, is not to be had on an interval for free."""
-    assert worst_loss(40, 10 / 1.0, 10) > 1.3
-    assert worst_loss(40, 2 * 10 / 1.0, 10) <= 1
 
 
 @both
@@ -357,45 +257,25 @@ def test_the_worst_true_value_is_at_an_end_or_in_the_middle():
     assert nearness_miss(steps=13, rate=0.1, gap=14) == 0
 
 
-def test_distances_are_far_worse_than_ranks():
-    """1,000 incomes between 20,000 and 60,000: 95% of the range for one, a few rows for the other."""
-    columns = [{"name": "income", "type": "integer", "edges": [0, 1_000_000]}]
-    rows = [(20_000 + 40 * i,) for i in range(1000)]
-    distances, ranks = (
-        planned(name, columns, {"median": "income"}) for name in ("exponential-metric", "exponential-quantile")
-    )
-    assert distances.bound.alpha > 900_000
-    assert ranks.bound.alpha < 17
-    rng = StreamRandomness(b"worse")
-    far, near = (
-        [abs(float(plan.run(table(plan, rows), rng=rng).estimates[0][0]) - 40_000) for _ in range(8)]
-        for plan in (distances, ranks)
-    )
-    assert max(near) < 17 * 40 < np.median(far)
-    assert "units of income" in distances.bound.says
-
-
-def test_what_cannot_be_drawn_is_refused_in_a_sentence():
+def test_too_many_values_for_distances_are_refused_in_a_sentence():
     assert "10,100,001 values" in planned("exponential-metric", WIDE, {"median": "income"}).infeasible
-    long_share = {"quantile": {"column": "income", "at": "0.12345678"}}
-    assert "six decimals" in planned("exponential-quantile", WIDE, long_share).infeasible
-    assert not planned("exponential-quantile", WIDE, {"quantile": {"column": "income", "at": "0.999999"}}).infeasible
 
 
-def test_a_large_delta_is_made_use_of():
-    budget = ApproxDP(epsilon=Fraction(1, 10), delta=Fraction(1, 100))
-    for name in ("exponential-quantile", "exponential-metric"):
-        plan = planned(name, GRADE, {"median": "grade"}, budget=budget)
-        price = accountant.price(plan.events, delta=budget.delta)
-        assert plan.bound.alpha <= planned(name, GRADE, {"median": "grade"}, epsilon="1/10").bound.alpha
-        spent = Fraction(price.epsilon, 10**accountant.EPSILON_PLACES)
-        assert budget.epsilon * Fraction(999, 1000) <= spent <= budget.epsilon
+COUNTED = {"threshold": {"counts": [{"town": ["x"]}, {"town": ["y"]}], "above": 3}}
 
 
-def test_the_medians_of_the_notes():
-    """1 to 9 in 0 ... 10: the median is 5, and the value drawn is near it in rank."""
-    columns = [{"name": "x", "type": "integer", "edges": [0, 10]}]
-    assert true_quantile(tally(range(1, 10)), attribute(columns), SHARES[0]) == 5
-    plan = planned("exponential-quantile", columns, {"median": "x"}, epsilon=1)
-    assert plan.bound.alpha == pytest.approx(log(10 * 19), abs=0.5)
-    assert plan.bound.alpha == 5
+@pytest.mark.parametrize(
+    ("names", "columns", "query"),
+    [
+        (["exponential-quantile", "exponential-metric"], GRADE, {"median": "grade"}),
+        (["exponential-range"], WIDE, WIDE_QUESTIONS["exponential-range"]),
+        (["above-threshold", "sparse-vector", "numeric-sparse-vector"], TOWN, COUNTED),
+    ],
+)
+def test_a_large_delta_is_made_use_of(names, columns, query):
+    budget = ApproxDP(epsilon=Fraction(1, 10), delta=Fraction(1, 10))
+    for name in names:
+        plan, pure = (planned(name, columns, query, epsilon="1/10", budget=each) for each in (budget, None))
+        spent = accountant.price(plan.events, delta=budget.delta).epsilon
+        assert budget.epsilon * Fraction(999, 1000) <= Fraction(spent, 10**12) <= budget.epsilon
+        assert plan.bound.alpha <= pure.bound.alpha if columns is GRADE else plan.bound.alpha < pure.bound.alpha

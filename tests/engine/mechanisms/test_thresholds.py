@@ -6,7 +6,6 @@ Statistical tests run on fixed streams; on a fresh one a right mechanism would f
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 from math import inf, log
 
 import numpy as np
@@ -19,23 +18,11 @@ from releases.engine.accounting import accountant
 from releases.engine.accounting.events import AboveThresholdEvent, SparseVectorEvent
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.bounds.selection_error import comparisons_miss
-from releases.engine.domain.privacy import ApproxDP
-from releases.engine.mechanisms.choices import predicate_counts, statistic_of
 from releases.engine.mechanisms.thresholds import Comparisons, _cube_root
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.sparse_vector_audit import ANY_WAY, ONE_WAY, loss_checks, worst_loss
 from tests.engine.goodness import laplace_law, p_value
-from tests.engine.telling import (
-    FALSE_ALARM,
-    PERSON,
-    RELATIONS,
-    all_neighbours,
-    epsilon_proved,
-    neighbouring_rows,
-    planned,
-    table,
-)
+from tests.engine.telling import FALSE_ALARM, PERSON, RELATIONS, planned, table
 
 NAMES = ["above-threshold", "sparse-vector", "numeric-sparse-vector"]
 SYMPTOMS = [{"name": name, "type": "categorical", "categories": ["no", "yes"], "outside": "no"} for name in "abcd"]
@@ -51,9 +38,6 @@ def stream(asked="abcd", above=3, answers=1):
 def rows_with(**counts):
     """A table with so many rows that have only this symptom."""
     return [tuple(int(name == each) for each in "abcd") for name, count in counts.items() for _ in range(count)]
-
-
-# The exact law, computed apart from everything else
 
 
 def answer_law(counts, threshold, answers, comparisons):
@@ -75,14 +59,6 @@ def answer_law(counts, threshold, answers, comparisons):
         pending.append(((*said, False), so_far + up_to[bar - 1 + 3 * reach]))
         pending.append(((*said, True), so_far + up_to[-bar + 3 * reach]))
     return found
-
-
-def test_the_law_used_here_is_one():
-    comparisons = Comparisons.within(Fraction(1), answers=2, sensitivity=1, monotone=False)
-    law = answer_law([2, 5, 3], 3, 2, comparisons)
-    assert sum(np.exp(list(law.values()))) == pytest.approx(1, abs=1e-9)
-    assert len(law) == 7  # all of length 3, but both that begin with two yes are one
-    assert (True, True) in law
 
 
 @settings(max_examples=40, derandomize=True)
@@ -134,26 +110,6 @@ def test_the_book_and_the_smallest_mistake_are_told_apart():
     assert worst_loss(threshold_scale=Fraction(2), query_scale=Fraction(2), above=1, moves=ONE_WAY) == pytest.approx(1)
 
 
-def test_values_under_add_remove_lose_less_than_they_are_charged():
-    """max(e1 + max(e2, e3), e2 + e3) where counts move one way; the sum where they do not."""
-    for answers, e3 in product((1, 3), (Fraction(1, 10), Fraction(1, 2), Fraction(2))):
-        for moves, monotone in ((ONE_WAY, True), (ANY_WAY, False)):
-            noise = Comparisons.within(Fraction(1), answers=answers, sensitivity=1, monotone=monotone)
-            e1, e2 = noise.epsilon_threshold, noise.epsilon_queries
-            lost = worst_loss(
-                threshold_scale=noise.threshold_scale,
-                query_scale=noise.query_scale,
-                value_scale=answers / e3,
-                above=answers,
-                moves=moves,
-            )
-            expected = max(e1 + max(e2, e3), e2 + e3) if monotone else e1 + e2 + e3
-            assert lost == pytest.approx(float(expected))
-
-
-# The plan
-
-
 @pytest.mark.parametrize(
     ("number", "root"), [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (10**30 - 1, 10**10 - 1)]
 )
@@ -179,12 +135,9 @@ def test_the_split_makes_the_variance_of_a_comparison_least(answers, monotone):
 
 @in_all_ways
 @both
-def test_the_price_is_what_is_proved(name, neighbours):
-    for epsilon, unit in product(("1/3", "0.123456789012345678901234567891", "20"), (None, PERSON)):
-        _check_price(name, neighbours, epsilon, unit)
-
-
-def _check_price(name, neighbours, epsilon, unit):
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+@pytest.mark.parametrize("epsilon", ["1/3", "0.123456789012345678901234567891", "20"])
+def test_the_price_is_what_is_proved(name, neighbours, epsilon, unit):
     plan = planned(name, SYMPTOMS, stream(), neighbours, epsilon=epsilon, unit=unit)
     (event,) = plan.events
     price = accountant.price(plan.events, delta=Fraction(0))
@@ -199,15 +152,6 @@ def _check_price(name, neighbours, epsilon, unit):
     assert isinstance(event, AboveThresholdEvent if name == "above-threshold" else SparseVectorEvent)
 
 
-def test_a_large_delta_is_made_use_of():
-    budget = ApproxDP(epsilon=Fraction(1, 10), delta=Fraction(1, 10))
-    for name in NAMES:
-        plan, pure = (planned(name, SYMPTOMS, stream(), epsilon="1/10", budget=each) for each in (budget, None))
-        price = accountant.price(plan.events, delta=budget.delta)
-        assert budget.epsilon * Fraction(999, 1000) <= Fraction(price.epsilon, 10**12) <= budget.epsilon
-        assert plan.bound.alpha < pure.bound.alpha
-
-
 def test_above_threshold_answers_once_and_the_others_as_often_as_asked():
     assert "stops at the first" in planned("above-threshold", SYMPTOMS, stream(answers=2)).infeasible
     for name in NAMES[1:]:
@@ -220,9 +164,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence():
     for name in NAMES:
         assert "1,000,000,000,000 cells" in planned(name, huge, wide).infeasible
         assert "epsilon is so small" in planned(name, SYMPTOMS, stream(), epsilon="1e-17").infeasible
-
-
-# The run
 
 
 @in_all_ways
@@ -292,64 +233,6 @@ def test_the_values_have_fresh_noise_whatever_the_comparison_was():
     assert (noise + 5 < 9).mean() > 0.5
 
 
-# Neighbours
-
-
-@both
-def test_counts_move_by_the_sensitivity_at_most_and_one_way_where_that_is_used(neighbours):
-    plan = planned("sparse-vector", SYMPTOMS[:3], stream("abc"), neighbours)
-    cells = list(product((0, 1), repeat=3))
-    changes = set()
-    for one, other in all_neighbours(cells, most_rows=2, neighbours=neighbours):
-        predicates = statistic_of(plan).predicates
-        change = predicate_counts(predicates, table(plan, one)) - predicate_counts(predicates, table(plan, other))
-        changes.add(int(np.abs(change).max()))
-        assert neighbours == "replace" or (change >= 0).all()
-    assert max(changes) == 1
-
-
-@in_all_ways
-@both
-@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-def test_neighbours_get_the_same_draws_of_the_same_scales(name, neighbours, unit):
-    answers = 1 if name == "above-threshold" else 2
-    plan = planned(name, SYMPTOMS, stream(answers=answers), neighbours, unit=unit)
-    row = st.tuples(*(st.integers(0, 1) for _ in "abcd"))
-    reach = 2 if unit else 1
-
-    @settings(max_examples=40, derandomize=True)
-    @given(neighbouring_rows(row, neighbours=neighbours, unit_rows=reach), st.binary(max_size=3))
-    def same(pair, seed):
-        one, other = (record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=seed) for rows in pair)
-        assert one.flow == other.flow
-        told = [(dict(draw.parameters)["scale"], dict(draw.parameters)["size"]) for draw in one.draws]
-        comparisons = plan.comparisons
-        expected = [(comparisons.threshold_scale, 1), (comparisons.query_scale, (4,))]
-        assert told == expected + ([(plan.value_scale, answers)] if plan.value_scale else [])
-        predicates = statistic_of(plan).predicates
-        before, after = (predicate_counts(predicates, table(plan, rows)) for rows in pair)
-        assert np.abs(before - after).max() <= reach
-
-    same()
-
-
-@in_all_ways
-@both
-def test_runs_on_neighbours_prove_no_more_than_the_claim_and_half_the_noise_is_caught(name, neighbours):
-    """Two counts just below the threshold that rise to it, then one at it that stays or falls."""
-    query = {"threshold": {"counts": [{"town": ["x"]}, {"town": ["x"]}, {"town": ["y"]}], "above": 5}}
-    options = {"values": 1} if name == "numeric-sparse-vector" else {}
-    plan = planned(name, TOWN, query, neighbours, epsilon=3, **options)
-    one = [(0,)] * 4 + [(1,)] * 5
-    other = [*one, (0,)] if neighbours == "add_remove" else [*one[:-1], (0,)]
-    assert epsilon_proved(plan, one, other, runs=1000, seed=f"right {name}") <= 3
-    with with_noise_scaled(Fraction(1, 2)):
-        assert epsilon_proved(plan, one, other, runs=5000, seed=f"wrong {name}") > 3
-
-
-# The bound
-
-
 @pytest.mark.parametrize("alpha", [3, 12])
 @pytest.mark.parametrize("answers", [1, 3])
 @pytest.mark.parametrize(("threshold_scale", "query_scale"), [(2.0, 5.0), (600.0, 400.0)])
@@ -389,40 +272,17 @@ def test_the_bound_holds_for_the_worst_counts_and_is_broken_when_it_is_one_less(
     assert plan.bound.proof is Proof.BEFORE
     noise = plan.comparisons
     alpha = noise.alpha(questions=4, answers=answers, beta=0.2)
+    scales = {"threshold_scale": float(noise.threshold_scale), "query_scale": float(noise.query_scale)}
 
     def fails(off):
-        return comparisons_miss(
-            threshold_scale=float(noise.threshold_scale),
-            query_scale=float(noise.query_scale),
-            questions=4,
-            answers=answers,
-            alpha=off,
-            left_out=1e-12,
-        )
+        return comparisons_miss(**scales, questions=4, answers=answers, alpha=off, left_out=1e-12)
 
     assert fails(alpha) <= 0.2 < fails(alpha - 1)
-    if name != "numeric-sparse-vector":
-        assert plan.bound.alpha == alpha
-    else:
-        assert plan.bound.alpha > alpha
-
-
-@pytest.mark.parametrize("questions", [1, 10, 1000])
-@pytest.mark.parametrize("beta", [0.2, 1e-3])
-def test_the_bound_is_far_below_the_books(questions, beta):
-    noise = Comparisons.within(Fraction(1), answers=1, sensitivity=1, monotone=False)
-    book = 8 * (log(questions) + log(2 / beta))
-    assert noise.alpha(questions=questions, answers=1, beta=beta) < book / 1.5
-    several = Comparisons.within(Fraction(1), answers=5, sensitivity=1, monotone=False)
-    assert several.alpha(questions=max(5, questions), answers=5, beta=beta) < 8 * 5 * (
-        log(max(5, questions)) + log(2 * 5 / beta)
-    )
+    assert plan.bound.alpha > alpha if name == "numeric-sparse-vector" else plan.bound.alpha == alpha
 
 
 def test_the_bound_says_how_many_rows_a_count_said_to_be_above_has():
     plan = planned("numeric-sparse-vector", SYMPTOMS, stream(above=1000, answers=2))
-    comparisons = plan.comparisons.alpha(questions=4, answers=2, beta=1 - 0.95**0.5)
-    assert plan.bound.says.startswith(f"every count said to be above is truly {1000 - comparisons:,} rows or more")
-    assert f"{1000 + comparisons:,} rows or fewer" in plan.bound.says
-    assert f"every value given is within {int(plan.bound.alpha)} rows of the truth" in plan.bound.says
+    off = plan.comparisons.alpha(questions=4, answers=2, beta=1 - 0.95**0.5)
+    assert all(f"{1000 + each:,} rows or" in plan.bound.says for each in (off, -off))
     assert "0 rows or more" in planned("above-threshold", SYMPTOMS, stream(above=1)).bound.says

@@ -54,11 +54,15 @@ LAYERED = [
 ]
 
 
+def forest_counter(sizes, queries, *, counts, databases=Databases.MULTISETS, outside=1, **given_):
+    workload = asked(sizes, queries)
+    forest = read_forest(workload.families, workload.universe)
+    counts = np.array(counts, dtype=np.int64)
+    return ForestCounter(forest=forest, databases=databases, outside=outside, counts=counts, **given_)
+
+
 def a_table(draw, universe, *, most=12):
     return draw(st.lists(st.integers(0, most), min_size=universe.size, max_size=universe.size))
-
-
-# How many candidates there are
 
 
 @given(st.sampled_from(Databases), st.integers(1, 10**12), st.integers(1, 300))
@@ -120,9 +124,6 @@ def test_an_even_draw_is_even(databases):
         assert p_value(observed, law(other)) < FALSE_ALARM
 
 
-# How many lie within a level
-
-
 @pytest.mark.parametrize(("name", "databases"), LAYERED)
 def test_the_number_within_every_level_is_that_of_enumeration_and_never_too_low(name, databases):
     case, shape = CASES[name], shape_for(CASES[name], databases)
@@ -152,11 +153,7 @@ def test_the_number_within_every_level_is_that_of_enumeration_and_never_too_low(
 
 def test_numbers_past_the_range_of_a_double_are_counted():
     """The prefixes of 40 cells of 10^30 each: C(40 * 10^30 + 299, 300) databases of 300 rows, some 10^8870."""
-    forest = read_forest(asked((40,), [{"prefix": "a"}]).families, asked((40,), [{"prefix": "a"}]).universe)
-    counts = np.arange(40, dtype=np.int64)
-    counter = ForestCounter(
-        forest=forest, databases=Databases.MULTISETS, outside=10**30, size=300, rows=780, counts=counts
-    )
+    counter = forest_counter((40,), [A], outside=10**30, size=300, rows=780, counts=range(40))
     mantissa, exponent = counter.within(780 * 300)
     whole = comb(40 * 10**30 + 299, 300)
     assert 0 <= Fraction(mantissa * 2**exponent, whole) - 1 < Fraction(1, 2**30)
@@ -170,14 +167,7 @@ def test_counts_far_above_the_rows_released_overflow_nothing():
     counts, size = np.array([2**30, 2**30, 7], dtype=np.int64), 4
     for queries in ([A], [{"marginal": ["a"]}]):
         workload = asked((3,), queries)
-        counter = ForestCounter(
-            forest=read_forest(workload.families, workload.universe),
-            databases=Databases.MULTISETS,
-            outside=1,
-            size=size,
-            rows=1,
-            counts=counts,
-        )
+        counter = forest_counter((3,), queries, size=size, rows=1, counts=counts)
         rows = matrix(workload.families, workload.universe)
         errors = {
             each: max(abs(int(row @ np.array(each)) - size * int(row @ counts)) for row in rows)
@@ -191,9 +181,6 @@ def test_counts_far_above_the_rows_released_overflow_nothing():
             assert round(mantissa * 2.0**exponent) == sum(error <= level for error in errors.values())
         drawn = counter.draw(max(errors.values()), StreamRandomness(b"far"))
         assert counter.error(drawn) == errors[tuple(drawn.tolist())]
-
-
-# What is drawn within a level
 
 
 FOREST_CASES = [
@@ -273,15 +260,9 @@ def test_without_the_correction_coarse_tables_give_another_law(monkeypatch):
 
     1000 draws each; a right draw fails with probability 1e-6.
     """
-    shape = shape_for(CASES["one marginal"], Databases.SEQUENCES)
-    counter = ForestCounter(
-        forest=shape.forests[0],
-        databases=Databases.SEQUENCES,
-        outside=1,
-        size=4,
-        rows=16,
-        counts=np.array([9, 0, 4, 2, 1], dtype=np.int64),
-        grain=1,
+    case, databases = CASES["one marginal"], Databases.SEQUENCES
+    counter = forest_counter(
+        case.sizes, case.queries, databases=databases, size=4, rows=16, counts=[9, 0, 4, 2, 1], grain=1
     )
     vectors = [each for each in product(range(5), repeat=5) if sum(each) == 4]
     within = [each for each in vectors if counter.error(np.array(each)) <= 32]
@@ -340,15 +321,7 @@ def test_a_word_decides_only_where_all_that_it_may_begin_falls_to_one_count(mant
 
 def test_a_word_that_does_not_decide_is_followed_by_as_many_as_it_takes():
     """Three equal shares, and words at the end of the first: what comes after them says on which side it is."""
-    workload = asked((2,), [{"marginal": ["a"]}])
-    counter = ForestCounter(
-        forest=read_forest(workload.families, workload.universe),
-        databases=Databases.MULTISETS,
-        outside=1,
-        size=2,
-        rows=2,
-        counts=np.array([1, 1], dtype=np.int64),
-    )
+    counter = forest_counter((2,), [{"marginal": ["a"]}], size=2, rows=2, counts=[1, 1])
     third, most = 2**64 // 3, 2**64 - 1
     for words, expected in (
         ([third - 2**20], [0, 2]),

@@ -5,51 +5,40 @@ Statistical tests run on fixed streams; on a fresh one a right mechanism would f
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
-from math import log, sqrt
+from math import log
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
 from releases.engine.errors import Infeasible, InvalidInput
-from releases.engine.mechanisms.base import mechanism, plan_from_json
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.smalldb import net
 from releases.engine.smalldb.net import Net, candidate
-from releases.engine.tables.counts import Histogram, marginal
-from releases.engine.verification.recording import record
-from releases.engine.workload.queries import Workload
+from releases.engine.tables.counts import marginal
 from tests.engine.goodness import FALSE_ALARM, p_value
-from tests.engine.small_databases import columns_of, predicate, span
+from tests.engine.small_databases import predicate, span
+from tests.engine.smalldb.test_smalldb import (
+    RELATIONS,
+    UNITS,
+    Stopped,
+    histogram,
+    neighbouring_cells,
+    recorded,
+    stopping_at,
+    uneven,
+)
+from tests.engine.smalldb.test_smalldb import planned as planned_of
 
-RELATIONS = ["add_remove", "replace"]
-UNITS = [{"kind": "row"}, {"kind": "person", "id": "who", "max_rows": 3}]
 #: Questions of every kind, that cross each other.
 SIZES = (4, 3, 2)
 QUERIES = [{"marginals": 2}, {"prefix": "a"}, predicate(a=(1, 3), c=(0, 1)), span("b", 1, 3)]
 
 
-def planned(neighbours="replace", *, sizes=SIZES, queries=QUERIES, epsilon=1, beta="1/20", unit=UNITS[0], **options):
-    schema = Schema.from_json({"version": 1, "columns": columns_of(sizes), "neighbours": neighbours, "unit": unit})
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    budget = PureDP(epsilon=Fraction(epsilon))
-    return mechanism("smalldb-net").plan(schema, workload, budget=budget, beta=Fraction(beta), options=options)
-
-
-def histogram(plan, cells):
-    universe = plan.schema.universe
-    return Histogram(universe=universe, counts=np.asarray(cells, dtype=np.int64).reshape(universe.shape))
-
-
-def uneven(size, rows, seed=1):
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(rows, rng.dirichlet(np.full(size, 0.5)))
+def planned(neighbours="replace", *, sizes=SIZES, queries=QUERIES, **given_):
+    return planned_of(sizes, queries, neighbours, name="smalldb-net", **given_)
 
 
 def tables_of_candidates(plan):
@@ -81,9 +70,6 @@ def law_of_net(plan, cells, *, rows, epsilon=None):
     errors = errors_of(plan, cells, rows=rows)
     masses = np.exp(-float(rate) * (errors - errors.min()))
     return masses / masses.sum()
-
-
-# The candidates
 
 
 def test_a_candidate_is_a_function_of_public_numbers_alone():
@@ -136,9 +122,6 @@ def test_a_net_too_large_to_keep_is_weighed_again_and_gives_the_same(monkeypatch
         )
 
 
-# The law
-
-
 @pytest.mark.parametrize("unit", UNITS, ids=["row", "person"])
 def test_a_candidate_is_chosen_with_exactly_the_claimed_law(unit):
     """Chi-square of 800 runs on a table with a public number of rows, or given the noisy one."""
@@ -174,27 +157,11 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(neighbours, uni
     @settings(max_examples=15, database=None, derandomize=True)
     @given(st.lists(st.integers(0, 9), min_size=24, max_size=24), st.integers(0, 23), st.binary(max_size=3))
     def compared(cells, place, seed):
-        one, other = np.array(cells), np.array(cells)
-        one[place] += most
-        if neighbours == "replace":
-            other[(place + 7) % 24] += most
-        seen = []
-        for table in (one, other):
-            steps = []
-            recording = record(
-                lambda rng, table=table, steps=steps: plan.run(
-                    histogram(plan, table), rng=rng, progress=lambda *step: steps.append(step)
-                ),
-                seed=seed,
-            )
-            seen.append((recording, steps))
-        (first, steps), (second, steps_of_second) = seen
+        one, other = neighbouring_cells(cells, place, (place + 7) % 24, neighbours=neighbours, rows=most)
+        (first, steps), (second, steps_of_second) = (recorded(plan, table, seed) for table in (one, other))
         assert first.flow == second.flow
-        assert [each.sampler for each in first.draws] == [
-            *(["discrete_laplace"] if plan.split.total else []),
-            "exponential_mechanism",
-            "discrete_laplace",
-        ]
+        total = ["discrete_laplace"] if plan.split.total else []
+        assert [each.sampler for each in first.draws] == [*total, "exponential_mechanism", "discrete_laplace"]
         assert steps == steps_of_second
         parameters = dict(first.draws[-2].parameters)
         assert parameters["epsilon"] == plan.split.choice
@@ -203,29 +170,6 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(neighbours, uni
             assert moved <= parameters["sensitivity"] == 5 * most
 
     compared()
-
-
-# The bound
-
-
-@pytest.mark.parametrize("neighbours", RELATIONS)
-def test_no_answer_leaves_the_measured_bound_more_often_than_beta_allows(neighbours):
-    """300 runs at beta 0.3; a true bound fails with probability below 1e-6."""
-    beta, runs = Fraction(3, 10), 300
-    plan = planned(neighbours, unit=UNITS[1], beta=beta, candidates=30, size=20)
-    counts = histogram(plan, uneven(24, 60))
-    truth = np.concatenate(plan.workload.answer(counts.marginal))
-    rng, left, left_if_less = StreamRandomness(b"coverage"), 0, 0
-    for _ in range(runs):
-        result = plan.run(counts, rng=rng)
-        assert result.bound.proof is Proof.AFTER
-        assert result.bound.beta == beta
-        miss = float(np.abs(np.concatenate(result.estimates) - truth).max())
-        left += miss > result.bound.alpha
-        # What the noise on the measured error may hide is a scale of 30 people times ln(1 / (2 beta)).
-        left_if_less += miss > result.bound.alpha - 30
-    assert left <= runs * beta + 5 * sqrt(runs * beta * (1 - beta))
-    assert left_if_less > runs * beta + 5 * sqrt(runs * beta * (1 - beta))
 
 
 def test_the_best_candidate_is_missed_by_no_more_than_the_plan_says():
@@ -238,15 +182,6 @@ def test_the_best_candidate_is_missed_by_no_more_than_the_plan_says():
         errors = errors_of(plan, cells, rows=400) / 8
         law = law_of_net(plan, cells, rows=400)
         assert law[errors > errors.min() + beyond].sum() <= float(plan.beta)
-
-
-def test_nothing_is_claimed_before_the_release():
-    plan = planned()
-    assert plan.bound is None
-    assert plan.expectation is None
-
-
-# The plan
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
@@ -288,14 +223,6 @@ def test_an_epsilon_whose_noise_would_not_fit_is_refused():
     assert "64-bit" in planned(epsilon=Fraction(1, 10**25)).infeasible
 
 
-def test_a_stored_plan_comes_out_the_same():
-    plan = planned("add_remove", seed=5, size=30)
-    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
-
-
-# The run
-
-
 def test_what_is_released_is_the_candidate_chosen():
     plan = planned(candidates=40, size=10)
     result = plan.run(histogram(plan, uneven(24, 500)), rng=StreamRandomness(b"one"))
@@ -304,30 +231,8 @@ def test_what_is_released_is_the_candidate_chosen():
     np.testing.assert_allclose(result.distribution.marginal(("a", "b", "c")), table / 10)
 
 
-def test_another_seed_is_another_net():
-    cells = uneven(24, 500)
-    first, second = (planned(candidates=40, seed=seed) for seed in (1, 2))
-    assert (errors_of(first, cells, rows=500) != errors_of(second, cells, rows=500)).any()
-
-
-def test_at_a_very_small_epsilon_the_net_answers_where_noise_would_drown():
-    """2000 rows, 600 questions, epsilon 0.02: noise of scale 150 or more on each count, here a tenth of the rows."""
-    plan = planned(sizes=(20, 20, 2), queries=[{"marginals": 2}], epsilon="0.02", candidates=2000)
-    cells = np.full(800, 3)
-    result = plan.run(histogram(plan, cells), rng=StreamRandomness(b"small"))
-    truth = np.concatenate(plan.workload.answer(histogram(plan, cells).marginal))
-    noisy = mechanism("laplace-queries").plan(plan.schema, plan.workload, budget=plan.budget, beta=plan.beta)
-    assert np.abs(np.concatenate(result.estimates) - truth).max() < noisy.bound.alpha / 2
-
-
 def test_a_run_can_be_stopped_between_batches():
-    class Stopped(Exception):
-        pass
-
-    def stop(step, share):
-        if step == "Weighing the candidates":
-            raise Stopped
-
     plan = planned(candidates=10)
+    stop = stopping_at("Weighing the candidates")
     with pytest.raises(Stopped):
         plan.run(histogram(plan, uneven(24, 50)), rng=StreamRandomness(b"x"), progress=stop)

@@ -31,12 +31,12 @@ def text(value):
     return value if isinstance(value, str) else str(int(value)) if value.is_integer() else repr(value)
 
 
-def separated(separator, encoding="utf-8", decimal="."):
+def separated(separator, encoding="utf-8", decimal=".", rows=ROWS):
     def quoted(value):
         said = text(value).replace(".", decimal) if isinstance(value, float) else text(value)
         return f'"{said}"' if any(sign in said for sign in ',;\t"') else said
 
-    lines = [separator.join(NAMES), *(separator.join(quoted(each) for each in row) for row in ROWS)]
+    lines = [separator.join(NAMES), *(separator.join(quoted(each) for each in row) for row in rows)]
     return ("\n".join(lines) + "\n").encode(encoding)
 
 
@@ -124,8 +124,8 @@ def by_file(write):
         return path.read_bytes()
 
 
-def statistical(suffix):
-    frame = polars.DataFrame({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+def statistical(suffix, rows=ROWS):
+    frame = polars.DataFrame({name: [row[i] for row in rows] for i, name in enumerate(NAMES)})
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/made.{suffix}"
         if suffix in ("sav", "zsav"):
@@ -144,26 +144,30 @@ def statistical(suffix):
         return Path(path).read_bytes()
 
 
-def arrow():
-    return pa.table({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+def arrow(rows):
+    return pa.table({name: [row[i] for row in rows] for i, name in enumerate(NAMES)})
 
 
-def every_format():
+#: By a name, how rows are written; the decimal sign is of formats that have no numbers of their own.
+FORMATS = {
+    "csv": lambda rows, decimal: separated(",", decimal=decimal, rows=rows),
+    "tsv": lambda rows, decimal: separated("\t", decimal=decimal, rows=rows),
+    "xlsx": lambda rows, _: xlsx({"Data": [NAMES, *rows]}),
+    "ods": lambda rows, _: ods({"Data": [NAMES, *rows]}),
+    "sav": lambda rows, _: statistical("sav", rows),
+    "zsav": lambda rows, _: statistical("zsav", rows),
+    "dta": lambda rows, _: statistical("dta", rows),
+    "xpt": lambda rows, _: statistical("xpt", rows),
+    "parquet": lambda rows, _: by_file(lambda path: pyarrow.parquet.write_table(arrow(rows), path)),
+    "feather": lambda rows, _: by_file(lambda path: pyarrow.feather.write_feather(arrow(rows), str(path))),
+    "gz": lambda rows, decimal: gzip.compress(separated(",", decimal=decimal, rows=rows), mtime=0),
+    "zip": lambda rows, decimal: zipped({"people.csv": separated(",", decimal=decimal, rows=rows)}),
+}
+
+
+def every_format(rows=ROWS, decimal="."):
     """By a name, the bytes."""
-    sheet = {"Data": [NAMES, *ROWS]}
-    made = {
-        "csv": separated(","),
-        "tsv": separated("\t"),
-        "xlsx": xlsx(sheet),
-        "ods": ods(sheet),
-        "sav": statistical("sav"),
-        "zsav": statistical("zsav"),
-        "dta": statistical("dta"),
-        "xpt": statistical("xpt"),
-        "parquet": by_file(lambda path: pyarrow.parquet.write_table(arrow(), path)),
-        "feather": by_file(lambda path: pyarrow.feather.write_feather(arrow(), str(path))),
-    }
-    return made | {"gz": gzip.compress(made["csv"], mtime=0), "zip": zipped({"people.csv": made["csv"]})}
+    return {name: write(rows, decimal) for name, write in FORMATS.items()}
 
 
 def of_dates(name, days):

@@ -191,6 +191,18 @@ def code_of_date(column, text):
     return bins_of(column).index(named_bin(column, day, second))
 
 
+def exact_value(column, text):
+    """Of a date that counts by itself: the day, or the second, from 1970-01-01, of the nearest in the range."""
+    day, second = moment(column, text)
+    first, last = range_of(column)
+    if column["type"] == "date":
+        return (min(max(day, first), last) - datetime.date(1970, 1, 1)).days
+    start = datetime.datetime.combine(min(max(day, first), last), datetime.time())
+    apart = start - datetime.datetime(1970, 1, 1)
+    within = 0 if day < first else 86_399 if day > last else second
+    return apart.days * 86_400 + within
+
+
 def read(column, given):
     """The text of a column; None where it is missing: nothing, or a code, which in numbers may be written otherwise."""
     text, codes = trimmed(given), column.get("missing", ())
@@ -220,7 +232,9 @@ def code(column, given):
         return place, place
     if column["type"] in ("date", "datetime"):
         place = code_of_date(column, text)
-        return None if place is None else (place, place)
+        if place is None:
+            return None
+        return place, exact_value(column, text) if column.get("exact") else place
     value, edges = number(text), column["edges"]
     if value is None or (column["type"] == "integer" and value != math.floor(value)):
         if column.get("missing_as") != "no number":

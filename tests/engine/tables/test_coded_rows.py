@@ -7,42 +7,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from releases.engine.tables import query
 from releases.engine.tables.codes import CodedRows
-from releases.engine.tables.query import TableCounts
-from tests.engine.tables.test_tables import BACKENDS, COLUMNS, schema
-
-NUMBERS = ["18", " 25", "24.0", "31.5", "66", "-1", "1e1", "1e400", "nan", "abc", "", " ", "80.01", "+40", ".5", "10.5"]
-WORDS = ["f", " m ", "x", "", "a", "b", "zz", "  "]
-LINE = st.tuples(
-    st.sampled_from(["p1", "p2", "p3", ""]),
-    st.sampled_from(NUMBERS),
-    st.sampled_from(NUMBERS),
-    st.sampled_from(WORDS),
-    st.sampled_from(WORDS),
-)
-UNITS = [{"kind": "row"}, {"kind": "person", "id": "id", "max_rows": 2}]
-NAMES = tuple(column["name"] for column in COLUMNS)
-
-
-@pytest.mark.parametrize("backend", BACKENDS, ids=["duckdb", "postgres"])
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(lines=st.lists(LINE, max_size=40), unit=st.sampled_from(UNITS), drop=st.sampled_from(["drop", "other"]))
-def test_dirty_rows_count_as_the_database_groups_them(backend, lines, unit, drop, tmp_path, request):
-    columns = [*COLUMNS[:3], {**COLUMNS[3], "outside": drop}]
-    text = "id,age,wage,sex,town\n" + "".join(",".join(line) + "\n" for line in lines)
-    counts = TableCounts(backend(text, tmp_path, request), schema(unit, columns), folder=tmp_path)
-    sets = [each for order in (1, 2, 3, 4) for each in combinations(NAMES[::-1], order)]
-    for names, found in zip(sets, counts.marginals(sets), strict=True):
-        np.testing.assert_array_equal(found, counts.marginal(names))
 
 
 def test_rows_are_coded_once_and_read_a_block_at_a_time():

@@ -26,24 +26,8 @@ AGE, WAGE, SEX, TOWN, CODE, ID, TABLE = (
 NO_NUMBERS = (
     *("", " ", "nan", "inf", "Infinity", "abc", "0x10", "1_000", "--1", "+-2", ".", "+", "e5", "1e", "1e+", "1e100"),
     *("1.5.2", "1,5", "1 0", "٣", "１２", "1\u2028", "1\u2029", "1\u0085", "\u00a01", "1\u00a0", "\ufeff1", "1\u200b"),
-    *(
-        "9" * 41,
-        "." + "1" * 41,
-        "-.",
-        "1e0x",
-        "true",
-        "²",
-        "½",
-        "1d",
-        "1f",
-        "1L",
-        "1e-100",
-        "1E+999",
-        "1\n2",
-        "1\0",
-        "\x001",
-    ),
-    *("\u20031", "1\u3000", "1\x1c", "1\x1f", "\x851"),
+    *("9" * 41, "." + "1" * 41, "-.", "1e0x", "true", "²", "½", "1d", "1f", "1L", "1e-100", "1E+999", "1\n2"),
+    *("1\0", "\x001", "\u20031", "1\u3000", "1\x1c", "1\x1f", "\x851"),
 )
 NUMBERS = (
     *("0", "-0", "-0.0", "+40", "5.", "+.5e1", ".5", "00012", "0e99", "1e99", "-1e99", "1E-99", "4e1", "9" * 40),
@@ -56,27 +40,8 @@ NUMBERS = (
 )
 WORDS = (
     *("f", "m", " m ", "F", "v", "f v", "\x0bf\x0c", "\u00a0f", "Ünïcode", "U\u0308nïcode", "ﬁ", "ß", "SS", "İ", "i"),
-    *(
-        "a'b",
-        "a\\b",
-        "\\n",
-        "\\",
-        'a"b',
-        "%s",
-        "$1",
-        "`",
-        "a;--",
-        "𝔘",
-        "e\u0301",
-        "é",
-        "É",
-        "",
-        "  ",
-        "\t",
-        "other",
-        "zz",
-    ),
-    *("null", "NULL", "c7", "c07", "C7", " c64 ", "c64\u2029", "f\0", "\0", "\u3000f", "f\x1f", "f\u200b", None),
+    *("a'b", "a\\b", "\\n", "\\", 'a"b', "%s", "$1", "`", "a;--", "𝔘", "e\u0301", "é", "É", "", "  ", "\t", "other"),
+    *("zz", "null", "NULL", "c7", "c07", "C7", " c64 ", "c64\u2029", "f\0", "\0", "\u3000f", "f\x1f", "f\u200b", None),
 )
 #: Ids of one table, whose number is put in: persons of other tables are others.
 PEOPLE = (
@@ -84,12 +49,10 @@ PEOPLE = (
     *("ß{}", "ss{}", "p\x0b{}", "p{}\0", "{}p"),
 )
 
-# What is declared
-
 AGES = (
     {"edges": [-50, 0, 1, 10, 50, 100]},
     {"edges": list(range(-9000, 9001, 4))},
-    {"edges": list(range(-60, 121))},
+    {"edges": [each for each in range(-60, 121) if each % 7]},
     {"edges": [-(2**53), -(2**53) + 1, 0, 2**53 - 1, 2**53]},
 )
 WAGES = (
@@ -148,9 +111,6 @@ def declared(number, tables):
     }
 
 
-# What is in the tables
-
-
 def written(drawn):
     """A number, or what looks like one."""
     kind = drawn.randrange(16)
@@ -199,7 +159,8 @@ def dirty(drawn, tables):
     return rows
 
 
-# Databases
+def without_nul(rows):
+    return [{name: text and text.replace("\0", "\u2400") for name, text in row.items()} for row in rows]
 
 
 #: As each database writes them: a column of text, and those of other types.
@@ -232,15 +193,10 @@ def in_postgres(rows, request):
     url, name = request.getfixturevalue("postgres_database"), f'Table "{uuid.uuid4().hex[:8]}" \\'
     identifier, sql = psycopg.sql.Identifier, psycopg.sql.SQL
     with psycopg.connect(url, autocommit=True) as connection:
-        for setting, value in {
-            "standard_conforming_strings": "off",
-            "extra_float_digits": "-9",
-            "DateStyle": "German",
-            "TimeZone": "Asia/Tokyo",
-        }.items():
-            connection.execute(
-                sql("ALTER DATABASE {} SET {} = {}").format(identifier(url.rpartition("/")[2]), sql(setting), value)
-            )
+        database = identifier(url.rpartition("/")[2])
+        settings = {"standard_conforming_strings": "off", "extra_float_digits": "-9", "DateStyle": "German"}
+        for setting, value in {**settings, "TimeZone": "Asia/Tokyo"}.items():
+            connection.execute(sql("ALTER DATABASE {} SET {} = {}").format(database, sql(setting), value))
         connection.execute(
             "CREATE COLLATION IF NOT EXISTS lax (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
         )
@@ -279,7 +235,7 @@ def test_dirty_tables_count_as_the_reference_says(load, declarations, tables, ho
     for case in range(declarations):
         rows = dirty(random.Random(case), tables)
         if not holds_nul:
-            rows = [{name: text and text.replace("\0", "\u2400") for name, text in row.items()} for row in rows]
+            rows = without_nul(rows)
         schema = declared(case, tables)
         check(TableCounts(load(rows, request), Schema.from_json(schema)), Reference(schema, rows), case)
 
@@ -318,19 +274,8 @@ def test_values_of_other_types_count_as_what_is_written_for_them(load, request):
         "unit": UNITS[2],
         "neighbours": "add_remove",
     }
-    rows = [
-        {
-            name: value
-            if value is None
-            else str(value).lower()
-            if isinstance(value, bool)
-            else repr(value)
-            if isinstance(value, float)
-            else str(value)
-            for name, value in row.items()
-        }
-        for row in typed
-    ]
+    writes = {type(None): lambda _: None, bool: lambda each: str(each).lower()}
+    rows = [{name: writes.get(type(each), str)(each) for name, each in row.items()} for row in typed]
     counts, reference = TableCounts(load(typed, request), Schema.from_json(schema)), Reference(schema, rows)
     check(counts, reference, "typed", texts=(SEX, TOWN))
 
@@ -338,10 +283,7 @@ def test_values_of_other_types_count_as_what_is_written_for_them(load, request):
 @EACH_ENGINE
 @pytest.mark.parametrize("case", [0, 1], ids=["rows", "persons"])
 def test_how_each_value_reads_as_declared_is_counted_as_the_reference_says(load, case, request):
-    rows = [
-        {name: text and text.replace("\0", "\u2400") for name, text in row.items()}
-        for row in dirty(random.Random(case), 60)
-    ]
+    rows = without_nul(dirty(random.Random(case), 60))
     schema = declared(case, 60)
     schema["columns"] = [each if each["name"] == TABLE else of_states(each) for each in schema["columns"]]
     counts, reference = TableCounts(load(rows, request), Schema.from_json(schema)), Reference(schema, rows)
@@ -398,10 +340,8 @@ def check(counts, reference, case, *, texts=(SEX, TOWN, CODE)):
     for name in texts:
         found = counts.texts(name)
         assert len(set(found.texts.tolist())) == len(found.texts)
-        assert dict(zip(found.texts.tolist(), found.counts.tolist(), strict=True)) == dict(reference.texts(name)), (
-            case,
-            name,
-        )
+        told = dict(zip(found.texts.tolist(), found.counts.tolist(), strict=True))
+        assert told == dict(reference.texts(name)), (case, name)
 
 
 def test_the_reference_reads_what_the_page_of_the_rules_says():

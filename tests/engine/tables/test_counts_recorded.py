@@ -7,6 +7,7 @@ lies no further apart than the declared sensitivity. `smalldb` draws by rejectio
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -33,19 +34,17 @@ SHAPE = (3, 3, 3)
 
 def schema_of(neighbours, unit):
     """Every column has a catch-all, so that no rule leaves a row out."""
-    columns = [
-        {"name": f"c{i}", "type": "categorical", "categories": list("abc")[:size], "outside": "a"}
-        for i, size in enumerate(SHAPE)
-    ]
+    of_three = {"type": "categorical", "categories": list("abc"), "outside": "a"}
+    columns = [{"name": f"c{i}", **of_three} for i in range(len(SHAPE))]
     return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
 
 
-def planned(name, neighbours, unit, budget):
+def planned(name, neighbours, unit, budget, weights=(1, 1, 1)):
     schema = schema_of(neighbours, unit)
-    queries = [{"marginals": 2}, {"prefix": "c0"}, {"count": {"c1": ["a", "b"]}}]
-    if name in FITTED:
-        queries = queries[:1]
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+    asked = [{"marginals": 2}, {"prefix": "c0"}, {"count": {"c1": ["a", "b"]}}]
+    queries = [{**query, "weight": weight} for query, weight in zip(asked, weights, strict=True)]
+    workload = {"version": 1, "queries": queries[:1] if name in FITTED else queries}
+    workload = Workload.from_json(workload, schema.universe)
     return mechanism(name).plan(schema, workload, budget=BUDGETS[budget], beta=Fraction(1, 20))
 
 
@@ -69,17 +68,14 @@ def neighbours_of(draw, neighbours, unit):
 
 
 def both(plan, pair, seed):
-    return [
-        record(
-            lambda rng, counts=counts: plan.run(Histogram(universe=plan.schema.universe, counts=counts), rng=rng),
-            seed=seed,
-        )
-        for counts in pair
-    ]
+    tables = [Histogram(universe=plan.schema.universe, counts=counts) for counts in pair]
+    return [record(lambda rng, table=table: plan.run(table, rng=rng), seed=seed) for table in tables]
 
 
 #: Pairs of neighbours for each mechanism and relation.
 PAIRS = 120
+#: Questions that matter alike, and others. Where noise is added to each answer there are half as many pairs again.
+WEIGHTS = [(1, 1, 1), (1, 4, 2), (1000, 1, 37)]
 
 
 @pytest.fixture
@@ -101,11 +97,12 @@ def measured(monkeypatch):
 def test_neighbours_are_drawn_for_alike_and_lie_within_the_sensitivity(name, neighbours, measured, monkeypatch):
     # The released number of rows is an input to all that follows it: neighbours are compared for the same one.
     monkeypatch.setattr(common.FittedTablesPlan, "_total", lambda plan, total, rng: 9)
-    plans = [planned(name, neighbours, unit, budget) for unit in UNITS for budget in BUDGETS]
+    weights = WEIGHTS if name.endswith("queries") else WEIGHTS[:1]
+    plans = [planned(name, neighbours, *each) for each in product(UNITS, BUDGETS, weights)]
 
-    @settings(max_examples=PAIRS, database=None)
+    @settings(max_examples=PAIRS + 60 * (len(weights) > 1), database=None)
     @given(
-        st.data(), st.sampled_from([plan for plan in plans if not plan.infeasible]), st.binary(min_size=4, max_size=8)
+        st.data(), st.sampled_from([each for each in plans if not each.infeasible]), st.binary(min_size=4, max_size=8)
     )
     def compared(data, plan, seed):
         measured.clear()
@@ -118,7 +115,8 @@ def test_neighbours_are_drawn_for_alike_and_lie_within_the_sensitivity(name, nei
         elif name.endswith("histogram"):
             check(plan.noise, pair[0] - pair[1])
         else:
-            check(plan.noise, np.concatenate(one.result.estimates) - np.concatenate(other.result.estimates))
+            answers = zip(plan.workload.weights, one.result.estimates, other.result.estimates, strict=True)
+            check(plan.noise, np.concatenate([weight * (mine - theirs) for weight, mine, theirs in answers]))
 
     compared()
 

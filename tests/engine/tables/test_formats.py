@@ -5,11 +5,19 @@ from __future__ import annotations
 import gzip
 import time
 from datetime import date
+from datetime import time as time_of_day
+from decimal import Decimal
 
+import numpy as np
+import polars
+import pyarrow as pa
+import pyarrow.parquet
+import pyreadstat
 import pytest
 
 from releases.engine.domain.universe import Schema
-from releases.engine.tables.facts import FileFacts, UnreadableTable
+from releases.engine.tables import foreign
+from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
 from releases.engine.tables.ingest import check_start, ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
@@ -37,9 +45,7 @@ def take(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    "name", ["csv", "tsv", "xlsx", "ods", "sav", "zsav", "dta", "xpt", "parquet", "feather", "gz", "zip"]
-)
+@pytest.mark.parametrize("name", formats.FORMATS)
 def test_one_table_in_every_format_gives_the_same_counts_and_the_same_digest(take, made, tmp_path, name):
     first = take(made["csv"])
     found = take(made[name])
@@ -49,6 +55,67 @@ def test_one_table_in_every_format_gives_the_same_counts_and_the_same_digest(tak
     counts = TableCounts(table, Schema.from_json({"version": 1, "columns": COLUMNS})).histogram()
     assert counts.tolist() == [[0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
     assert counts.sum() == 3, "a missing age is outside"
+
+
+#: Numbers of the format's own beside numbers that are text, and a text that writes a number and is a category.
+TYPED = [(0.25, "1,59", "1,5"), (31.0, "1.002,5", "1,5"), (None, "2", None), (1000.5, "1.5", "1.5"), (-9.5, None, "x")]
+
+
+@pytest.mark.parametrize("name", formats.FORMATS)
+def test_every_format_takes_the_declared_signs_for_text_and_reads_its_own_numbers_as_they_are(take, tmp_path, name):
+    columns = [
+        {"name": "age", "type": "number", "edges": [-10, 0, 0.5, 50, 1000, 1001], "missing_as": "no number"},
+        {"name": "height", "type": "number", "edges": [1, 1.55, 1.6, 3, 1000, 1003], "missing_as": "no number"},
+        {"name": "town", "type": "categorical", "categories": ["1,5", "1.5", "x", "none"], "missing_as": "none"},
+    ]
+    schema = Schema.from_json({"version": 1, "columns": columns})
+
+    def counted():
+        counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema)
+        return [counts.marginal((each,)).tolist() for each in formats.NAMES]
+
+    found = take(formats.FORMATS[name](TYPED, ","), decimal=",", thousands=".")
+    assert counted() == [[1, 1, 1, 0, 1, 1], [0, 1, 1, 0, 1, 2], [2, 1, 1, 1]]
+    assert (found.facts.decimal, found.facts.thousands) == (",", ".")
+    assert found.digest == take(formats.separated(";", decimal=",", rows=TYPED), decimal=",", thousands=".").digest
+    take(formats.FORMATS[name](TYPED, "."))
+    assert counted() == [[1, 1, 1, 0, 1, 1], [1, 0, 1, 0, 0, 3], [2, 1, 1, 1]], "1,59 is no number unless declared"
+
+
+def test_every_suffix_is_one_of_these_formats_or_of_one_that_is_written_alike():
+    #: What is written by one of the others, and SAS's own, which only SAS writes.
+    alike = {".txt", ".xlsm", ".arrow", ".sas7bdat"}
+    assert set(SUFFIXES) == {f".{name}" for name in formats.FORMATS} | alike
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(9, 3)], ids=str)
+def test_typed_numbers_and_times_of_parquet_are_themselves_beside_a_declared_sign(take, tmp_path, kind):
+    at = [time_of_day(10, 0, 0, 500_000)] * 3
+    table = pa.table({"n": pa.array([Decimal("1.125"), Decimal(2), None]).cast(kind), "at": at})
+    content = formats.by_file(lambda path: pyarrow.parquet.write_table(table, path))
+    take(content, decimal=",", thousands=".")
+    columns = [
+        {"name": "n", "type": "number", "edges": [1, 1.5, 2, 3, 2000], "missing_as": "no number"},
+        {"name": "at", "type": "categorical", "categories": ["10:00:00.5", "other"]},
+    ]
+    schema = Schema.from_json({"version": 1, "columns": columns})
+    counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram()
+    assert counts.tolist() == [[1, 0], [0, 0], [1, 0], [0, 0], [1, 0]]
+
+
+def test_labels_of_an_spss_file_name_its_numbers_as_they_are_stored_and_missing_codes_as_a_schema_does(take):
+    def write(path):
+        frame = polars.DataFrame({"share": [1.5, -9.5], "text": ["1.5", "1,5"]})
+        labels = {"share": {1.5: "more", -9.5: "no answer"}, "text": {"1.5": "a text"}}
+        pyreadstat.write_sav(frame, str(path), variable_value_labels=labels, missing_ranges={"share": [-9.5]})
+
+    share, text = take(formats.by_file(write), decimal=",").codebook
+    assert (share["values"], share["missing"], text["values"]) == ({"1,5": "more"}, ["-9.5"], {"1.5": "a text"})
+
+
+def test_numbers_of_single_precision_keep_their_digits_beside_a_declared_sign():
+    read = foreign._texts([float(np.float32(0.1)), 2.0, "0.5"], FileFacts(decimal=","), is_short=True)
+    assert read == ["0,1", "2", "0.5"]
 
 
 DAYS = [date(2024, 2, 29), date(1905, 12, 31), None, date(2024, 3, 1)]
@@ -76,15 +143,12 @@ def test_windows_1252_and_utf_16_give_the_same_digest_too(take, made):
     assert take(formats.separated("|", "utf-16")).digest == first
 
 
+AGE = {"name": "age", "label": "Age in years", "values": {"1": "one"}, "missing": ["-9"]}
+
+
 def test_the_file_s_own_metadata_is_a_proposed_codebook_without_its_missing_codes(take, made):
     age, *_ = take(made["sav"]).codebook
-    assert age == {
-        "name": "age",
-        "label": "Age in years",
-        "values": {"1": "one"},
-        "missing": ["-9"],
-        "format": age["format"],
-    }
+    assert {**age, "format": ""} == {**AGE, "format": ""}
     assert take(made["parquet"]).codebook == []
 
 
@@ -98,6 +162,22 @@ def test_the_sheet_and_the_row_of_names_are_chosen(take, write):
         assert (found.columns, found.rows, found.facts.sheet) == (("a", "b"), 2, "Data")
     without = take(write({"Only": [[1.0, "x"], [2.0, "y"]]}), has_header=False)
     assert (without.columns, without.rows) == (("column_1", "column_2"), 2)
+
+
+@pytest.mark.parametrize("write", [formats.xlsx, formats.ods], ids=["xlsx", "ods"])
+def test_numbers_typed_as_text_count_with_those_of_the_workbook_where_their_sign_is_declared(take, tmp_path, write):
+    heights = [1.5, "1,5", 2.0, "2", "1.002,5", 1002.5, 0.25, "0,25"]
+    content = write({"Only": [["height"], *([each] for each in heights)]})
+
+    def counted():
+        column = {"name": "height", "type": "number", "edges": [0, 1.5, 2, 1000, 2000], "outside": "drop"}
+        schema = Schema.from_json({"version": 1, "columns": [column]})
+        return TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram().tolist()
+
+    take(content, decimal=",", thousands=".")
+    assert counted() == [2, 2, 2, 2]
+    take(content)
+    assert counted() == [1, 1, 2, 1], "without a declared sign a comma makes no number"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from io import StringIO
 from types import SimpleNamespace
 
@@ -11,10 +12,13 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import designs, filters, fit, kernels, means, noise, session, smalldb, wide
+from releases.benchmarks import designs, filters, fit, kernels, means, nist, noise, orders, session, smalldb, wide
 from releases.benchmarks.adult import Adult
+from releases.benchmarks.nist_columns import ALL, DEMOGRAPHIC, schema
+from releases.benchmarks.nist_score import score
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.universe import Schema
+from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram, Rows
 from releases.management.commands import bench
 from releases.management.commands.bench import document
@@ -84,8 +88,6 @@ def test_answers_that_agree_are_compared_on_real_tables_with_the_same_noise_left
 
 
 def test_means_by_group_are_compared_with_a_sum_and_a_count_and_are_in_their_intervals(tmp_path, monkeypatch):
-    (missing,) = means.tables(tmp_path)
-    assert missing.says.endswith("does not hold adult.csv and health_insurance.csv.")
     question = means.Question(
         title="ages by town and sex",
         file="people.csv",
@@ -108,10 +110,19 @@ def test_means_by_group_are_compared_with_a_sum_and_a_count_and_are_in_their_int
     assert all(int(row.cells[9]) >= 30 for row in made.rows)
 
 
-def test_choices_are_timed_on_every_profile():
-    table = noise.selection_times(candidates=50, repeats=2)
-    assert [row.cells[0] for row in table.rows] == ["exponential_mechanism", "permute_and_flip", "report_noisy_max"]
-    assert all(len(row.cells) == len(table.heads) for row in table.rows)
+def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(nist.nist_mst, "is_there", lambda: False)
+    for module, file in (
+        (means, "adult.csv"),
+        (wide, "adult13.csv"),
+        (nist, "nist_national2019.csv"),
+        (fit, "adult_reduced.csv"),
+    ):
+        (missing,) = module.tables(tmp_path)
+        assert file in missing.says
+    for module in (session, smalldb):
+        monkeypatch.setattr(module, "mechanisms", dict)
+        assert [len(each.rows) for each in module.tables()] == [0]
 
 
 def test_a_round_is_compared_with_a_pass():
@@ -122,8 +133,6 @@ def test_a_round_is_compared_with_a_pass():
 
 
 def test_rows_of_a_wide_table_are_judged_against_every_target(tmp_path):
-    (missing,) = wide.tables(tmp_path)
-    assert "does not hold adult13.csv" in missing.says
     columns = [{"name": name, "type": "categorical", "categories": list("012")} for name in "abcd"]
     (tmp_path / "adult13_schema.json").write_text(json.dumps({"version": 1, "columns": columns}))
     (tmp_path / "adult13.csv").write_text("a,b,c,d\n" + "0,1,2,0\n1,1,0,2\n2,0,0,1\n" * 100)
@@ -132,6 +141,108 @@ def test_rows_of_a_wide_table_are_judged_against_every_target(tmp_path):
     (made,) = wide.tables(tmp_path, seeds=[1])
     assert len(made.rows) == len(wide.GOALS)
     assert all(row.is_met is not None and len(row.cells) == len(made.heads) for row in made.rows)
+
+
+#: 40 people with every column of NIST's table.
+NIST = {
+    "PUMA": np.repeat(["01-01301", "06-07502"], 20),
+    "AGEP": np.arange(40.0),
+    "PINCP": np.array([np.nan] * 10 + [1000.0 * i for i in range(30)]),
+    "POVPIP": np.array([501.0] * 10 + [10.0 * i for i in range(30)]),
+    "PWGTP": np.arange(1.0, 41),
+    "WGTP": np.arange(40.0),
+    "DENSITY": np.repeat(["2731.2", "50441.6"], 20),
+    "INDP": np.array(["N", "9920"] * 20),
+    "NPF": np.array(["2", "3"] * 20),
+} | {
+    name: np.array(["1", "2"] * 20)
+    for name in ALL
+    if name not in ("PUMA", "AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP", "DENSITY", "INDP", "NPF")
+}
+
+
+def test_the_score_of_nist_is_of_every_two_columns_in_each_area():
+    assert score(NIST, NIST, ALL).k_marginal == 1000
+    other = NIST | {"SEX": np.array(["1"] * 40)}
+    # Half of the people of each area are moved in (PUMA, SEX, EDU) and (PUMA, SEX, MSP), none in (PUMA, EDU, MSP).
+    found = score(NIST, other, ["PUMA", "SEX", "EDU", "MSP"])
+    assert found.k_marginal == pytest.approx(1000 * (1 - (0.5 + 0.5 + 0) / 3))
+    # Of the six pairs three hold SEX.
+    assert found.pairs == pytest.approx(3 * 0.5 / 6)
+    assert score(NIST, other, ["SEX", "EDU", "MSP"]).k_marginal == pytest.approx(1000 * (1 - (0.5 + 0.5 + 0) / 3))
+
+
+def test_the_score_of_nist_has_numbers_in_twenty_bins_of_the_true_table_and_missing_ones_by_themselves():
+    # The ages are cut at 0, 2, 4, ...: a year more moves no odd age out of its bin, and each even one into the next.
+    older = [NIST["AGEP"] + (NIST["AGEP"] % 2 == rest) for rest in (1, 0)]
+    assert score(NIST, NIST | {"AGEP": older[0]}, ["AGEP", "EDU"]).pairs == 0
+    assert score(NIST, NIST | {"AGEP": older[1]}, ["AGEP", "EDU"]).pairs == pytest.approx(1 / 40)
+    known = np.where(np.isnan(NIST["PINCP"]), 0, NIST["PINCP"])
+    assert score(NIST, NIST | {"PINCP": known}, ["PINCP", "SEX"]).pairs == pytest.approx(10 / 40)
+    richest = np.where(NIST["POVPIP"] == 501, 290, NIST["POVPIP"])
+    assert score(NIST, NIST | {"POVPIP": richest}, ["POVPIP", "SEX"]).pairs == pytest.approx(10 / 40)
+
+
+def test_columns_of_nist_are_declared_for_every_value_of_its_table():
+    declared = schema(ALL).universe
+    assert set(declared.names) == set(ALL) - {"DENSITY"}
+    assert len(declared["INDP"].categories) == 264
+    codes = nist.bins(NIST, declared)
+    assert all(0 <= each.min() <= each.max() < declared[name].size for name, each in codes.items())
+    back = nist.through_bins(NIST)
+    again = nist.bins(back, declared)
+    assert all((again[name] == codes[name]).all() for name in declared.names)
+    assert np.isnan(back["PINCP"]).sum() == 10
+    assert (back["POVPIP"][:10] >= 501).all()
+
+
+def test_rows_of_nist_are_beside_the_published_scores_and_judged_against_targets(tmp_path, monkeypatch):
+    monkeypatch.setattr(nist.nist_mst, "is_there", lambda: False)
+    lines = [",".join(str(NIST[name][i]).replace("nan", "N") for name in ALL) for i in range(40)]
+    (tmp_path / "nist_national2019.csv").write_text("\n".join([",".join(ALL), *lines]))
+    goals = [nist.Goal(features=DEMOGRAPHIC, epsilon=Fraction(100), least=least, seconds=1e6) for least in (700, 1001)]
+    (made,) = nist.tables(tmp_path, seeds=[0], goals=goals)
+    # At epsilon 100 noise moves few of 40 rows.
+    assert [row.is_met for row in made.rows[:2]] == [True, False]
+    assert [row.cells[1] for row in made.rows[2:]] == ["the true rows through these bins", "AIM", "MST"]
+    assert float(made.rows[2].cells[3]) == 1000
+    assert all(len(row.cells) == len(made.heads) for row in made.rows)
+
+
+def test_mst_measures_a_tree_of_the_pairs_that_belong_together_and_merges_rare_values(monkeypatch):
+    """Without the package, whose estimation is replaced by rows that all have the first and the last code."""
+    seen = []
+
+    def made(shape, ones, pairs, total):
+        seen.extend([shape, {names for names, _, _ in pairs}])
+        return {name: np.arange(round(total)) % 2 * (size - 1) for name, size in shape.items()}
+
+    monkeypatch.setattr(nist.nist_mst, "_estimated", made)
+    base = np.arange(4_000)
+    codes = {"a": base % 3, "b": base % 3, "c": base // 3 % 4, "d": base // 3 % 4}
+    # 10 values of which 5 are there, and a tree edge noise of a few rows: at epsilon 10 no choice goes wrong.
+    codes["e"] = base // 12 % 5 * 2
+    shape = {"a": 3, "b": 3, "c": 4, "d": 4, "e": 10}
+    rows, taken = nist.nist_mst.rows(
+        codes, shape, epsilon=Fraction(10), delta=Fraction(1, 10**5), rng=StreamRandomness(b"tree")
+    )
+    assert seen[0] == {"a": 3, "b": 3, "c": 4, "d": 4, "e": 6}
+    assert {("a", "b"), ("c", "d")} < seen[1]
+    assert len(seen[1]) == 4
+    assert set(rows["a"]) == {0, 2}
+    # The last code of e is of the five values that nobody has: each is as likely as another.
+    assert set(rows["e"]) == {0, 1, 3, 5, 7, 9}
+    assert taken >= 0
+    beside = nist._beside_mst(NIST, nist.Goal(features=["SEX", "DEYE", "AGEP"], epsilon=Fraction(10)))
+    assert beside.cells[:3] == ("3", "MST (mbi)", "10")
+
+
+def test_a_rule_of_four_columns_is_lost_by_fits_of_triples_and_kept_by_its_own_marginal(monkeypatch):
+    monkeypatch.setattr(orders, "SEEDS", range(1))
+    triple, four = orders.RULES[:2]
+    seen, lost = (orders._row(orders._schema(), rule).cells for rule in (triple, four))
+    assert [float(each) >= 0.8 for each in seen[2:]] == [True, True, True]
+    assert [float(each) >= 0.5 for each in lost[2:]] == [False, False, True]
 
 
 def test_a_small_session_is_asked_to_its_end(monkeypatch):
@@ -161,7 +272,7 @@ def test_small_databases_are_drawn_and_one_that_takes_too_long_misses_its_target
 def test_a_benchmark_of_a_fit_runs_what_somebody_gets_who_chooses_no_option(monkeypatch):
     """Planned through the same door as a release is; whatever options are passed there is seen."""
     passed = []
-    for module in (fit, wide):
+    for module in (fit, wide, nist, orders):
         real = module.mechanism
 
         def watched(name, real=real):
@@ -172,13 +283,8 @@ def test_a_benchmark_of_a_fit_runs_what_somebody_gets_who_chooses_no_option(monk
             return SimpleNamespace(plan=plan)
 
         monkeypatch.setattr(module, "mechanism", watched)
-    schema = Schema.from_json(
-        {
-            "version": 1,
-            "neighbours": "add_remove",
-            "columns": [{"name": f"c{i}", "type": "categorical", "categories": ["a", "b"]} for i in range(3)],
-        }
-    )
+    columns = [{"name": f"c{i}", "type": "categorical", "categories": ["a", "b"]} for i in range(3)]
+    schema = Schema.from_json({"version": 1, "columns": columns})
     counts = Histogram(universe=schema.universe, counts=np.full((2, 2, 2), 20))
     for goal in fit.GOALS:
         goal.plan(Adult(schema=schema, counts=counts))
@@ -186,17 +292,9 @@ def test_a_benchmark_of_a_fit_runs_what_somebody_gets_who_chooses_no_option(monk
     wide._released(
         Rows(universe=schema.universe, columns=dict(zip(schema.universe.names, codes, strict=True))), wide.GOALS[1], 0
     )
-    assert passed == [{}] * 5
-
-
-def test_what_is_not_there_is_said(monkeypatch, tmp_path):
-    (table,) = fit.tables(tmp_path)
-    assert "does not hold adult_reduced.csv" in table.says
-    monkeypatch.setattr(session, "mechanisms", dict)
-    monkeypatch.setattr(smalldb, "mechanisms", dict)
-    for module in (session, smalldb):
-        (table,) = module.tables()
-        assert "is not there" in table.says
+    nist.released(NIST, nist.Goal(features=["SEX", "DEYE", "DEAR"], epsilon=Fraction(1)), 0)
+    orders._row(orders._schema(), orders.RULES[0])
+    assert passed == [{}] * (5 + 1 + len(orders.SEEDS) * len(orders._WAYS))
 
 
 def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypatch, tmp_path):
@@ -205,6 +303,6 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     call_command("bench", only="kernels", out=tmp_path / "docs", stdout=said)
     assert TABLE.text() in said.getvalue()
     assert TABLE.markdown() in (tmp_path / "docs" / "BENCHMARKS.md").read_text()
-    known = "noise, designs, means, kernels, fit, wide, session, smalldb, filters, tables, load"
+    known = "nist, orders, noise, designs, means, kernels, fit, wide, session, smalldb, filters, tables, load"
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import exp, log
 
@@ -34,45 +35,33 @@ from releases.engine.verification.samplers import samplers_seen
 FALSE_ALARM = 1e-6
 
 
-# Cases
-
-
-WAYS = [pytest.param(name, way, id=f"{name} {way}".strip()) for name in mechanisms() for way in ways_of(name)]
+LOOKS = [(name, way) for name in mechanisms() for way in ways_of(name)]
+WAYS = [pytest.param(name, way, id=f"{name} {way}".strip()) for name, way in LOOKS]
 
 
 def test_every_word_of_every_option_is_looked_at():
-    words = {
-        (name, option.name, word)
-        for name, each in mechanisms().items()
-        for option in each.options
-        for word in option.choices
-    }
-    looked_at = set()
-    for each in WAYS:
-        name, way = each.values
-        for of_persons, neighbours in product((False, True), NeighbouringRelation):
-            chosen = case_for(name, way=way, of_persons=of_persons).plan(name, neighbours).options
-            looked_at |= {(name, option, word, of_persons, neighbours) for option, word in chosen.items()}
+    options = [(name, option) for name, each in mechanisms().items() for option in each.options]
+    words = {(name, option.name, word) for name, option in options for word in option.choices}
     assert len(words) >= 9
-    assert {each[:3] for each in looked_at} >= words
     for of_persons, neighbours in product((False, True), NeighbouringRelation):
-        assert {(*each, of_persons, neighbours) for each in words} <= looked_at
+        plans = [(name, case_for(name, way=way, of_persons=of_persons).plan(name, neighbours)) for name, way in LOOKS]
+        assert {(name, *option) for name, plan in plans for option in plan.options.items()} >= words
 
 
+@pytest.mark.parametrize("of_persons", [False, True], ids=["row", "person"])
 @pytest.mark.parametrize("neighbours", NeighbouringRelation)
 @pytest.mark.parametrize(("name", "way"), WAYS)
-def test_every_mechanism_has_two_tables_that_differ_in_the_rows_of_a_person_and_can_be_run_on_them(
-    name, way, neighbours
-):
-    case = case_for(name, way=way, of_persons=True)
-    plan = case.plan(name, neighbours)
+def test_every_mechanism_has_two_tables_that_differ_in_a_unit_and_can_be_run_on_them(name, way, neighbours, of_persons):
+    case = case_for(name, way=way, of_persons=of_persons)
+    plan, pair = case.plan(name, neighbours), case.pairs[neighbours]
     assert plan.infeasible == ""
-    assert plan.schema.unit.max_rows > 1
-    pair = case.pairs[neighbours]
-    more, fewer = Counter(pair.other) - Counter(pair.one), Counter(pair.one) - Counter(pair.other)
-    assert 1 <= max(more.total(), fewer.total()) <= plan.schema.unit.max_rows
+    assert (plan.schema.unit.max_rows > 1) is of_persons
+    rows = (Counter(pair.other) - Counter(pair.one)).total(), (Counter(pair.one) - Counter(pair.other)).total()
+    assert 1 <= max(rows) <= plan.schema.unit.max_rows
     if neighbours is NeighbouringRelation.ADD_REMOVE:
-        assert 0 in (more.total(), fewer.total())
+        assert 0 in rows
+    elif not of_persons and not plan.schema.universe.may_drop:
+        assert rows == (1, 1)
     assert 0 < pair.weakened < 1
 
 
@@ -91,35 +80,19 @@ def test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong(name, m
     """What was charged once: rows were thought to vanish by a declared rule alone."""
 
     def seen():
-        return loss_seen(
-            name,
-            NeighbouringRelation.REPLACE,
-            of_persons=True,
-            runs=200,
-            false_alarm=FALSE_ALARM,
-            rng=StreamRandomness(b"vanished"),
-        )
+        given = {"of_persons": True, "runs": 200, "false_alarm": FALSE_ALARM, "rng": StreamRandomness(b"vanished")}
+        return loss_seen(name, NeighbouringRelation.REPLACE, **given)
 
     assert seen().is_within_claim
     monkeypatch.setattr(Schema, "rows_may_vanish", property(lambda schema: schema.universe.may_drop))
     assert not seen().is_within_claim
 
 
-@pytest.mark.parametrize("neighbours", NeighbouringRelation)
-@pytest.mark.parametrize(("name", "way"), WAYS)
-def test_every_mechanism_has_two_neighbouring_tables_that_it_can_be_run_on(name, way, neighbours):
-    case = case_for(name, way=way)
-    plan = case.plan(name, neighbours)
-    assert plan.infeasible == ""
-    pair = case.pairs[neighbours]
-    more, fewer = Counter(pair.other) - Counter(pair.one), Counter(pair.one) - Counter(pair.other)
-    if neighbours is NeighbouringRelation.ADD_REMOVE or plan.schema.universe.may_drop:
-        assert more.total() + fewer.total() == 1 or more.total() == fewer.total() == 1
-    else:
-        assert more.total() == fewer.total() == 1
-    if neighbours is NeighbouringRelation.ADD_REMOVE:
-        assert more.total() + fewer.total() == 1
-    assert 0 < pair.weakened < 1
+def seen_in_short(name):
+    """Of rows, of persons, and the bound."""
+    given = {"runs": 10, "false_alarm": 0.1, "rng": StreamRandomness(b"x")}
+    looks = (loss_seen, partial(loss_seen, of_persons=True), bound_seen)
+    return [look(name, NeighbouringRelation.REPLACE, **given) for look in looks]
 
 
 def test_a_mechanism_that_answers_a_statistic_and_has_no_case_is_refused(monkeypatch):
@@ -127,17 +100,9 @@ def test_a_mechanism_that_answers_a_statistic_and_has_no_case_is_refused(monkeyp
     monkeypatch.delitem(cases.CASES_OF_PERSONS, "laplace-numbers")
     with pytest.raises(InvalidInput, match="'laplace-numbers' must have a case"):
         case_for("laplace-numbers")
-    relation, rng = NeighbouringRelation.REPLACE, StreamRandomness(b"x")
-    for seen in (
-        loss_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
-        bound_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
-        loss_seen("laplace-numbers", relation, of_persons=True, runs=10, false_alarm=0.1, rng=rng),
-    ):
+    for seen in seen_in_short("laplace-numbers"):
         assert "must have a case" in seen.infeasible
         assert not seen.is_as_it_should_be
-
-
-# Lower bounds of epsilon
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.5, 0.2), (0.9, 0.05), (0.02, 0.01)])
@@ -198,14 +163,9 @@ def test_a_mechanism_keeps_its_claim_and_with_too_little_noise_is_seen_to_pass_i
 
 
 def test_a_mechanism_that_spends_twice_its_claim_is_called_wrong():
+    given = {"runs": 900, "false_alarm": FALSE_ALARM, "rng": StreamRandomness(b"wrong")}
     with with_noise_scaled(Fraction(1, 3)):
-        seen = loss_seen(
-            "laplace-numbers",
-            NeighbouringRelation.ADD_REMOVE,
-            runs=900,
-            false_alarm=FALSE_ALARM,
-            rng=StreamRandomness(b"wrong"),
-        )
+        seen = loss_seen("laplace-numbers", NeighbouringRelation.ADD_REMOVE, **given)
     assert not seen.is_within_claim
     assert not seen.is_as_it_should_be
 
@@ -215,11 +175,8 @@ def test_a_mechanism_that_cannot_be_run_on_its_case_is_no_pass(monkeypatch):
         case_for("laplace-numbers"), columns=cases.CASES["pmw-online"].columns, queries=[{"marginals": 1}]
     )
     monkeypatch.setitem(cases.CASES, "laplace-numbers", unasked)
-    relation, rng = NeighbouringRelation.REPLACE, StreamRandomness(b"x")
-    for seen in (
-        loss_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
-        bound_seen("laplace-numbers", relation, runs=10, false_alarm=0.1, rng=rng),
-    ):
+    monkeypatch.setitem(cases.CASES_OF_PERSONS, "laplace-numbers", unasked)
+    for seen in seen_in_short("laplace-numbers"):
         assert seen.infeasible
         assert not seen.is_as_it_should_be
 
@@ -234,9 +191,6 @@ def test_the_false_alarm_is_shared_among_all_that_is_looked_at(monkeypatch):
     monkeypatch.setattr(coverage, "bound_seen", lambda *args, false_alarm, **kwargs: shares.append(false_alarm))
     list(coverage.bounds_seen(runs=1, false_alarm=0.01, rng=StreamRandomness(b"x")))
     assert sum(shares) * 2 == pytest.approx(0.01)  # two tables each
-
-
-# Bounds
 
 
 @settings(max_examples=60, derandomize=True)
@@ -262,9 +216,6 @@ def test_a_bound_holds_and_with_four_times_the_noise_it_does_not(neighbours):
         assert not seen().is_as_it_should_be
 
 
-# Prices
-
-
 def test_every_price_is_as_it_should_be_and_comes_from_several_oracles():
     figures = list(oracles.figures_seen())
     assert [figure for figure in figures if not figure.is_as_it_should_be] == []
@@ -286,9 +237,6 @@ def test_a_price_that_forgets_half_of_what_was_spent_is_noticed(monkeypatch):
     )
     wrong = [figure for figure in oracles._beside_opendp() if not figure.is_as_it_should_be]
     assert len(wrong) == 3
-
-
-# Samplers
 
 
 def test_the_self_test_passes_as_installed_and_notices_a_tenth():

@@ -50,13 +50,7 @@ def test_the_workload_of_the_formats_section_reads_as_it_says():
     )
     # The marginal asked twice, in whatever order of columns, is kept once.
     assert [family.title(asked.universe) for family in asked.families] == [
-        "age × sex",
-        "age × town",
-        "sex × town",
-        "sex",
-        "town",
-        "age: 10 to 30 and sex: f",
-        "age, up to each value",
+        *("age × sex", "age × town", "sex × town", "sex", "town", "age: 10 to 30 and sex: f", "age, up to each value")
     ]
     assert asked.size == 6 + 9 + 6 + 2 + 3 + 1 + 3
 
@@ -107,32 +101,19 @@ QUERIES = st.lists(
 def test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds(queries, neighbours, max_rows):
     asked = workload(*queries)
     unit = {"kind": "row"} if max_rows == 1 else {"kind": "person", "id": "p", "max_rows": max_rows}
-    cells = list(itertools.product(*(range(size) for size in asked.universe.shape)))
-    answered = [answers_of_cell(asked, cell) for cell in cells] + [answers_of_cell(asked, None)]
-    if neighbours == "add_remove":
-        changes = answered
-    else:
-        changes = [one - other for one, other in itertools.combinations(answered, 2)]
+    cells = [*np.ndindex(*asked.universe.shape), None]
+    changes = [answers_of_cell(asked, cell) for cell in cells]
+    if neighbours == "replace":
+        changes = [one - other for one, other in itertools.combinations(changes, 2)]
     found = asked.sensitivity(schema(neighbours, unit=unit))
     assert found.l1 == max_rows * max(int(np.abs(change).sum()) for change in changes)
     assert found.l2_squared == max_rows**2 * max(int((change**2).sum()) for change in changes)
 
 
-def test_a_marginal_and_predicates_of_the_same_columns_are_not_at_their_worst_together():
-    young, old = ({"count": {"sex": ["f"], "age": {"from": low, "to": low + 10}}} for low in (0, 10))
-    asked = workload(young, old, {"marginal": ["sex"]})
-    # Of two f, both predicates change and the marginal does not; of an f and an m, one and two cells.
-    assert asked.sensitivity(schema("replace")).l1 == 3
-    # A marginal over a column that they leave free changes besides.
-    assert workload(young, old, {"marginal": ["town"]}).sensitivity(schema("replace")).l1 == 4
-
-
-def test_the_sensitivity_of_a_workload_too_large_to_enumerate_is_bounded_from_above():
+def test_the_sensitivity_of_a_workload_too_large_to_enumerate_is_that_of_its_parts():
     columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(0, 1001, 10))} for i in range(4)]
     queries = [{"count": {f"c{i}": {"from": 100, "to": 500} for i in range(4)}}, {"prefix": "c0"}]
-    asked = workload(*queries, columns=columns)
-    assert asked.sensitivity(schema(columns=columns)).l1 == 1 + 100
-    assert asked.sensitivity(schema("replace", columns=columns)).l1 >= 1 + 99
+    assert workload(*queries, columns=columns).sensitivity(schema(columns=columns)).l1 == 1 + 100
 
 
 def test_the_sensitivity_of_all_marginals_is_their_number():

@@ -45,13 +45,13 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
     answer = stack.run(
         """
         from releases.publication import files
-        from releases.ledger import ledger
+        from releases.ledger import verification
         from django.conf import settings
         release = Release.objects.get()
         folders = list((settings.RELEASES_DIR / str(release.pk)).iterdir())
         charges = LedgerEntry.objects.filter(kind="charge").count()
         answers = len(files.read_answers(files.folder_of(release)))
-        faults = [fault.what for fault in ledger.verify(release.dataset.budget)]
+        faults = [fault.what for fault in verification.verify(release.dataset.budget)]
         answer = [release.attempts, charges, answers, files.folder_of(release) in folders, faults]
         """
     )
@@ -83,10 +83,10 @@ def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_f
     answer = stack.run(
         """
         from releases.publication import files
-        from releases.ledger import ledger
+        from releases.ledger import verification
         release = Release.objects.get()
         charges = LedgerEntry.objects.filter(kind="charge").count()
-        faults = [fault.what for fault in ledger.verify(release.dataset.budget)]
+        faults = [fault.what for fault in verification.verify(release.dataset.budget)]
         answers = len(files.read_answers(files.folder_of(release)))
         answer = [release.session.closing_attempts, charges, answers, faults]
         """

@@ -12,7 +12,7 @@ COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 
 RACER = """
 import sys
-from releases.ledger import ledger
+from releases.ledger import ledger, refusals
 from fractions import Fraction
 from releases.engine.accounting.events import PureEvent
 dataset = Dataset.objects.get()
@@ -24,7 +24,7 @@ for _ in range({tries}):
                       events=[PureEvent(epsilon=Fraction(1, 10))], delta=Fraction(0),
                       key=uuid.uuid4(), actor=dataset.owner)
         granted += 1
-    except ledger.LedgerRefusal:
+    except refusals.LedgerRefusal:
         refused += 1
 print(granted, refused)
 """
@@ -55,10 +55,10 @@ def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error
     assert sum(refused for _, refused in counts) == 70
     answer = stack.run(
         """
-        from releases.ledger import ledger
+        from releases.ledger import verification
         budget = Budget.objects.get()
         answer = [budget.spent_epsilon, LedgerEntry.objects.filter(kind="charge").count(),
-                  [fault.what for fault in ledger.verify(budget)]]
+                  [fault.what for fault in verification.verify(budget)]]
         """
     )
     assert answer == [10**12, 10, []]
@@ -66,7 +66,7 @@ def test_eight_processes_of_ten_tries_where_ten_fit_give_ten_grants_and_no_error
 
 CHANGER = """
 import random
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.engine.errors import InvalidInput
 units = [PrivacyUnit(), PrivacyUnit(kind="person", id_column="person", max_rows=10)]
 submitted = refused = wrong = 0
@@ -80,7 +80,7 @@ for _ in range(12):
         pass
     try:
         services.releases.submit_release(release=release, key=uuid.uuid4(), by=release.submitted_by, send=False)
-    except ledger.AnotherProtection:
+    except refusals.AnotherProtection:
         refused += 1
         continue
     submitted += 1
@@ -126,9 +126,9 @@ def test_one_person_at_four_desks_spends_no_more_than_one_person_may(stack, tmp_
     assert sum(int(output.split()[0]) for output in race(stack, RACER.format(tries=4), processes=4)) == 3
     answer = stack.run(
         """
-        from releases.ledger import ledger
+        from releases.ledger import verification
         budget = Budget.objects.get()
-        answer = [budget.spent_epsilon, [fault.what for fault in ledger.verify(budget)]]
+        answer = [budget.spent_epsilon, [fault.what for fault in verification.verify(budget)]]
         """
     )
     assert answer == [3 * 10**11, []]
@@ -280,11 +280,11 @@ def test_one_person_at_four_desks_releases_no_more_without_a_review_than_may_pas
     assert sum(int(output.split()[-1]) for output in race(stack, desk, processes=4)) == 3
     answer = stack.run(
         """
-        from releases.ledger import ledger
+        from releases.ledger import verification
         budget = Budget.objects.get()
         states = list(Release.objects.order_by("state").values_list("state", flat=True))
         answer = [budget.spent_epsilon, states.count("queued"), states.count("awaiting review"),
-                  [fault.what for fault in ledger.verify(budget)]]
+                  [fault.what for fault in verification.verify(budget)]]
         """
     )
     assert answer == [3 * 10**11, 3, 9, []]

@@ -343,7 +343,7 @@ def test_a_second_database_with_the_same_marks_is_told_what_it_is(embedded, tmp_
     other._migrate()
     try:
         code = "try:\n" + textwrap.indent(textwrap.dedent(BEFORE), "    ")
-        tried = other.do(code + "\nexcept ledger.LedgerRefusal as refusal:\n    answer = str(refusal)\n")
+        tried = other.do(code + "\nexcept refusals.LedgerRefusal as refusal:\n    answer = str(refusal)\n")
         assert "The marks folder belongs to another database" in tried
         assert "restored" not in tried
         audit = other.manage("audit")

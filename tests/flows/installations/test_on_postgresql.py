@@ -19,7 +19,7 @@ pytestmark = pytest.mark.postgres
         (
             "tests/privacy/test_ledger_machine.py",
             "tests/web/review/test_append_only.py",
-            "tests/web/results/test_closing.py",
+            "tests/web/sessions/test_closing.py",
         ),
         ("tests/web/public/test_api.py", "tests/web/public/test_catalogue.py", "tests/web/shared/test_errors.py"),
         ("tests/web/datasets/test_descriptions.py", "tests/web/datasets/test_kept_columns.py"),

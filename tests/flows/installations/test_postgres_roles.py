@@ -58,9 +58,9 @@ def installed(tmp_path_factory):
                 services.releases.submit_release(release=again, key=uuid.uuid4(), by=again.dataset.owner, send=False)
                 services.releases.cancel_release(release=again, by=again.dataset.owner)
                 release.refresh_from_db()
-                from releases.ledger import ledger
+                from releases.ledger import verification
                 budget = Budget.objects.get()
-                answer = [release.state, budget.spent_epsilon, [fault.what for fault in ledger.verify(budget)]]
+                answer = [release.state, budget.spent_epsilon, [fault.what for fault in verification.verify(budget)]]
                 """
             )
             assert spent == ["published", 10**12, []]

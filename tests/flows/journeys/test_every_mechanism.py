@@ -21,6 +21,7 @@ from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
 from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.strongest_associations import StrongestAssociations
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
@@ -50,6 +51,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Quantiles: {"quantiles": {"column": "age", "at": ["0.25", "0.75"]}},
     Range: {"range": {"column": "age", "inside": "0.98"}},
     Categories: {"categories": "education"},
+    StrongestAssociations: {"strongest_associations": {"columns": ["age", "gender", "married", "health"], "k": 2}},
     Threshold: {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},
     Survey: {"survey": "insurance"},
 }

@@ -6,46 +6,18 @@ import csv
 import json
 import zlib
 from pathlib import Path
-from time import monotonic
 
 import pyarrow.parquet
 import pytest
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
-from tests.flows.browser import DESKTOP, PHONE, RELEASE_PATIENCE
+from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import PASSWORD
 
 pytestmark = pytest.mark.browser
 
 SAMPLES = Path(__file__).resolve().parents[3] / "releases/samples"
-
-#: Pages on the way that the tests below look at closely, so that other journeys need not.
-SEEN_ELSEWHERE = (
-    "sign in",
-    "upload",
-    "columns",
-    "columns with a mistake",
-    "protection",
-    "budget",
-    "dataset",
-    "dataset granted",
-    "review queue",
-    "request",
-    "budget board",
-    "budget with its ledger",
-    "confirmation",
-    "progress",
-)
-
-
-def sign_both_in(visitor, window):
-    """Alice and sofia, who look at no page that the tests below look at."""
-    both = visitor(**window), visitor(**window)
-    for person, name in zip(both, ("alice", "sofia"), strict=True):
-        person.seen += SEEN_ELSEWHERE
-        person.sign_in(name, PASSWORD)
-    return both
 
 
 def spelled(tag):
@@ -232,7 +204,6 @@ def make_public(alice, visitor, **window):
     "window",
     [
         pytest.param({"size": DESKTOP}, id="desktop"),
-        pytest.param({"size": PHONE}, id="phone"),
         pytest.param({"size": DESKTOP, "javascript": False}, id="without JavaScript"),
     ],
 )
@@ -260,70 +231,43 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     alice.page.get_by_label("Question").select_option("age × sex")
     alice.press("Show")
     expect(alice.page.locator("table.numbers tbody tr")).to_have_count(12)
-    if tag == "phone":
-        expect(alice.page.locator("table.numbers .on-phones").first).to_contain_text("synthetic")
-    else:
-        expect(alice.page.get_by_role("columnheader", name="Synthetic", exact=True)).to_be_visible()
+    expect(alice.page.get_by_role("columnheader", name="Synthetic", exact=True)).to_be_visible()
     check_files(alice, tmp_path, synthetic_rows=500)
     alice.page.reload()
     make_public(alice, visitor, **window)
 
 
-def join(sofia, title, budget):
-    """Let a table spend from the budget that its rows have: shown as soon as a worker has compared them."""
-    sofia.go("/review/", "review queue")
-    sofia.follow(title)
-    # Tables with the same columns alone have such a button at once.
-    deadline = monotonic() + RELEASE_PATIENCE / 1000
-    while not sofia.page.get_by_text("The very same rows:").is_visible():
-        assert monotonic() < deadline
-        sofia.page.wait_for_timeout(1000)
-        sofia.page.reload()
-    sofia.reads("The very same rows:")
-    sofia.reads("What your decision tells alice.")
-    sofia.look("request for rows that have a budget")
-    sofia.page.get_by_role("button", name=f"Join to the budget of {budget}").click()
-    sofia.heading("Requests to decide")
-
-
 def test_the_real_sample_by_codebook(visitor, tmp_path):
-    """The survey that comes with the software. Brought a second time it has no budget, until a reviewer lets it join
-    that of the first."""
-    titles = {tag: f"The real sample, a journey, {tag}" for tag in ("desktop", "phone")}
-    for tag, size in (("desktop", DESKTOP), ("phone", PHONE)):
-        title = titles[tag]
-        alice = visitor(size=size)
-        alice.sign_in("alice", PASSWORD)
-        upload(alice, title, SAMPLES / "health_insurance.csv")
-        dataset = alice.number()
-        codebook = alice.page.get_by_label("Codebook", exact=True)
-        alice.page.get_by_text("Use a codebook").click()
-        codebook.fill('{"version": 1,\n "columns": [}')
-        alice.press("Declare from the codebook")
-        alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
-        expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
-        codebook.fill((SAMPLES / "health_insurance.json").read_text())
-        alice.press("Declare from the codebook")
-        alice.heading("Who is protected?")
-        alice.reads("11 columns declared, universe of 290,304 cells")
-        protect_and_ask(alice, epsilon="5")
-        sofia = visitor(size=size)
-        sofia.sign_in("sofia", PASSWORD)
-        if tag == "desktop":
-            grant(sofia, title)
-        else:
-            join(sofia, title, titles["desktop"])
-        alice.go(f"/datasets/{dataset}/", "dataset granted")
-        alice.press("Plan a release")
-        alice.follow("A table of counts")
-        alice.page.get_by_label("1 column", exact=False).first.check()
-        alice.press("Add tables")
-        alice.press("Compare methods")
-        alice.choose("Laplace noise on each answer")
-        confirm_and_wait(alice, f"{title}, by answer")
-        receipt = check_files(alice, tmp_path)
-        assert receipt["universe_size"] == 290_304
-        assert receipt["answers"] == 41
+    """The survey that comes with the software, on a telephone."""
+    title = "The real sample, a journey"
+    alice, sofia = visitor(size=PHONE), visitor(size=PHONE)
+    alice.sign_in("alice", PASSWORD)
+    sofia.sign_in("sofia", PASSWORD)
+    upload(alice, title, SAMPLES / "health_insurance.csv")
+    dataset = alice.number()
+    codebook = alice.page.get_by_label("Codebook", exact=True)
+    alice.page.get_by_text("Use a codebook").click()
+    codebook.fill('{"version": 1,\n "columns": [}')
+    alice.press("Declare from the codebook")
+    alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
+    expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
+    codebook.fill((SAMPLES / "health_insurance.json").read_text())
+    alice.press("Declare from the codebook")
+    alice.heading("Who is protected?")
+    alice.reads("11 columns declared, universe of 290,304 cells")
+    protect_and_ask(alice, epsilon="5")
+    grant(sofia, title)
+    alice.go(f"/datasets/{dataset}/", "dataset granted")
+    alice.press("Plan a release")
+    alice.follow("A table of counts")
+    alice.page.get_by_label("1 column", exact=False).first.check()
+    alice.press("Add tables")
+    alice.press("Compare methods")
+    alice.choose("Laplace noise on each answer")
+    confirm_and_wait(alice, f"{title}, by answer")
+    receipt = check_files(alice, tmp_path)
+    assert receipt["universe_size"] == 290_304
+    assert receipt["answers"] == 41
 
 
 def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_path):
@@ -339,22 +283,6 @@ def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_
     alice.reads("large.csv: It has more than 2 MB, the most that a table may have here.")
     expect(alice.page.get_by_label("What the table is")).to_have_value("Too large")
     alice.look("a file that is too large")
-
-
-def test_a_file_over_the_cap_is_answered_with_a_page_that_says_the_cap(visitor, tmp_path):
-    """By a real server, whether the file is a little too large or so large that its length alone tells."""
-    alice = visitor(javascript=False)
-    alice.sign_in("alice", PASSWORD)
-    for megabytes in (3, 60):
-        table = tmp_path / f"{megabytes}.csv"
-        table.write_bytes(b"a,b\n" + b"1,2\n" * (megabytes * 2**20 // 4))
-        alice.go("/datasets/new/", "upload")
-        alice.page.get_by_label("What the table is").fill("Too large")
-        alice.page.get_by_label("Table", exact=True).set_input_files(table)
-        alice.press("Upload and go on")
-        alice.heading("Too large to send")
-        alice.reads("A table may be at most 2 MB")
-        alice.look("too large")
 
 
 def test_an_account_s_own_pages_and_the_error_pages_can_be_used_by_everybody(visitor):

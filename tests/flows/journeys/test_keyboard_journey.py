@@ -134,7 +134,8 @@ def test_columns_are_declared_and_released_by_keyboard_alone(visitor, undeclared
     alice.tab_to("Add tables")
     alice.enter()
     alice.reads("2 tables")
-    alice.tab_to("Compare methods")
+    assert alice.focused() == "Tables of counts", "where she has added them"
+    alice.back_to("Compare methods")
     alice.enter()
     alice.heading("Compare before you spend")
     alice.tab_to("Epsilon")

@@ -92,8 +92,8 @@ def figures(person):
 
 @pytest.mark.parametrize(
     ("title", "size", "javascript"),
-    [("Session survey", DESKTOP, True), ("Phone session", PHONE, True), ("Plain session", DESKTOP, False)],
-    ids=["desktop", "phone", "without javascript"],
+    [("Phone session", PHONE, True), ("Plain session", DESKTOP, False)],
+    ids=["phone", "without javascript"],
 )
 def test_a_session_is_opened_asked_and_closed(visitor, make_dataset, tmp_path, title, size, javascript):
     alice = visitor(size=size, javascript=javascript)

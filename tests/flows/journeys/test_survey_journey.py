@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from tests.engine.goodness import FALSE_ALARM, p_value
-from tests.flows.browser import DESKTOP, PHONE
+from tests.flows.browser import PHONE
 from tests.flows.conftest import PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -124,8 +124,7 @@ def close_and_read(alice, title):
     alice.press("Close for good")
     alice.reads("Closed. Nobody can answer any more, and the result is below.")
     alice.reads("every one of the 3 counts is within")
-    if alice.javascript:
-        expect(alice.page.locator("[data-chart] svg")).to_be_visible()
+    expect(alice.page.locator("[data-chart] svg")).to_be_visible()
     alice.look("survey closed")
     alice.press("Make public")
     alice.reads("People who have read it keep what they read.")
@@ -134,12 +133,9 @@ def close_and_read(alice, title):
     alice.reads("Public: everybody who has this page's address can read it")
 
 
-@pytest.mark.parametrize(
-    ("size", "javascript"), [(DESKTOP, True), (PHONE, False)], ids=["desktop", "phone without JavaScript"]
-)
-def test_a_survey_is_made_answered_on_telephones_closed_and_read(visitor, tmp_path, size, javascript):
-    title = f"Smoking, {size['width']}"
-    alice = visitor(size=size, javascript=javascript)
+def test_a_survey_is_made_answered_on_telephones_closed_and_read(visitor, tmp_path):
+    title = "Smoking"
+    alice = visitor()
     alice.sign_in("alice", PASSWORD)
     link = put_together(alice, title)
     for choice in ANSWERS:

@@ -28,7 +28,7 @@ WORLD = """
     from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
     from datetime import timedelta
     from django.utils import timezone
-    from releases.models import ApiToken, Organisation, Upload
+    from releases.models import ApiToken, Organisation, RegisteredConnection, Upload
     from releases.questions.together import PartAsked
     from celery import current_app
     current_app.send_task = lambda *arguments, **options: None
@@ -119,7 +119,12 @@ WORLD = """
     services.reviews.ask_back_release(request=asked_back, by=sofia, note="Who reads it?")
     session = submit(services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="2")).reviews.get()
     workload = services.workloads.save_workload(release=draft("1"), name="Yearly tables of tea and coffee", by=alice)
+    for name in ("clinic", "regional_registry"):
+        connection = RegisteredConnection.objects.create(name=name, registered_by=sofia,
+            address="postgresql://reader@database.hospital.example.org:5432/" + name + "?sslmode=verify-full",
+            server_version="PostgreSQL 15.8 on x86_64-pc-linux-gnu, compiled by gcc, 64-bit", software="dpweb 1 (0123)")
     answer = {{
+        "connection": str(connection.pk), "page": "reference/formats",
         "workload": str(workload.pk), "upload": str(upload.pk), "upload_refused": str(refused.pk),
         "dataset": str(dataset.pk), "draft": str(draft("1").pk), "queued": str(submit(draft("0.5")).pk),
         "published": str(published.pk), "public": str(public.pk), "session": str(live.pk),

@@ -65,17 +65,6 @@ def test_wrong_values_are_named_while_they_are_typed_and_right_ones_are_not(typi
         assert alice.page.url.endswith(path)
 
 
-def test_a_plan_follows_what_is_typed(typing, installation, tmp_path):
-    dataset, _ = installation.run(DRAFT.format(title="Planned", folder=str(tmp_path)))
-    alice, type_in = typing(f"/datasets/{dataset}/sessions/new/", "session", "Epsilon")
-    expect(alice.page.locator("#planned")).to_contain_text("epsilon 1")
-    field = type_in("2.5")
-    expect(alice.page.locator("#planned")).to_contain_text("epsilon 2.5")
-    expect(field).to_be_focused()
-    type_in("no")
-    expect(alice.page.locator("#planned")).to_have_text("")
-
-
 def test_nobody_goes_on_with_the_plan_of_what_stood_there_before(typing, installation, tmp_path):
     dataset, _ = installation.run(DRAFT.format(title="Hasty", folder=str(tmp_path)))
     alice, type_in = typing(f"/datasets/{dataset}/sessions/new/", "session", "Epsilon")
@@ -113,20 +102,3 @@ def test_what_is_no_longer_asked_for_does_not_stand_in_the_way(typing, installat
     alice.page.get_by_role("radio", name="Each row").check()
     alice.press("Declare and go on")
     alice.page.wait_for_url("**/budget/")
-
-
-def test_a_question_says_what_would_be_asked_before_it_is_added(typing, installation, tmp_path):
-    _, release = installation.run(DRAFT.format(title="Counted", folder=str(tmp_path)))
-    alice, _ = typing(f"/releases/{release}/questions/?want=table", "questions", "Name of this draft")
-    page = alice.page
-    page.get_by_label("age (5 bins)").check()
-    page.get_by_label("sex (2 values)").check()
-    alice.reads("Asked then: 2 tables of counts over 1 column, 1 table of counts over 2 columns")
-    page.get_by_text("age", exact=True).last.click()
-    page.get_by_label("from", exact=True).fill("19")
-    expect(page.get_by_text("'19'")).to_be_visible()
-    alice.look("questions, wrong while typing")
-    page.get_by_label("from", exact=True).fill("25")
-    expect(page.get_by_text("'19'")).to_have_count(0)
-    page.reload()
-    expect(page.locator(".asked")).to_contain_text("2 tables of counts over 1 column;")

@@ -1,11 +1,11 @@
-"""Pages that refuse, on a desk and on a telephone, in light and in dark: nothing sticks out, and axe finds nothing."""
+"""Pages that refuse, on a telephone, in light and in dark: nothing sticks out, and axe finds nothing."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.flows.browser import DESKTOP, PHONE
+from tests.flows.browser import PHONE
 from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -24,7 +24,7 @@ WORLD = (
     live.refresh_from_db()
     # As after an update that plans otherwise.
     live.plan["version"] = 99
-    Release.objects.filter(pk=live.pk).update(plan=live.plan)
+    Release.objects.filter(pk=live.pk).change(plan=live.plan)
     dear = draft(dataset, epsilon="20")
     answer = {{"withdrawn": str(withdrawn.pk), "session": str(live.pk), "dear": str(dear.pk),
                "dataset": str(dataset.pk)}}
@@ -37,22 +37,15 @@ SPEND = """
 """
 
 
-@pytest.fixture(scope="module", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
-def size(request):
-    return request.param
-
-
 @pytest.fixture(scope="module")
-def world(installation, size, tmp_path_factory):
-    return installation.run(
-        WORLD.format(title=f"Refused {size['width']}", folder=str(tmp_path_factory.mktemp("world")))
-    )
+def world(installation, tmp_path_factory):
+    return installation.run(WORLD.format(title="Refused", folder=str(tmp_path_factory.mktemp("world"))))
 
 
 @pytest.fixture
-def window(visitor, size):
+def window(visitor):
     def open_window(person=""):
-        opened = visitor(size=size)
+        opened = visitor(size=PHONE)
         if person:
             opened.sign_in(person, PASSWORD)
         return opened

@@ -27,8 +27,9 @@ def is_within(inner, outer):
     return inner["x"] >= 0 and inner["y"] >= 0 and inner["x"] + inner["width"] <= outer["width"] + 0.5
 
 
-@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("size", "javascript"), [(PHONE, True), (DESKTOP, False)], ids=["phone", "desktop without JavaScript"]
+)
 def test_a_word_opens_its_meaning_by_keyboard_and_by_touch(visitor, world, size, javascript):
     window = visitor(size=size, javascript=javascript)
     page = window.page
@@ -67,6 +68,12 @@ def test_a_table_wider_than_a_telephone_shows_that_it_goes_on_and_is_scrolled_by
     while not answers.evaluate("each => each.scrollLeft") and monotonic() < deadline:
         window.page.wait_for_timeout(50)
     assert answers.evaluate("each => each.scrollLeft") > 0
+
+
+def test_a_table_of_two_columns_is_drawn_as_a_heat_map(visitor, world):
+    window = visitor(size=PHONE)
+    window.go(f"/releases/{world['public']}/?question=1", "public release on a telephone")
+    expect(window.page.locator('[data-chart="heat-data"] svg [role="graphics-symbol"]').first).to_be_visible()
 
 
 def test_no_price_is_cut_off_on_a_telephone(visitor, world):

@@ -38,6 +38,8 @@ THINGS = {
     "request_id": ["request", "review"],
     "budget_id": ["budget"],
     "token_id": ["token"],
+    "page": ["page"],
+    "connection_id": ["connection"],
 }
 METHODS = ["get", "head", "post", "put", "patch", "delete", "options"]
 TO_THE_FACTOR = (302, "/accounts/2fa/")

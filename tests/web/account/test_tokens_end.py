@@ -92,15 +92,6 @@ def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token
     assert services.tokens.use_token(token) is not None
 
 
-def test_a_new_password_without_tokens_says_nothing_of_tokens(client, alice):
-    assert "revoked" not in words(change_on_the_page(client, alice))
-    assert not AuditEvent.objects.filter(detail__contains="revoked").exists()
-
-
-def test_the_page_that_changes_the_password_says_so_before(as_, alice):
-    assert "Your tokens for programs end with the old password." in words(as_(alice).get("/accounts/password/change/"))
-
-
 def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(as_, alice):
     client = as_(alice)
     asked = client.post(reverse("tokens"), ASKED)
@@ -122,10 +113,6 @@ def test_whoever_has_signed_in_just_now_is_asked_all_the_same(client, alice):
     assert client.post(reverse("tokens"), ASKED).url.startswith("/accounts/reauthenticate/")
 
 
-def test_a_mistake_in_the_form_is_said_before_the_password_is_asked_for(as_, alice):
-    assert "nothing was typed" in words(as_(alice).post(reverse("tokens"), ASKED | {"name": ""}))
-
-
 def test_revoking_a_token_asks_for_nothing(as_, alice, token):
-    page = as_(alice).post(reverse("revoke_token", args=[ApiToken.objects.get(name="a script").pk]), follow=True)
-    assert "The token a script was revoked." in words(page)
+    as_(alice).post(reverse("revoke_token", args=[ApiToken.objects.get(name="a script").pk]))
+    assert services.tokens.use_token(token) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import uuid
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ import psycopg
 import pytest
 
 from releases import services
+from releases.engine.accounting.filters import Policy
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.publication import files
 
 #: Needs escaping wherever it is written into a URL.
 PASSWORD = "p@ss:w/o#r?d %41"
@@ -54,8 +58,9 @@ def clinic(postgres_database, settings):
                 "INSERT INTO ward.patients VALUES (%s, %s, %s, '')", [list(each) for each in PATIENTS]
             )
         settings.CONNECTIONS = {"clinic": made.address}
-        settings.CONNECTION_PASSWORDS = {"clinic": PASSWORD}
-        yield made
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CONNECTION_CLINIC_PASSWORD", PASSWORD)
+            yield made
     finally:
         made.run("DROP OWNED BY reader CASCADE", "DROP ROLE reader")
 
@@ -65,9 +70,55 @@ def register(clinic, alice):
     """Alice makes a dataset of a table of the clinic."""
 
     def made(table="ward.patients", *, title="Patients", owner=None):
-        connection = services.connections.connection_named("clinic")
-        return services.connections.register_table(
-            owner=owner or alice, title=title, connection=connection, table=table
-        )
+        listed = services.connections.tables_of(services.connections.connection_named("clinic"))
+        return services.connections.register_table(owner=owner or alice, title=title, listed=listed, table=table)
 
     return made
+
+
+@pytest.fixture
+def prepare(alice, sofia):
+    """What a release of a dataset wants: columns, protection and a budget."""
+
+    def prepared(dataset, columns, *, unit=None, epsilon="100"):
+        services.datasets.declare_universe(dataset=dataset, columns=columns, by=alice)
+        services.datasets.declare_protection(
+            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
+        )
+        asked = services.budgets.request_budget(
+            dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=alice
+        )
+        services.budgets.approve_request(request=asked, by=sofia)
+        dataset.refresh_from_db()
+        return dataset
+
+    return prepared
+
+
+@pytest.fixture
+def queue(make_queued):
+    """A release of how many of each sex there are, which waits for a worker."""
+
+    def queued(dataset, epsilon="45"):
+        return make_queued(dataset, {"marginal": ["sex"]}, epsilon=epsilon)
+
+    return queued
+
+
+@pytest.fixture
+def until_it_ends(settings):
+    """Every attempt at a release fails."""
+
+    def run(release):
+        for _ in range(settings.MAX_ATTEMPTS):
+            assert not services.execution.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return run
+
+
+def counted(release):
+    """By sex, to a whole row: the noise moves a count by half a row with a chance below e**-22."""
+    with (files.folder_of(release) / "answers.csv").open() as lines:
+        return {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}

@@ -19,11 +19,10 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
-from releases.publication import files
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import write_json
-from tests.web.databases.conftest import PASSWORD, PATIENTS
+from tests.web.databases.conftest import PASSWORD, PATIENTS, counted
 from tests.web.pages import field_value, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -37,51 +36,34 @@ PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
 
 
 @pytest.fixture
-def declared(register, alice, sofia):
+def declared(register, prepare):
     """A dataset of a table, as far as a release of it wants it."""
-
-    def made(table="ward.patients", *, unit=None, epsilon="100"):
-        dataset = register(table)
-        services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=alice)
-        services.datasets.declare_protection(
-            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-        )
-        asked = services.budgets.request_budget(
-            dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=alice
-        )
-        services.budgets.approve_request(request=asked, by=sofia)
-        dataset.refresh_from_db()
-        return dataset
-
-    return made
+    return lambda table="ward.patients", **given: prepare(register(table), COLUMNS, **given)
 
 
 @pytest.fixture
-def release_of(alice):
+def release_of(queue):
     """What a worker makes of a release whose noise is next to nothing."""
 
-    def made(dataset, *, run=True):
-        release = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=release, workload=WORKLOAD)
-        services.releases.set_choice(release=release, epsilon="45", mechanism_name="laplace-queries")
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        if run:
-            services.execution.execute_release(release_id=release.pk)
+    def made(dataset):
+        release = queue(dataset)
+        services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         return release
 
     return made
 
 
-def released_males(release):
-    """To a whole row: the noise moves it by half a row with a chance below e**-22."""
-    with (files.folder_of(release) / "answers.csv").open() as lines:
-        found = [row for row in csv.DictReader(lines) if row["sex"] == "male"]
-    return round(float(found[0]["estimate"]))
+def males(release):
+    return counted(release)["male"]
 
 
-def charges():
-    return LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count()
+def entries(kind):
+    return LedgerEntry.objects.filter(kind=kind).count()
+
+
+def protect(dataset, by, neighbours=NeighbouringRelation.ADD_REMOVE):
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=neighbours, by=by)
 
 
 MALES = sum(sex == "male" for _, _, sex in PATIENTS)
@@ -105,7 +87,7 @@ def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, al
 
     release = release_of(declared())
     assert release.status is ReleaseState.PUBLISHED
-    assert released_males(release) == MALES
+    assert males(release) == MALES
     assert not list(Path(settings.TABLES_DIR).glob("*"))
     assert "ward.patients" in words(client.get(reverse("dataset_detail", args=[release.dataset.pk])))
 
@@ -122,7 +104,7 @@ def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declar
     before = release_of(dataset)
     clinic.run("INSERT INTO ward.patients SELECT 'new', 30, 'male', '' FROM generate_series(1, 7)")
     after = release_of(dataset)
-    assert [released_males(each) for each in (before, after)] == [MALES, MALES + 7]
+    assert [males(each) for each in (before, after)] == [MALES, MALES + 7]
     spent = LedgerEntry.objects.filter(budget=dataset.budget, kind=EntryKind.CHARGE)
     assert sorted(spent.values_list("release", flat=True)) == sorted([before.pk, after.pk])
 
@@ -135,7 +117,7 @@ def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, rele
         others.setdefault(person, []).append(sex)
     # Each person has three rows at first, so only of p0 is it open which three are kept.
     without = sum(sex == "male" for person, rows in others.items() for sex in rows if person != "p0")
-    released = released_males(release_of(declared(unit=PERSON)))
+    released = males(release_of(declared(unit=PERSON)))
     assert without - 2 <= released <= without + kept + 2
 
 
@@ -150,15 +132,15 @@ def test_a_session_asks_the_table_where_it_is(declared, alice):
 
 
 @pytest.mark.confined
-def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret(declared, release_of, caplog):
-    assert released_males(release_of(declared())) == MALES
-    trapped = release_of(declared("ward.trap"), run=False)
-    for _ in range(settings.MAX_ATTEMPTS):
-        services.execution.execute_release(release_id=trapped.pk)
-    trapped.refresh_from_db()
+def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret(
+    declared, release_of, queue, until_it_ends, caplog
+):
+    assert males(release_of(declared())) == MALES
+    trapped = queue(declared("ward.trap"))
+    until_it_ends(trapped)
     # A row made it fail, so the charge stays, and nothing says which row or why.
     assert (trapped.status, trapped.ended_because) == (ReleaseState.FAILED, "")
-    assert charges() == 2
+    assert entries(EntryKind.CHARGE) == 2
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
     assert "zero" not in caplog.text
     assert PASSWORD not in caplog.text
@@ -170,39 +152,23 @@ def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret
 def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dataset, alice):
     dataset, uploaded = register(), make_dataset(epsilon="")
     with pytest.raises(InvalidInput, match="add_remove for Patients, a table in a database"):
-        services.datasets.declare_protection(
-            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-        )
-    services.datasets.declare_protection(
-        dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-    )
+        protect(dataset, alice, NeighbouringRelation.REPLACE)
+    protect(uploaded, alice, NeighbouringRelation.REPLACE)
     with pytest.raises(InvalidInput, match="add_remove"):
         services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
-    services.datasets.declare_protection(
-        dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-    )
+    protect(uploaded, alice)
     services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
     with pytest.raises(InvalidInput, match="add_remove"):
-        services.datasets.declare_protection(
-            dataset=uploaded, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-        )
+        protect(uploaded, alice, NeighbouringRelation.REPLACE)
 
 
-def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declared, release_of, monkeypatch):
-    queued = release_of(declared(), run=False)
-    monkeypatch.setattr(
-        "releases.services.execution._charged_plan",
-        lambda release: replace(plan := services.releases.plan_of(release=release), schema=as_replaced(plan.schema)),
-    )
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    assert queued.status is ReleaseState.FAILED
-    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
-
-
-def as_replaced(schema):
-    return replace(schema, neighbours=NeighbouringRelation.REPLACE)
+def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declared, queue, until_it_ends, monkeypatch):
+    queued = queue(declared())
+    plan = services.releases.plan_of(release=queued)
+    public = replace(plan, schema=replace(plan.schema, neighbours=NeighbouringRelation.REPLACE))
+    monkeypatch.setattr("releases.services.execution._charged_plan", lambda release: public)
+    assert until_it_ends(queued).status is ReleaseState.FAILED
+    assert entries(EntryKind.RETURN) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,30 +181,28 @@ def as_replaced(schema):
     ],
 )
 def test_a_table_that_is_listed_otherwise_is_refused_before_the_charge_and_given_back_after_it(
-    clinic, declared, release_of, change, says
+    clinic, declared, release_of, queue, until_it_ends, change, says
 ):
     dataset = declared()
-    queued = release_of(dataset, run=False)
+    queued = queue(dataset)
     clinic.run(change)
     with pytest.raises(services.release_inputs.Refusal, match=f"{says}.*Nothing was charged"):
         release_of(dataset)
-    assert charges() == 1
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
+    assert entries(EntryKind.CHARGE) == 1
+    until_it_ends(queued)
     assert (queued.status, queued.ended_because) == (ReleaseState.FAILED, Ending.AWAY)
-    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+    assert entries(EntryKind.RETURN) == 1
 
 
 def test_a_column_that_is_not_declared_may_change(clinic, declared, release_of):
     dataset = declared()
     clinic.run("ALTER TABLE ward.patients DROP COLUMN note", "ALTER TABLE ward.patients ADD COLUMN more text")
-    assert released_males(release_of(dataset)) == MALES
+    assert males(release_of(dataset)) == MALES
 
 
-def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of, settings):
+def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of, queue, until_it_ends, settings):
     dataset = declared()
-    queued = release_of(dataset, run=False)
+    queued = queue(dataset)
     settings.CONNECTIONS = {"clinic": settings.CONNECTIONS["clinic"].replace("/dpweb", "/not_dpweb")}
     with pytest.raises(services.release_inputs.Refusal, match="is another database now"):
         release_of(dataset)
@@ -252,33 +216,34 @@ def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of,
     settings.CONNECTIONS = {}
     with pytest.raises(services.release_inputs.Refusal, match="not among those that this site may read"):
         release_of(dataset)
-    assert charges() == 1
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
+    assert entries(EntryKind.CHARGE) == 1
+    until_it_ends(queued)
     assert queued.ended_because == Ending.AWAY
-    assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+    assert entries(EntryKind.RETURN) == 1
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
-        "ALTER ROLE reader SUPERUSER",
-        "ALTER ROLE reader CREATEROLE",
-        "ALTER ROLE reader CREATEDB",
-        "GRANT CREATE ON SCHEMA ward TO reader",
-        "GRANT INSERT ON ward.patients TO reader",
-        "GRANT UPDATE (age) ON ward.secrets TO reader",
-        "GRANT DELETE ON ward.trap TO reader",
-        "GRANT TRUNCATE ON ward.secrets TO reader",
-        "GRANT pg_write_all_data TO reader",
-    ],
-)
-def test_a_role_that_may_do_more_than_read_is_refused(clinic, register, right):
-    clinic.run(right)
-    with pytest.raises(Unavailable, match="must be one that reads tables and can do nothing else"):
-        register()
-    assert not Dataset.objects.exists()
+#: What makes a role more than one that reads, and what takes that away again.
+RIGHTS = [
+    ("ALTER ROLE reader SUPERUSER", "ALTER ROLE reader NOSUPERUSER"),
+    ("ALTER ROLE reader CREATEROLE", "ALTER ROLE reader NOCREATEROLE"),
+    ("ALTER ROLE reader CREATEDB", "ALTER ROLE reader NOCREATEDB"),
+    ("GRANT CREATE ON SCHEMA ward TO reader", "REVOKE CREATE ON SCHEMA ward FROM reader"),
+    ("GRANT INSERT ON ward.patients TO reader", "REVOKE INSERT ON ward.patients FROM reader"),
+    ("GRANT UPDATE (age) ON ward.secrets TO reader", "REVOKE UPDATE (age) ON ward.secrets FROM reader"),
+    ("GRANT DELETE ON ward.trap TO reader", "REVOKE DELETE ON ward.trap FROM reader"),
+    ("GRANT TRUNCATE ON ward.secrets TO reader", "REVOKE TRUNCATE ON ward.secrets FROM reader"),
+    ("GRANT pg_write_all_data TO reader", "REVOKE pg_write_all_data FROM reader"),
+]
+
+
+def test_a_role_that_may_do_more_than_read_is_refused(clinic, register):
+    for right, undone in RIGHTS:
+        clinic.run(right)
+        with pytest.raises(Unavailable, match="must be one that reads tables and can do nothing else"):
+            pytest.fail(f"{right}: {register()}")
+        assert not Dataset.objects.exists()
+        clinic.run(undone)
+    assert register().table == "ward.patients"
 
 
 def test_a_database_of_another_encoding_is_refused_before_anything_is_charged(clinic, register, settings):
@@ -302,16 +267,17 @@ def test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged(
     for refused in (register, lambda: release_of(dataset)):
         with pytest.raises((Unavailable, Refusal), match="clinic counts texts, numbers, dates or persons otherwise"):
             refused()
-    assert charges() == 0
+    assert entries(EntryKind.CHARGE) == 0
 
 
-@pytest.mark.parametrize("table", ["ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""])
-def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register, table):
-    with pytest.raises(InvalidInput):
-        register(table)
-    sent = as_(alice).post(reverse("database_table", args=["clinic"]), {"table": table, "title": "Mine"})
-    assert (sent.status_code, Dataset.objects.count()) == (400, 0)
-    assert sent.context["form"]["title"].value() == "Mine"
+def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register):
+    client = as_(alice)
+    for table in ("ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""):
+        with pytest.raises(InvalidInput):
+            pytest.fail(f"{table}: {register(table)}")
+        sent = client.post(reverse("database_table", args=["clinic"]), {"table": table, "title": "Mine"})
+        assert (sent.status_code, Dataset.objects.count()) == (400, 0), table
+        assert sent.context["form"]["title"].value() == "Mine"
 
 
 def test_no_lock_of_the_site_is_held_while_a_database_is_waited_for(register, monkeypatch):
@@ -319,25 +285,18 @@ def test_no_lock_of_the_site_is_held_while_a_database_is_waited_for(register, mo
     for name in ("tables_of_server", "columns_of_server"):
         ask = getattr(services.reading, name)
         monkeypatch.setattr(
-            services.reading, name, lambda given, ask=ask: held.append(len(site.savepoint_ids)) or ask(given)
+            services.reading,
+            name,
+            lambda given, ask=ask, **more: held.append(len(site.savepoint_ids)) or ask(given, **more),
         )
     outside = len(site.savepoint_ids)
     register()
     assert held == [outside, outside]
 
 
-def test_only_curators_are_shown_what_a_database_lists(as_, charlie, clinic):
-    for address in (reverse("databases"), reverse("database_table", args=["clinic"])):
-        assert as_(charlie).get(address).status_code == 403
-        assert as_(None).get(address).status_code == 302
-
-
-def test_a_database_that_the_settings_do_not_name_is_no_page(as_, alice, clinic):
-    assert as_(alice).get(reverse("database_table", args=["other"])).status_code == 404
-
-
-def test_what_needs_the_same_rows_later_is_refused(declared, release_of):
+def test_a_receipt_names_the_table_and_what_needs_the_same_rows_later_is_refused(declared, release_of):
     release = release_of(declared())
+    assert release.result["receipt"]["source"] == {"database": "clinic", "table": "ward.patients"}
     with pytest.raises(services.release_inputs.Refusal, match="may have changed since"):
         services.release_inputs.certifiable(release)
     assert "database of their own" in services.datasets.why_rows_stay(release.dataset)
@@ -352,9 +311,7 @@ def test_the_same_table_is_recognised_and_a_reviewer_hears_that_its_rows_are_com
     first = declared()
     again = register(title="Patients again", owner=bob)
     services.datasets.declare_universe(dataset=again, columns=COLUMNS, by=bob)
-    services.datasets.declare_protection(
-        dataset=again, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=bob
-    )
+    protect(again, bob)
     asked = services.budgets.request_budget(
         dataset=again, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=bob
     )
@@ -380,11 +337,6 @@ def test_a_password_is_stored_and_shown_nowhere(as_, alice, sofia, declared, rel
         assert not path.is_file() or PASSWORD.encode() not in path.read_bytes(), path
     for address in (reverse("dataset_detail", args=[release.dataset.pk]), reverse("receipt", args=[release.pk])):
         assert PASSWORD not in as_(alice).get(address).content.decode()
-
-
-def test_a_receipt_names_the_database_and_the_table(declared, release_of):
-    receipt = release_of(declared()).result["receipt"]
-    assert receipt["source"] == {"database": "clinic", "table": "ward.patients"}
 
 
 def test_the_site_s_own_database_cannot_be_named(settings, monkeypatch):
@@ -428,28 +380,23 @@ def command(tmp_path, monkeypatch):
 
     def give(table, *, neighbours="add_remove"):
         schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": neighbours, "columns": COLUMNS}
+        given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
+        given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", WORKLOAD)}
         out = tmp_path / uuid.uuid4().hex
-        call_command(
-            "release",
-            table=table,
-            schema=write_json(tmp_path / "schema.json", schema),
-            workload=write_json(tmp_path / "workload.json", WORKLOAD),
-            mechanism="laplace-queries",
-            epsilon="40",
-            delta="0",
-            budget="100",
-            policy="pure",
-            out=out,
-            stdout=io.StringIO(),
-            stderr=io.StringIO(),
-        )
+        call_command("release", table=table, out=out, stdout=io.StringIO(), stderr=io.StringIO(), **given)
         with (out / "answers.csv").open() as lines:
             return {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}
 
     return give
 
 
-def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(clinic, command):
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(
+    clinic, command, settings, sofia, is_registered
+):
+    if is_registered:
+        settings.CONNECTIONS = {}
+        services.connections.register_connection(name="clinic", address=clinic.address, by=sofia)
     counts = {"female": len(PATIENTS) - MALES, "male": MALES}
     assert command("clinic#ward.patients") == counts
     assert command(f"{clinic.address}#ward.patients") == counts
@@ -457,22 +404,14 @@ def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_addres
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
 
 
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        ("other#ward.patients", "the settings name no such database"),
-        ("postgresql://someone@db.example.org/clinic#ward.patients", "the settings name no such database"),
-        ("clinic", "is not a file"),
-        ("clinic#ward.secrets", "must be one of the tables that clinic lists"),
-    ],
-)
-def test_the_command_line_refuses_what_no_page_offers(clinic, command, table, says):
-    with pytest.raises(CommandError, match=says):
-        command(table)
-    assert not LedgerEntry.objects.exists()
-
-
-def test_the_command_line_refuses_a_public_number_of_rows(clinic, command):
-    with pytest.raises(CommandError, match="add_remove"):
-        command("clinic#ward.patients", neighbours="replace")
-    assert not LedgerEntry.objects.exists()
+def test_the_command_line_refuses_what_no_page_offers(clinic, command):
+    for table, neighbours, says in (
+        ("other#ward.patients", "add_remove", "the site has no such connection"),
+        ("postgresql://someone@db.example.org/clinic#ward.patients", "add_remove", "the site has no such connection"),
+        ("clinic", "add_remove", "is not a file"),
+        ("clinic#ward.secrets", "add_remove", "must be one of the tables that clinic lists"),
+        ("clinic#ward.patients", "replace", "add_remove"),
+    ):
+        with pytest.raises(CommandError, match=says):
+            command(table, neighbours=neighbours)
+        assert not LedgerEntry.objects.exists()

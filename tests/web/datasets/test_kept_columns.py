@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from django.test import Client
@@ -12,7 +11,7 @@ from django.urls import reverse
 from releases import services
 from releases.models import AuditEvent, Dataset, KeptColumns
 from tests.web.conftest import COLUMNS
-from tests.web.pages import body, chosen, field_value, inline_code, words
+from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -55,26 +54,18 @@ def test_what_is_typed_is_kept_however_wrong_and_stands_there_again_in_another_b
     here, elsewhere = Client(), Client()
     here.force_login(alice)
     elsewhere.force_login(alice)
-    answer = here.post(page_of(fresh), typed(WRONG, keep="1", description="Who\nwas asked"), follow=True)
-    assert answer.redirect_chain[-1][0] == reverse("dataset_detail", args=[fresh.pk])
-    said = words(answer)
-    assert re.search(
-        r"Draft saved \d{1,2} \w+ \d{4}, \d\d:\d\d UTC. Only you can see it, .* Nothing is declared yet", said
-    )
-    assert "is kept and not declared: go on with it" in said
+    answer = here.post(page_of(fresh), typed(WRONG, keep="1", description="Who\nwas asked"))
+    assert answer.url == reverse("dataset_detail", args=[fresh.pk])
+    assert "is kept and not declared: go on with it" in words(here.get(answer.url))
     page = elsewhere.get(page_of(fresh))
-    assert inline_code(page) == []
-    assert re.search(r"It was kept on \d{1,2} \w+ \d{4}, \d\d:\d\d UTC and is not declared yet.", words(page))
-    assert chosen(page, "form-1-kind") == "integer"
-    assert field_value(page, "form-1-values") == "18, twenty, <b>"
-    assert field_value(page, "form-1-unit") == "years"
-    assert field_value(page, "form-2-values") == "\nfemale\n"
-    assert chosen(page, "form-2-outside") == "category"
-    assert field_value(page, "form-2-catch_all") == "nobody"
+    for at, row in enumerate(WRONG):
+        menus = {"kind", "outside"} & set(row)
+        assert {name: chosen(page, f"form-{at}-{name}") for name in menus} == {name: row[name] for name in menus}
+        for name in {"values", "unit", "catch_all"} & set(row):
+            assert field_value(page, f"form-{at}-{name}") == row[name]
     assert field_value(page, "description") == "Who\nwas asked"
     fresh.refresh_from_db()
-    assert fresh.declared is None
-    assert (fresh.description, fresh.column_notes) == ("", {})
+    assert (fresh.declared, fresh.description, fresh.column_notes) == (None, "", {})
     assert not AuditEvent.objects.filter(action="declare").exists()
 
 
@@ -99,19 +90,12 @@ def test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other(fre
     assert "bob has kept columns" in words(as_(alice).get(page_of(fresh)))
 
 
-def test_whoever_may_not_see_the_table_keeps_nothing(fresh, as_, charlie):
-    assert keep(as_(charlie), fresh).status_code == 404
-    assert not KeptColumns.objects.exists()
-
-
 def test_declaring_removes_what_was_kept_and_nobody_else_s(fresh, as_, alice, bob):
     keep(as_(alice), fresh)
     keep(as_(bob), fresh)
     assert as_(alice).post(page_of(fresh), typed(RIGHT)).status_code == 302
     assert [str(each.person) for each in KeptColumns.objects.all()] == ["bob"]
-    assert "What you had typed is here again." not in words(as_(alice).get(page_of(fresh)))
-    page = words(as_(bob).get(page_of(fresh)))
-    assert "The columns have been declared again since . What you declare here replaces that." in page
+    assert "The columns have been declared again since" in words(as_(bob).get(page_of(fresh)))
 
 
 def test_declaring_from_a_codebook_removes_it_too_and_a_refused_one_does_not(fresh, as_, alice):
@@ -121,45 +105,6 @@ def test_declaring_from_a_codebook_removes_it_too_and_a_refused_one_does_not(fre
     assert KeptColumns.objects.exists()
     client.post(page_of(fresh), {"codebook": json.dumps(COLUMNS)})
     assert not KeptColumns.objects.exists()
-
-
-def test_it_can_be_discarded_to_see_what_is_declared(dataset, as_, alice):
-    client = as_(alice)
-    keep(client, dataset, [{"name": "age", "kind": ""}, {"name": "sex", "kind": "categorical", "values": "x"}])
-    assert chosen_or_none(client.get(page_of(dataset)), "form-1-kind") == ""
-    answer = client.post(page_of(dataset), {"forget": "1"}, follow=True)
-    assert "What you had typed was discarded. This is what is declared." in words(answer)
-    assert chosen(answer, "form-1-kind") == "integer"
-    assert not KeptColumns.objects.exists()
-
-
-def chosen_or_none(page, name):
-    """What is chosen; a column that is left out has the empty word."""
-    found = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(page), flags=re.DOTALL)
-    return re.search(r'<option value="([^"]*)" selected', found[0])[1]
-
-
-def test_what_comes_from_elsewhere_fills_its_columns_and_leaves_the_others_as_they_were_kept(
-    fresh, make_dataset, as_, alice
-):
-    other = make_dataset(content=b"age,sex\n1,f\n")
-    services.datasets.declare_universe(dataset=other, columns=COLUMNS[:1])
-    client = as_(alice)
-    keep(client, fresh)
-    page = client.get(page_of(fresh), {"codebook": other.pk})
-    assert field_value(page, "form-1-values") == "18, 25, 35, 45, 55, 65"
-    assert field_value(page, "form-2-values") == "\nfemale\n"
-    assert KeptColumns.objects.get().typed["columns"]["age"]["values"] == "18, twenty, <b>"
-
-
-def test_checking_while_typing_keeps_nothing(fresh, as_, alice):
-    as_(alice).post(page_of(fresh), typed(RIGHT, check="1"), headers={"hx-request": "true"})
-    assert not KeptColumns.objects.exists()
-
-
-def test_columns_that_the_table_does_not_have_are_not_kept(fresh, as_, alice):
-    keep(as_(alice), fresh, [*RIGHT, {"name": "wage", "kind": "integer", "values": "1, 2"}])
-    assert list(KeptColumns.objects.get().typed["columns"]) == ["age"]
 
 
 def test_a_form_that_is_too_large_is_refused_and_what_was_kept_before_stays(fresh, as_, alice, settings):

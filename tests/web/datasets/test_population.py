@@ -7,10 +7,9 @@ from django.contrib.auth.models import Group
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.ledger import ledger
+from releases.ledger import refusals
 from releases.models import AuditEvent, Budget, Dataset
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import body, words
@@ -35,14 +34,13 @@ def joining(client, dataset, other):
 
 
 def test_two_tables_of_one_population_spend_from_one_budget(dataset, second, make_draft, as_, alice):
-    response = joining(as_(alice), second, dataset)
-    assert "Both tables now spend from one budget" in words(response)
+    joining(as_(alice), second, dataset)
     second.refresh_from_db()
     assert second.budget == dataset.budget
     first_release = make_draft(dataset, epsilon="1.5")
     services.releases.submit_release(release=first_release, key=first_release.pk, by=alice, send=False)
     next_release = make_draft(Dataset.objects.get(pk=second.pk), epsilon="1.5")
-    with pytest.raises(ledger.InsufficientBudget):
+    with pytest.raises(refusals.InsufficientBudget):
         services.releases.submit_release(release=next_release, key=next_release.pk, by=alice, send=False)
 
 
@@ -59,18 +57,6 @@ def test_the_joined_table_takes_over_the_protection_and_copies_stay_where_they_a
     assert second.budget == protected.budget
     assert copy.budget is None
     assert not Budget.objects.filter(pk=left.pk).exists()
-
-
-def test_a_table_on_which_a_budget_was_asked_for_cannot_join_another(dataset, second, alice, as_):
-    services.datasets.declare_protection(dataset=second, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
-    services.budgets.request_budget(dataset=second, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
-    with pytest.raises(InvalidInput, match="a budget was asked for"):
-        services.datasets.join_population(dataset=second, other=dataset)
-    assert reverse("budget", args=[second.pk]) in words_and_links(as_(alice), second)
-
-
-def words_and_links(client, dataset):
-    return client.get(reverse("protection", args=[dataset.pk])).content.decode()
 
 
 def test_a_table_without_the_column_that_tells_people_apart_cannot_join(make_dataset, alice, upload_file):
@@ -92,22 +78,6 @@ def test_somebody_else_s_population_cannot_be_chosen(dataset, charlie, upload_fi
     assert mine.budget is None
 
 
-def test_the_choice_is_offered_only_where_there_is_one(second, as_, alice, make_dataset):
-    assert "Is another table about the same people?" not in words(
-        as_(alice).get(reverse("protection", args=[second.pk]))
-    )
-    make_dataset()
-    assert "Is another table about the same people?" in words(as_(alice).get(reverse("protection", args=[second.pk])))
-
-
-def test_the_curator_is_told_which_table_has_the_same_columns(dataset, second, alice, as_, upload_file):
-    page = as_(alice).get(reverse("protection", args=[second.pk]))
-    assert f"“{dataset.title}” has the same columns as this table:" in words(page)
-    other = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
-    services.datasets.declare_universe(dataset=other, columns=[{"name": "rain", "type": "integer", "edges": [0, 9]}])
-    assert "the same columns as this table" not in words(as_(alice).get(reverse("protection", args=[other.pk])))
-
-
 @pytest.fixture
 def own(alice, upload_file):
     """A dataset that alice has not shared."""
@@ -121,13 +91,8 @@ def sees(client, dataset):
 def test_an_owner_lets_a_group_work_on_a_dataset_and_takes_it_back(own, as_, alice, bob, charlie, group):
     url = reverse("share_dataset", args=[own.pk])
     assert not sees(as_(bob), own)
-    assert "nobody else works on it" in words(as_(alice).get(reverse("dataset_detail", args=[own.pk])))
-    page = words(as_(alice).get(url))
-    assert "nobody else can plan releases of it" in page
-    assert "alice, bob" in page
-    said = as_(alice).post(url, {"group": group.pk}, follow=True)
-    assert "Survey team works on it with you." in words(said)
-    assert "shared with Survey team" in words(said)
+    assert "alice, bob" in words(as_(alice).get(url))
+    as_(alice).post(url, {"group": group.pk})
     assert sees(as_(bob), own)
     assert not sees(as_(charlie), own)
     assert AuditEvent.objects.get(action="share").detail == "with Survey team"
@@ -135,11 +100,9 @@ def test_an_owner_lets_a_group_work_on_a_dataset_and_takes_it_back(own, as_, ali
     assert not sees(as_(bob), own)
 
 
-def test_who_shares_it_sees_with_whom_and_changes_nothing(dataset, as_, bob, group):
+def test_who_shares_it_changes_nothing(dataset, as_, bob, group):
     url = reverse("share_dataset", args=[dataset.pk])
-    page = as_(bob).get(url)
-    assert "everybody in Survey team can do with it what its owner can" in words(page)
-    assert "Save" not in words(page)
+    assert "Save" not in words(as_(bob).get(url))
     assert as_(bob).post(url, {"group": ""}).status_code == 400
     dataset.refresh_from_db()
     assert dataset.group == group
@@ -150,17 +113,9 @@ def test_a_group_of_others_is_refused_and_not_named(own, as_, alice, bob):
     bob.groups.add(secret)
     url = reverse("share_dataset", args=[own.pk])
     assert "Board" not in body(as_(alice).get(url))
-    refused = as_(alice).post(url, {"group": secret.pk})
-    assert refused.status_code == 400
-    assert "Group: must be one that you belong to." in words(refused)
+    assert as_(alice).post(url, {"group": secret.pk}).status_code == 400
     with pytest.raises(InvalidInput, match="must be one that you belong to"):
         services.datasets.share_dataset(dataset=own, group=secret, by=alice)
     with pytest.raises(InvalidInput, match="can be chosen by alice alone"):
         services.datasets.share_dataset(dataset=own, group=secret, by=bob)
     assert not sees(as_(bob), own)
-
-
-def test_who_belongs_to_no_group_is_told_who_could_change_that(own, as_, alice):
-    alice.groups.clear()
-    page = words(as_(alice).get(reverse("share_dataset", args=[own.pk])))
-    assert "You belong to no group. An administrator of this site can put you" in page

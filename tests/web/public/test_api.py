@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -30,8 +28,8 @@ from releases.models import (
     Upload,
 )
 from releases.publication.archive import download_names
-from releases.services.datasets import table_path
-from tests.web.conftest import COLUMNS, CSV
+from tests.engine.tables import formats
+from tests.web.conftest import COLUMNS, CSV, person
 from tests.web.pages import chosen, words
 
 pytestmark = pytest.mark.django_db
@@ -100,73 +98,6 @@ def test_the_whole_way_from_a_file_to_a_receipt(program, sofia, read_uploads):
     assert LedgerEntry.objects.filter(kind="charge").count() == 1
 
 
-def test_nothing_is_said_without_a_token(client, dataset):
-    for path in ("/datasets", f"/datasets/{dataset.pk}", "/mechanisms"):
-        assert client.get(f"/api{path}").status_code == 401
-        wrong = client.get(f"/api{path}", headers={"authorization": "Bearer dpweb_wrong"})
-        assert wrong.status_code == 401
-    assert client.post("/api/datasets", {"title": "x"}).status_code == 401
-
-
-def test_a_browser_s_session_needs_the_csrf_token_to_change_anything(dataset, alice):
-    from django.test import Client
-
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(alice)
-    path = f"/api/datasets/{dataset.pk}/budget-requests"
-    refused = client.post(path, json.dumps({"epsilon": "1"}), content_type="application/json")
-    assert (refused.status_code, "CSRF" in refused.json()["message"]) == (403, True)
-    assert client.get(f"/api/datasets/{dataset.pk}").status_code == 200
-
-
-def test_another_person_s_dataset_and_release_are_not_there(client, charlie, dataset, draft):
-    stranger = Program(client, charlie)
-    assert stranger.get("/datasets").json() == []
-    for path in (f"/datasets/{dataset.pk}", f"/releases/{draft.pk}", f"/releases/{draft.pk}/receipt"):
-        assert stranger.get(path).status_code == 404
-    assert stranger.send("post", f"/releases/{draft.pk}/submit", {"key": str(uuid.uuid4())}).status_code == 404
-    assert stranger.send("put", f"/datasets/{dataset.pk}/schema", SCHEMA).status_code == 404
-
-
-def test_a_member_of_the_group_may_what_its_owner_may(client, bob, dataset):
-    assert Program(client, bob).get(f"/datasets/{dataset.pk}").json()["title"] == dataset.title
-
-
-@pytest.mark.parametrize(
-    ("body", "field", "says"),
-    [
-        ({"epsilon": "0"}, "epsilon", "above 0"),
-        ({"epsilon": "nan"}, "epsilon", "nan"),
-        ({"epsilon": "1,5"}, "epsilon", "1,5"),
-        ({"workload": {"version": 1, "queries": []}}, "queries", "at least one query"),
-        ({"mechanism": "laplace"}, "mechanism", "laplace-queries"),
-        ({"epsilon": None}, "epsilon", "null must be text"),
-    ],
-)
-def test_a_bad_value_is_answered_with_its_field_and_rule_and_keeps_nothing(program, dataset, body, field, says):
-    asked = {"workload": WORKLOAD, "epsilon": "1", "mechanism": "laplace-queries"} | body
-    answer = program.send("post", f"/datasets/{dataset.pk}/releases", asked)
-    assert answer.status_code == 400
-    assert field in answer.json()["field"]
-    assert says in answer.json()["message"]
-    assert not Release.objects.exists()
-
-
-def test_what_does_not_fit_the_budget_is_refused_with_both_numbers(program, dataset, make_draft):
-    release = make_draft(dataset, epsilon="3")
-    answer = program.send("post", f"/releases/{release.pk}/submit", {"key": str(uuid.uuid4())})
-    assert answer.status_code == 409
-    assert "3" in answer.json()["message"]
-    assert "2" in answer.json()["message"]
-
-
-def test_a_file_that_is_no_table_is_refused_in_words(program):
-    answer = program.upload(b"a,a\n1,2\n")
-    assert answer.status_code == 409
-    assert "Two columns are named a." in answer.json()["message"]
-    assert not Dataset.objects.exists()
-
-
 def test_how_a_file_is_written_is_declared_beside_it_and_remembered(program, read_uploads):
     sent = program.upload(b"a;b\n1,5;x\n", decimal=",", separator="semicolon").json()
     read_uploads()
@@ -177,6 +108,14 @@ def test_how_a_file_is_written_is_declared_beside_it_and_remembered(program, rea
         "encoding": "utf-8",
         "has_header": True,
     }
+
+
+def test_the_signs_of_numbers_typed_as_text_are_declared_of_a_workbook_too(program, read_uploads):
+    workbook = formats.xlsx({"Data": [["a"], ["1.002,5"]]})
+    sent = program.upload(workbook, decimal=",", thousands=".").json()
+    read_uploads()
+    said = program.get(f"/datasets/{sent['id']}").json()["file"]
+    assert (said["sheet"], said["decimal"], said["thousands"]) == ("Data", ",", ".")
 
 
 @pytest.mark.parametrize(
@@ -208,14 +147,6 @@ def test_a_file_that_is_refused_later_says_why_until_it_is_discarded(program, re
     assert said["refusal"] == "Line 2 has fewer values than the header, which names 2 columns."
     assert program.send("delete", upload, {}).status_code == 204
     assert program.get(upload).status_code == 404
-
-
-def test_an_upload_that_is_stored_cannot_be_discarded_as_one(program, read_uploads):
-    upload = f"/uploads/{program.upload().json()['id']}"
-    read_uploads()
-    kept = program.send("delete", upload, {})
-    assert (kept.status_code, "It is stored already." in kept.json()["message"]) == (409, True)
-    assert Dataset.objects.exists()
 
 
 # What pages let a curator do
@@ -253,17 +184,6 @@ def test_what_a_reviewer_wrote_is_not_for_every_reader_of_a_public_release(
     assert b"Between us" not in answer.content
 
 
-def test_nothing_is_drafted_for_a_table_without_rows_by_program_either(program, dataset, published, alice):
-    services.datasets.delete_rows(dataset=dataset, by=alice)
-    before = Release.objects.count()
-    asked = {"workload": WORKLOAD, "epsilon": "1"}
-    for path, body in (("releases", asked), ("sessions", {"epsilon": "1"})):
-        refused = program.send("post", f"/datasets/{dataset.pk}/{path}", body)
-        assert refused.status_code == 409
-        assert "The rows of this dataset were deleted" in refused.json()["message"]
-    assert Release.objects.count() == before
-
-
 def test_a_draft_is_listed_changed_and_discarded(program, dataset, draft):
     assert [each["id"] for each in program.get("/releases").json()] == [str(draft.pk)]
     made = program.get("/releases").json()[0]["created_at"]
@@ -278,18 +198,6 @@ def test_a_draft_is_listed_changed_and_discarded(program, dataset, draft):
     assert (draft.epsilon, len(draft.workload["queries"])) == ("0.5", 2), "all of it or nothing"
     assert program.send("delete", f"/releases/{draft.pk}", {}).status_code == 204
     assert not Release.objects.exists()
-
-
-def test_a_release_is_cancelled_shown_hidden_and_withdrawn(program, make_dataset, make_queued):
-    dataset = make_dataset(epsilon="5")
-    queued, other = make_queued(dataset), make_queued(dataset)
-    assert program.send("post", f"/releases/{queued.pk}/cancel", {}).json()["state"] == "cancelled"
-    assert program.send("post", f"/releases/{queued.pk}/withdraw", {}).status_code == 409
-    assert services.execution.execute_release(release_id=other.pk)
-    for public in (True, False):
-        shown = program.send("post", f"/releases/{other.pk}/visibility", {"public": public}).json()
-        assert shown["is_public"] is public
-    assert program.send("post", f"/releases/{other.pk}/withdraw", {}).json()["state"] == "withdrawn"
 
 
 @pytest.mark.parametrize("takes_back", [services.releases.withdraw_release, services.releases.make_private])
@@ -309,9 +217,12 @@ def test_a_program_that_cites_what_was_taken_back_learns_since_when_as_on_its_pa
 
 
 def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, charlie):
-    drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "title": "Ask"}).json()
+    drafted = program.send(
+        "post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "title": "Ask", "columns": ["sex"]}
+    ).json()
     assert drafted["plans"][0]["cost"] == "epsilon 1"
     number = drafted["id"]
+    assert services.releases.plan_of(release=Release.objects.get(pk=number)).schema.universe.names == ("sex",)
     program.send("post", f"/releases/{number}/submit", {"key": str(uuid.uuid4())})
     assert services.execution.execute_release(release_id=number)
     session = f"/sessions/{number}"
@@ -322,41 +233,13 @@ def test_a_session_is_planned_opened_asked_and_closed(program, dataset, client, 
     refused = program.send("post", f"{session}/questions", {"query": {"wage": ["much"]}})
     assert (refused.status_code, "wage" in refused.json()["message"]) == (400, True)
     assert program.send("put", f"{session}/audience", {"audience": "strangers"}).status_code == 400
-    stranger = Program(client, charlie)
-    assert stranger.get(session).status_code == 404
     assert program.send("put", f"{session}/audience", {"audience": "everybody"}).json()["audience"] == "everybody"
+    stranger = Program(client, charlie)
     assert stranger.get(session).status_code == 200
     assert stranger.send("post", f"{session}/close", {}).status_code == 404
-    assert stranger.send("put", f"{session}/audience", {"audience": "group"}).status_code == 404
     assert program.send("post", f"{session}/close", {}).json()["state"] == "closing"
     assert program.send("post", f"{session}/close", {}).status_code == 409
-    assert "being closed" in program.get(session).json()["over"]
-    assert services.execution.execute_release(release_id=number)
-    assert program.get(f"/releases/{number}").json()["state"] == "published"
-
-
-def test_a_session_is_about_the_columns_it_names(program, dataset):
-    drafted = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["sex"]}).json()
-    assert services.releases.plan_of(release=Release.objects.get(pk=drafted["id"])).schema.universe.names == ("sex",)
-    refused = program.send("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1", "columns": ["town"]})
-    assert (refused.status_code, refused.json()["value"]) == (400, "town")
-
-
-def test_a_dataset_is_renamed_and_discarded_and_its_rows_deleted(program, make_dataset, make_queued, read_uploads):
-    dataset = make_dataset()
-    path = f"/datasets/{dataset.pk}"
-    assert program.send("put", f"{path}/title", {"title": "Panel"}).json()["title"] == "Panel"
-    make_queued(dataset)
-    kept = program.send("delete", path, {})
-    assert (kept.status_code, "Privacy was charged for it" in kept.json()["message"]) == (409, True)
-    assert program.send("delete", f"{path}/rows", {}).status_code == 409
-    assert services.execution.execute_release(release_id=dataset.releases.get().pk)
-    assert program.send("delete", f"{path}/rows", {}).status_code == 204
-    assert not Path(table_path(dataset)).exists()
-    second = program.upload(CSV + b"another,30,male\n").json()["id"]
-    read_uploads()
-    assert program.send("delete", f"/datasets/{second}", {}).status_code == 204
-    assert program.get(f"/datasets/{second}").status_code == 404
+    assert program.get(session).json()["over"]
 
 
 @pytest.mark.parametrize("title", ["", "  ", "x" * 201, "two\nlines"])
@@ -368,19 +251,6 @@ def test_a_title_that_no_list_has_room_for_is_refused(program, dataset, title):
         body = {"workload": WORKLOAD, "epsilon": "1", "title": title}
         assert program.send("post", f"/datasets/{dataset.pk}/releases", body).json()["field"] == "title"
         assert program.upload(title=title).status_code == 400
-
-
-def test_a_number_longer_than_there_is_room_for_is_refused(program, dataset):
-    body = {"workload": WORKLOAD, "epsilon": "1." + "0" * 50}
-    refused = program.send("post", f"/datasets/{dataset.pk}/releases", body)
-    assert (refused.status_code, refused.json()["rule"]) == (400, "must have at most 40 characters")
-
-
-def test_text_with_a_null_character_is_refused_and_no_fault(program, dataset):
-    asked = {"epsilon": "2", "reason": "a\0b"}
-    refused = program.send("post", f"/datasets/{dataset.pk}/budget-requests", asked)
-    assert refused.status_code == 400
-    assert refused.json()["message"] == "The body must not hold a null character, which no text has"
 
 
 # What was charged
@@ -398,17 +268,6 @@ def test_a_dataset_s_budget_tells_what_is_spent_reserved_and_left(program, datas
     assert budget["left"] == {"percent": 37.5, "epsilon": "0.75", "delta": ""}
     (listed,) = program.get("/datasets").json()
     assert listed["budget"] == {**budget, "reserved": {**budget["reserved"], "rho": rho}}
-
-
-def test_datasets_are_listed_with_as_many_queries_however_many_there_are(program, make_dataset):
-    counts = []
-    for number in range(2):
-        for each in range(1 + 2 * number):
-            make_dataset(content=CSV + f"p{number}-{each},30,male\n".encode())
-        with CaptureQueriesContext(connection) as asked:
-            assert len(program.get("/datasets").json()) == 1 + 3 * number
-        counts.append(len(asked))
-    assert counts[0] == counts[1]
 
 
 def test_one_s_own_release_tells_its_epsilon_its_cost_and_its_address(program, dataset, make_draft, client, charlie):
@@ -432,24 +291,6 @@ def test_one_s_own_release_tells_its_epsilon_its_cost_and_its_address(program, d
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("body", "field", "value", "rule"),
-    [
-        ({"epsilon": 0.25}, "epsilon", "0.25", 'must be text: exact numbers are sent as text, "0.25"'),
-        ({"delta": 0}, "delta", "0", 'must be text: exact numbers are sent as text, "0"'),
-        ({"title": 5}, "title", "5", "must be text"),
-        ({"epsilon": True}, "epsilon", "true", "must be text"),
-        ({"workload": [1, "ä"]}, "workload", '[1, "ä"]', "must be an object"),
-        ({"workload": None}, "workload", "null", "must be an object"),
-    ],
-)
-def test_a_value_of_another_type_is_told_as_it_was_sent(program, dataset, body, field, value, rule):
-    asked = {"workload": WORKLOAD, "epsilon": "1"} | body
-    answer = program.send("post", f"/datasets/{dataset.pk}/releases", asked)
-    told = {"field": field, "value": value, "rule": rule, "message": f"{field}: {value} {rule}"}
-    assert (answer.status_code, answer.json()) == (400, told)
-
-
 def test_what_is_missing_is_named_as_a_program_would_send_it(program, dataset, draft):
     for path, body, field in (
         (f"/datasets/{dataset.pk}/releases", {"epsilon": "1"}, "workload"),
@@ -463,32 +304,27 @@ def test_what_is_missing_is_named_as_a_program_would_send_it(program, dataset, d
     assert (said["field"], said["value"]) == ("columns[1]", "5")
 
 
-@pytest.mark.parametrize("body", ["[1]", "5", '"text"', "null"])
-def test_a_body_that_is_no_object_is_told_as_a_whole(program, draft, body):
-    path = f"/api/releases/{draft.pk}/submit"
-    answer = program.client.post(path, body, content_type="application/json", headers=program.headers)
-    assert answer.status_code == 400
-    assert (answer.json()["field"], answer.json()["rule"]) == ("body", "must be an object")
+BAD_BODIES = [
+    (b'{"key": ', "body", "must be JSON: "),
+    (b"\xff{}", "body", "must be text in UTF-8"),
+    (b'{"key": "\\ud800"}', "body", "must be text in UTF-8"),
+    (b"[" * 100_000, "body", "must be JSON: "),
+    (b"", "body", "must be given"),
+    (b"[1]", "body", "must be an object"),
+    (b"null", "body", "must be an object"),
+    (b'{"key": "xyz"}', "key", "must be a UUID"),
+]
 
 
-@pytest.mark.parametrize(
-    ("body", "rule"),
-    [
-        (b'{"key": ', "must be JSON: "),
-        (b"\xff{}", "must be text in UTF-8"),
-        (b'{"key": "\\ud800"}', "must be text in UTF-8"),
-        (b"[" * 100_000, "must be JSON: "),
-        (b"", "must be given"),
-    ],
-)
-def test_a_body_that_cannot_be_read_says_why(program, draft, body, rule):
-    path = f"/api/releases/{draft.pk}/submit"
-    answer = program.client.post(path, body, content_type="application/json", headers=program.headers)
-    said = answer.json()
-    assert (answer.status_code, said["field"]) == (400, "body")
-    assert said["rule"].startswith(rule)
-    assert said["rule"] in said["message"]
-    assert set(said) == {"field", "value", "rule", "message"}
+def test_a_body_that_cannot_be_read_says_why(program, draft):
+    for body, field, rule in BAD_BODIES:
+        path = f"/api/releases/{draft.pk}/submit"
+        answer = program.client.post(path, body, content_type="application/json", headers=program.headers)
+        said = answer.json()
+        assert (answer.status_code, said["field"]) == (400, field)
+        assert said["rule"].startswith(rule)
+        assert said["rule"] in said["message"]
+        assert set(said) == {"field", "value", "rule", "message"}
 
 
 def test_a_null_character_is_found_in_every_encoding_and_not_where_there_is_none(program, draft):
@@ -504,59 +340,27 @@ def test_a_null_character_is_found_in_every_encoding_and_not_where_there_is_none
     assert send(rb'{"key": "x", "reason": "C:\\u0000"}')["field"] == "key"
 
 
-def test_a_key_that_is_no_uuid_says_so_plainly(program, draft):
-    said = program.send("post", f"/releases/{draft.pk}/submit", {"key": "xyz"}).json()
-    assert said == {"field": "key", "value": "xyz", "rule": "must be a UUID", "message": "key: xyz must be a UUID"}
+REFUSED = [
+    ("get", "/api/nothing", 404, "no such thing"),
+    ("get", "/api/datasets/nonsense", 404, "no such thing"),
+    ("get", "/api/datasets/00000000-0000-4000-8000-000000000000", 404, "no such thing"),
+    ("get", "/api/releases/00000000-0000-4000-8000-000000000000/files/x", 404, "no such thing"),
+    ("patch", "/api/datasets", 405, "PATCH is not taken here, only "),
+    ("delete", "/api/catalogue", 405, "DELETE is not taken here, only GET."),
+    ("get", "/api/catalogue?q=%00", 400, "null character"),
+    ("get", "/api/catalogue?page=0", 400, "page: 0 must be greater than or equal to 1"),
+    ("get", "/api/releases?before=never", 400, "before: never must be a valid datetime"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "says"),
-    [
-        ("get", "/api/nothing", 404, "no such thing"),
-        ("get", "/api/datasets/nonsense", 404, "no such thing"),
-        ("get", "/api/datasets/00000000-0000-4000-8000-000000000000", 404, "no such thing"),
-        ("get", "/api/releases/00000000-0000-4000-8000-000000000000/files/x", 404, "no such thing"),
-        ("patch", "/api/datasets", 405, "PATCH is not taken here, only "),
-        ("delete", "/api/catalogue", 405, "DELETE is not taken here, only GET."),
-        ("get", "/api/catalogue?q=%00", 400, "null character"),
-        ("get", "/api/catalogue?page=0", 400, "page: 0 must be greater than or equal to 1"),
-        ("get", "/api/releases?before=never", 400, "before: never must be a valid datetime"),
-    ],
-)
-def test_every_refusal_is_json_with_a_message(program, method, path, status, says):
-    answer = getattr(program.client, method)(path, headers=program.headers)
-    assert answer.status_code == status
-    assert answer["Content-Type"].startswith("application/json")
-    assert says in answer.json()["message"]
-    assert int(answer.headers.get("Content-Length", len(answer.content))) == len(answer.content)
-    assert ("Allow" in answer) == (status == 405)
-
-
-def test_who_is_not_known_is_told_whether_a_token_was_shown(client, dataset, alice):
-    path = f"/api/datasets/{dataset.pk}"
-    shown = services.tokens.make_token(user=alice, name="old")
-    services.tokens.revoke_token(token=ApiToken.objects.get())
-    for token in (shown, "dpweb_wrong"):
-        refused = client.get(path, headers={"authorization": f"Bearer {token}"})
-        assert (refused.status_code, set(refused.json())) == (401, {"message"})
-        assert "no such token, or it was revoked" in refused.json()["message"]
-    assert "No token was shown" in client.get(path).json()["message"]
-
-
-def test_a_program_without_a_good_token_is_told_so_whatever_it_would_do(alice, draft):
-    """Programs know no CSRF token; to be told that it is missing would send them after the wrong fault."""
-    client, path = Client(enforce_csrf_checks=True), f"/api/releases/{draft.pk}"
-    ways = {"": "No token was shown", "Bearer dpweb_wrong": "no such token", "Basic YTpi": "No token was shown"}
-    for shown, says in ways.items():
-        headers = {"authorization": shown} if shown else {}
-        for refused in (client.get(path, headers=headers), client.delete(path, headers=headers)):
-            assert refused.status_code == 401
-            assert says in refused.json()["message"]
-
-
-def test_a_wrong_token_is_not_made_good_by_a_session(as_, alice, dataset):
-    assert as_(alice).get("/api/datasets").status_code == 200
-    assert as_(alice).get("/api/datasets", headers={"authorization": "Bearer dpweb_wrong"}).status_code == 401
+def test_every_refusal_is_json_with_a_message(program):
+    for method, path, status, says in REFUSED:
+        answer = getattr(program.client, method)(path, headers=program.headers)
+        assert answer.status_code == status
+        assert answer["Content-Type"].startswith("application/json")
+        assert says in answer.json()["message"]
+        assert int(answer.headers.get("Content-Length", len(answer.content))) == len(answer.content)
+        assert ("Allow" in answer) == (status == 405)
 
 
 def test_a_token_leaves_no_cookie_behind(client, alice, charlie):
@@ -564,15 +368,6 @@ def test_a_token_leaves_no_cookie_behind(client, alice, charlie):
     client.force_login(charlie)
     assert client.get("/datasets/").cookies["whose"].value.startswith(f"{charlie.pk}:")
     assert not Program(client, alice).get("/datasets").cookies
-
-
-def test_whoever_is_told_401_is_told_how_to_sign_in(client, alice):
-    program = Program(client, alice)
-    ApiToken.objects.update(ends_at=timezone.now())
-    wrong = client.get("/api/datasets", headers={"authorization": "Bearer dpweb_wrong"})
-    for refused in (client.get("/api/datasets"), wrong, program.get("/datasets")):
-        assert refused.status_code == 401
-        assert refused["WWW-Authenticate"].startswith("Bearer")
 
 
 def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypatch):
@@ -587,11 +382,6 @@ def test_a_fault_of_the_site_tells_programs_nothing_of_itself(program, monkeypat
     assert b"Ann" not in answer.content
 
 
-def test_pages_that_refuse_are_still_pages(client, as_, alice):
-    assert as_(alice).get("/nothing/").headers["Content-Type"].startswith("text/html")
-    assert client.get("/catalogue/?q=%00").headers["Content-Type"].startswith("text/html")
-
-
 def test_requests_are_listed_with_what_was_decided_and_populations_joined(program, dataset, read_uploads):
     asked = program.get(f"/datasets/{dataset.pk}/budget-requests").json()
     assert [(each["state"], each["granted_epsilon"]) for each in asked] == [("approved", "2")]
@@ -599,26 +389,6 @@ def test_requests_are_listed_with_what_was_decided_and_populations_joined(progra
     read_uploads()
     joined = program.send("put", f"/datasets/{second}/population", {"other": str(dataset.pk)}).json()
     assert joined["budget"]["epsilon"] == "2"
-
-
-def test_a_stranger_changes_nothing_by_program(client, charlie, dataset, draft, make_queued, alice):
-    stranger = Program(client, charlie)
-    body = {"workload": WORKLOAD, "epsilon": "1", "mechanism": "laplace-queries"}
-    for method, path, sent in (
-        ("put", f"/releases/{draft.pk}", body),
-        ("delete", f"/releases/{draft.pk}", {}),
-        ("post", f"/releases/{draft.pk}/cancel", {}),
-        ("post", f"/releases/{draft.pk}/visibility", {"public": True}),
-        ("post", f"/releases/{draft.pk}/withdraw", {}),
-        ("post", f"/datasets/{dataset.pk}/sessions", {"epsilon": "1"}),
-        ("put", f"/datasets/{dataset.pk}/population", {"other": str(dataset.pk)}),
-        ("put", f"/datasets/{dataset.pk}/title", {"title": "Mine"}),
-        ("delete", f"/datasets/{dataset.pk}", {}),
-        ("delete", f"/datasets/{dataset.pk}/rows", {}),
-    ):
-        assert stranger.send(method, path, sent).status_code == 404, path
-    assert stranger.get(f"/datasets/{dataset.pk}/budget-requests").status_code == 404
-    assert stranger.get("/releases").json() == []
 
 
 @pytest.mark.parametrize("before", ["0001-01-01T00:00:00%2B23:00", "9999-12-31T23:59:59-23:00"])
@@ -633,16 +403,6 @@ def test_a_time_without_a_zone_is_one_of_this_site(program, draft, settings):
     settings.TIME_ZONE = "Asia/Tokyo"
     listed = [len(program.get(f"/releases?before=2030-01-01T{at}").json()) for at in ("20:00:00", "22:00:00")]
     assert listed == [0, 1]
-
-
-def test_a_list_of_releases_asks_as_many_questions_for_many_as_for_few(program, make_draft, dataset):
-    counts = []
-    for _ in range(2):
-        make_draft(dataset)
-        with CaptureQueriesContext(connection) as asked:
-            program.get("/releases")
-        counts.append(len(asked))
-    assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("path", ["/datasets", "/releases", "/datasets/{}/budget-requests"])
@@ -669,17 +429,6 @@ def test_every_list_comes_in_parts_that_leave_nothing_out(program, alice, datase
     assert listed == sorted(set(listed), reverse=True)
 
 
-def test_a_list_of_datasets_asks_as_many_questions_for_many_as_for_few(program, alice, make_dataset):
-    counts = []
-    for count in (1, 20):
-        for number in range(count):
-            make_dataset(epsilon="", content=CSV + f"more{count}.{number},30,male\n".encode())
-        with CaptureQueriesContext(connection) as asked:
-            assert len(program.get("/datasets").json()) >= count
-        counts.append(len(asked))
-    assert counts[0] == counts[1]
-
-
 # Tokens
 
 
@@ -693,40 +442,6 @@ def test_a_token_is_shown_once_and_kept_as_a_hash(confirmed, as_, alice):
     assert made.actor == alice
 
 
-def test_a_revoked_token_opens_nothing(as_, alice, client):
-    program = Program(client, alice)
-    assert program.get("/mechanisms").status_code == 200
-    as_(alice).post(reverse("revoke_token", args=[ApiToken.objects.get().pk]))
-    client.logout()
-    assert program.get("/mechanisms").status_code == 401
-
-
-def test_nobody_revokes_another_s_token_and_a_closed_account_s_opens_nothing(as_, alice, charlie, client):
-    program = Program(client, alice)
-    token = ApiToken.objects.get()
-    assert as_(charlie).post(reverse("revoke_token", args=[token.pk])).status_code == 404
-    client.logout()
-    alice.is_active = False
-    alice.save()
-    assert program.get("/mechanisms").status_code == 401
-
-
-def test_a_token_without_a_name_is_not_made(as_, alice):
-    page = as_(alice).post(reverse("tokens"), {"name": "", "days": "30", "scope": "read"})
-    assert page.status_code == 400
-    assert chosen(page, "days") == "30"
-    assert "Which program it is for: nothing was typed." in words(page)
-    assert not ApiToken.objects.exists()
-
-
-@pytest.mark.parametrize("name", ["a\u202eb", "one\nof two lines"])
-def test_a_token_s_name_is_one_that_the_log_can_show(confirmed, alice, name):
-    refused = confirmed(alice).post(reverse("tokens"), {"name": name, "days": "30", "scope": "all"})
-    assert refused.status_code == 400
-    assert "must be printable text" in words(refused)
-    assert not ApiToken.objects.exists()
-
-
 def test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use(client, alice):
     program = Program(client, alice)
     assert program.get("/mechanisms").status_code == 200
@@ -738,20 +453,6 @@ def test_a_token_that_has_ended_is_refused_in_clear_words_and_notes_no_use(clien
     ended = f"The token “a script” ended on {ends:%Y-%m-%d}. Make another under Tokens for programs."
     assert refused.json() == {"message": ended}
     assert ApiToken.objects.get().last_used_at == used
-
-
-def test_a_token_ends_on_the_same_day_for_its_program_as_on_its_page(client, as_, alice, settings):
-    settings.TIME_ZONE = "Pacific/Auckland"
-    program = Program(client, alice)
-    ApiToken.objects.update(ends_at=datetime(2020, 3, 1, 20, tzinfo=UTC))
-    assert "ended on 2020-03-02." in program.get("/mechanisms").json()["message"]
-    assert "2 March 2020" in words(as_(alice).get(reverse("tokens")))
-
-
-def test_a_session_s_cookie_does_not_open_what_an_ended_token_does_not(as_, alice):
-    program = Program(as_(alice), alice)
-    ApiToken.objects.update(ends_at=timezone.now())
-    assert program.get("/datasets").status_code == 401
 
 
 def test_a_token_for_reading_reads_and_changes_nothing(client, alice, draft):
@@ -784,12 +485,7 @@ def test_a_token_from_before_there_were_ends_still_opens_and_is_shown_to_be_repl
     program = Program(client, alice)
     ApiToken.objects.update(ends_at=None)
     assert program.get("/datasets").status_code == 200
-    said = words(as_(alice).get(reverse("tokens")))
-    assert "○ no end Replace it by one that ends." in said
-    ApiToken.objects.update(ends_at=timezone.now())
-    said = words(as_(alice).get(reverse("tokens")))
-    assert "✕ ended" in said
-    assert "all that you may do" in said
+    assert "Replace it by one that ends." in words(as_(alice).get(reverse("tokens")))
 
 
 # What is public
@@ -816,14 +512,9 @@ def test_programs_find_what_is_public_without_a_token_and_nothing_else(client, p
     assert catalogue(client) == {"count": 0, "page": 1, "pages": 1, "releases": []}
 
 
-def test_programs_search_the_catalogue_as_people_do(client, public):
-    assert catalogue(client, q="survey AGE")["count"] == 1
-    assert catalogue(client, q="survey height")["count"] == 0
-
-
 def test_the_catalogue_is_paged_and_a_page_beyond_the_last_is_empty(client, public, monkeypatch):
     again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
-    newer = Release.objects.create(title="Newer", published_at=timezone.now(), **again)
+    newer = Release.objects.make(title="Newer", published_at=timezone.now(), **again)
     monkeypatch.setattr("releases.api.catalogue.MAX_CATALOGUED", 1)
     pages = [catalogue(client, page=number) for number in (1, 2, 3)]
     assert [[each["id"] for each in page["releases"]] for page in pages] == [[str(newer.pk)], [str(public.pk)], []]
@@ -834,33 +525,84 @@ def test_the_catalogue_is_paged_and_a_page_beyond_the_last_is_empty(client, publ
         assert refused.json()["field"] == "page"
 
 
-def test_the_catalogue_takes_as_many_queries_however_much_is_public(client, public):
-    counts = []
-    for _ in range(2):
-        with CaptureQueriesContext(connection) as asked:
-            catalogue(client)
-        counts.append(len(asked))
-        for _ in range(5):
-            again = {field: getattr(public, field) for field in ("dataset", "state", "is_public", "result", "folder")}
-            Release.objects.create(title="More", published_at=timezone.now(), **again)
-    assert counts[0] == counts[1] <= 3
-
-
-def test_a_dataset_is_shared_by_the_name_of_the_group(program, alice, bob, as_, upload_file):
-    own = services.datasets.ingest_dataset(owner=alice, title="Own", source=upload_file(CSV))
-    path, page = f"/datasets/{own.pk}", reverse("dataset_detail", args=[own.pk])
-    assert program.get(path).json()["group"] is None
-    assert program.send("put", f"{path}/group", {"group": "Survey team"}).json()["group"] == "Survey team"
-    assert as_(bob).get(page).status_code == 200
-    refused = program.send("put", f"{path}/group", {"group": "Board"})
-    assert (refused.status_code, refused.json()["field"]) == (400, "group")
-    assert program.send("put", f"{path}/group", {"group": None}).json()["group"] is None
-    assert as_(bob).get(page).status_code == 404
-
-
 def test_a_budget_request_is_taken_back_as_long_as_nobody_has_decided(program, asked):
     path = f"/datasets/{asked.budget.datasets.get().pk}/budget-requests"
     assert program.send("post", f"{path}/take-back", {}).json()["state"] == "taken back"
     assert [each["state"] for each in program.get(path).json()] == ["taken back"]
     again = program.send("post", f"{path}/take-back", {})
     assert (again.status_code, again.json()["message"]) == (409, "No request waits for a reviewer.")
+
+
+BAD_VALUES = [
+    ({"epsilon": "0"}, "epsilon", "0", "must be above 0"),
+    ({"epsilon": "nan"}, "epsilon", "nan", "must be"),
+    ({"epsilon": "1,5"}, "epsilon", "1,5", "must be a decimal number with a point"),
+    ({"epsilon": "1." + "0" * 50}, "epsilon", "1.00000000…", "must have at most 40 characters"),
+    ({"epsilon": 0.25}, "epsilon", "0.25", 'must be text: exact numbers are sent as text, "0.25"'),
+    ({"epsilon": True}, "epsilon", "true", "must be text"),
+    ({"epsilon": None}, "epsilon", "null", "must be text"),
+    ({"delta": 0}, "delta", "0", 'must be text: exact numbers are sent as text, "0"'),
+    ({"title": 5}, "title", "5", "must be text"),
+    ({"workload": {"version": 1, "queries": []}}, "queries", "[]", "must be a list with at least one query"),
+    ({"workload": [1, "ä"]}, "workload", '[1, "ä"]', "must be an object"),
+    ({"workload": None}, "workload", "null", "must be an object"),
+    ({"mechanism": "laplace"}, "mechanism", "laplace", "must be"),
+]
+
+
+def test_a_bad_value_is_answered_with_its_field_value_and_rule_and_keeps_nothing(program, dataset):
+    for body, field, value, rule in BAD_VALUES:
+        asked = {"workload": WORKLOAD, "epsilon": "1", "mechanism": "laplace-queries"} | body
+        answer = program.send("post", f"/datasets/{dataset.pk}/releases", asked)
+        told = answer.json()
+        assert answer.status_code == 400
+        assert (told["field"], told["value"]) == (field, value)
+        assert told["rule"].startswith(rule)
+        assert told["message"].startswith(f"{field}: ")
+        assert told["rule"] in told["message"]
+        assert not Release.objects.exists()
+
+
+def test_what_a_service_refuses_is_409_with_its_words(program, dataset, make_draft):
+    release = make_draft(dataset, epsilon="3")
+    answer = program.send("post", f"/releases/{release.pk}/submit", {"key": str(uuid.uuid4())})
+    assert answer.status_code == 409
+    assert {"3", "2"} <= set(re.findall(r"[\d.]*\d", answer.json()["message"]))
+    answer = program.upload(b"a,a\n1,2\n")
+    assert answer.status_code == 409
+    assert answer.json()["message"].startswith("Two columns are named a.")
+
+
+def test_a_program_without_a_good_token_is_told_why_whatever_it_would_do(alice, draft):
+    """Programs know no CSRF token; to be told that it is missing would send them after the wrong fault. Who is signed
+    in as well is answered by the token alone."""
+    revoked = services.tokens.make_token(user=alice, name="old")
+    services.tokens.revoke_token(token=ApiToken.objects.get())
+    shown = {
+        "": "No token was shown",
+        "Basic YTpi": "No token was shown",
+        "Bearer dpweb_wrong": "no such token, or it was revoked",
+        f"Bearer {revoked}": "no such token, or it was revoked",
+        f"Bearer {services.tokens.make_token(user=alice, name='ended')}": "ended on",
+    }
+    ApiToken.objects.update(ends_at=timezone.now())
+    closed = person("closed", is_active=False)
+    shown[f"Bearer {services.tokens.make_token(user=closed, name='a script')}"] = "no such token"
+    path = f"/api/releases/{draft.pk}"
+    signed_in = Client(enforce_csrf_checks=True)
+    signed_in.force_login(alice)
+    for header, says in shown.items():
+        headers = {"authorization": header} if header else {}
+        for client in (Client(enforce_csrf_checks=True), *([signed_in] if "Bearer" in header else [])):
+            for refused in (client.get(path, headers=headers), client.delete(path, headers=headers)):
+                assert (refused.status_code, set(refused.json())) == (401, {"message"})
+                assert says in refused.json()["message"]
+                assert refused["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("name", ["", "a\u202eb", "one\nof two lines"])
+def test_a_token_s_name_is_one_that_the_log_can_show(confirmed, alice, name):
+    refused = confirmed(alice).post(reverse("tokens"), {"name": name, "days": "30", "scope": "all"})
+    assert refused.status_code == 400
+    assert chosen(refused, "days") == "30"
+    assert not ApiToken.objects.exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import uuid
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
@@ -37,6 +39,9 @@ def everybody(status):
 
 
 UPLOAD = "/uploads/{upload_id}"
+CONNECTION = "/connections/{database}"
+#: A curator's; and an administrator's.
+CURATORS, ADMINISTRATORS = seen(401, 200, 200, 403, 403), seen(401, 403, 403, 403, 200)
 WORKLOAD, DATASET_ID = "/workloads/{workload_id}", "{dataset_id}"
 DATASET, RELEASE, SESSION = "/datasets/{dataset_id}", "/releases/{release_id}", "/sessions/{release_id}"
 
@@ -61,6 +66,17 @@ CALLS = {
     ("get", f"{DATASET}/budget-requests", "dataset"): (None, OURS),
     ("post", f"{DATASET}/budget-requests/take-back", "dataset"): ({}, OURS),
     ("put", f"{DATASET}/population", "fresh"): ({"other": "{dataset}"}, OURS),
+    ("get", "/connections", ""): (None, {**CURATORS, "sofia": 200}),
+    ("post", "/connections", ""): (
+        {"name": "mine", "address": "file://{folder}"},
+        {**ADMINISTRATORS, "sofia": 201},
+    ),
+    ("delete", CONNECTION, "connection"): ({}, {**ADMINISTRATORS, "sofia": 204}),
+    ("get", f"{CONNECTION}/tables", "connection"): (None, CURATORS),
+    ("post", f"{CONNECTION}/datasets", "connection"): (
+        {"table": "stays.parquet", "title": "Mine"},
+        {**CURATORS, "alice": 201, "bob": 201},
+    ),
     ("get", "/mechanisms", ""): (None, SIGNED_IN),
     ("post", f"{DATASET}/releases", "dataset"): (PLAN, ours(201)),
     ("get", "/releases", ""): (None, SIGNED_IN),
@@ -108,18 +124,26 @@ def kept():
 
 
 @pytest.fixture
-def things(world, make_dataset):
-    """One of everything, and a dataset that nothing was charged for."""
-    from releases.models import Dataset
+def things(world, make_dataset, settings, tmp_path):
+    """One of everything, a dataset that nothing was charged for, and a folder with a table."""
+    from releases.models import Dataset, RegisteredConnection
 
+    folder = tmp_path / "share"
+    folder.mkdir()
+    pyarrow.parquet.write_table(pa.table({"sex": ["female", "male"]}), folder / "stays.parquet")
+    settings.CONNECTABLE_FOLDERS = [str(folder)]
+    share = RegisteredConnection.objects.create(
+        name="share", address=f"file://{folder}", registered_by=world["people"]["sofia"]
+    )
     fresh = make_dataset(epsilon="", content=CSV + b"and another,31,female\n")
     assert Dataset.objects.get(pk=fresh.pk).group is not None
-    return world | {"fresh": fresh.pk}
+    return world | {"fresh": fresh.pk, "connection": share.pk, "folder": folder}
 
 
 @pytest.fixture
 def call(things, client):
-    """Call an operation with a person's token, and undo what it did."""
+    """Call an operation with a person's token, and undo what it did: before each, everything is as before the first."""
+    before = []
 
     def send(person, operation, headers):
         method, path, thing = operation
@@ -127,8 +151,9 @@ def call(things, client):
         ids = dict.fromkeys(("upload_id", "dataset_id", "release_id", "workload_id"), things.get(thing))
         if thing == "workload":
             ids["dataset_id"] = things["dataset"]
-        address = "/api" + path.format(**ids, name="answers.csv")
-        before = kept()
+        address = "/api" + path.format(**ids, name="answers.csv", database="share")
+        if not before:
+            before.append(kept())
         with undone():
             if sent == "a table":
                 data = {"title": "Survey", "table": SimpleUploadedFile("new.csv", CSV + b"a new one,22,male\n")}
@@ -137,10 +162,10 @@ def call(things, client):
                 answer = getattr(client, method)(address, headers=headers)
             else:
                 body = json.dumps(sent)
-                for named in ("dataset", "draft"):
+                for named in ("dataset", "draft", "folder"):
                     body = body.replace(f"{{{named}}}", str(things[named]))
                 answer = getattr(client, method)(address, body, content_type="application/json", headers=headers)
-            has_changed = kept() != before
+            has_changed = [kept()] != before
         return answer.status_code, has_changed
 
     return send

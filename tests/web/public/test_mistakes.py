@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 import releases
-from releases.display.error_messages import in_words, place_in_words
+from releases.display.error_messages import in_words
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.ingest import UnreadableTable
 from releases.engine.workload.parsing import read_question
 from releases.forms.releases import SessionForm
 
@@ -18,35 +17,6 @@ COLUMNS = [
     {"name": "age", "type": "integer", "edges": [18, 25, 35]},
     {"name": "trip.from", "type": "integer", "edges": [0, 1, 2]},
 ]
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("queries[3].count.age.from", "Question 4, count, age, from"),
-        ("queries[0].count.Age of.head", "Question 1, count, Age of.head"),
-        ("queries[0].query", "Question 1"),
-        ("queries[11].weight", "Question 12, importance"),
-        ("queries[0].quantile.at", "Question 1, quantile, at"),
-        ("queries[0].colour", "Question 1, colour"),
-        ("count.Sex", "Count, Sex"),
-        ("second_moments", "Second moments"),
-        ("columns[2].name", "Column 3, name"),
-        ("columns[2] (a).b (c).edges", "Column 3 (a).b (c), edges"),
-        ("columns[0].column", "Column 1"),
-        ("line 3 (age).edges", "Line 3 (age), edges"),
-        ("line 3", "Line 3"),
-        ("options.rows", "Option rows"),
-        ("unit.id", "Column that tells people apart"),
-        # Plain words, and the names of columns, stay.
-        ("epsilon", "epsilon"),
-        ("count", "count"),
-        ("household_size", "household_size"),
-        ("importance of age by sex", "importance of age by sex"),
-    ],
-)
-def test_a_path_is_said_as_a_person_would(path, said):
-    assert place_in_words(path) == said
 
 
 @pytest.mark.parametrize(
@@ -89,15 +59,6 @@ def test_a_number_that_could_be_meant_in_two_ways_is_refused_with_how_to_write_i
 def test_a_whole_number_is_typed_in_digits_alone(typed):
     form = SessionForm({"epsilon": "1", "beta": "0.05", "questions": typed, "population": "1000"}, declared=["age"])
     assert form.errors["questions"] == ["Questions: must be a whole number, such as 1000, in digits alone."]
-
-
-def test_where_a_page_knows_the_field_by_its_label_it_says_that():
-    assert in_words(InvalidInput("quantile.at", "7", "must be less"), place="Share") == "Share: '7' must be less"
-
-
-def test_other_errors_keep_their_own_sentences():
-    assert in_words(ValueError("Not now.")) == "Not now."
-    assert in_words(UnreadableTable("The file is empty.")) == "The file is empty."
 
 
 def test_what_the_engine_says_of_a_workload_and_a_schema_is_translated():

@@ -71,12 +71,6 @@ def test_a_release_with_gaussian_noise_says_its_rho(dataset, make_queued, entry_
     assert "Approximate DP: epsilon 0.999999999989, delta 0.000001." in details
 
 
-def test_what_only_the_organisation_knows_is_left_empty_with_a_word_on_what_belongs_there(published, as_, alice):
-    text = body(as_(alice).get(reverse("registry", args=[published.pk])))
-    assert 'data_curator_name: "" # the organisation' in text
-    assert 'justification: "" # why this privacy loss and this mechanism' in text
-
-
 def test_a_title_that_is_no_plain_text_stays_one_line_of_yaml(dataset, make_queued, entry_of):
     title = 'Health: "all" of it # really\n- and: more'
     release = make_queued(dataset)

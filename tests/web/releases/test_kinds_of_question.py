@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,7 @@ def question_of(kind):
     return read_question({"version": 1, "queries": EXAMPLES[kind]}, schema().universe)
 
 
+@cache
 def plan_of(kind):
     """The first plan that can be run, on the columns asked about alone."""
     of_columns, question = of_columns_asked(schema(), question_of(kind))

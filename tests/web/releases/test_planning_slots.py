@@ -26,10 +26,8 @@ from releases.engine.metering import before_planning
 from releases.engine.workload.queries import Workload
 from releases.middleware import body_limit
 from releases.middleware.body_limit import BodyLimitMiddleware
-from releases.models import Release
 from releases.planning.slots import NoSlot, PlanningSlot
 from tests.web.account.test_principals import filled, pages
-from tests.web.pages import words
 from tests.web.shared.test_access import FILLED, world
 from tests.web.undoing import undone
 
@@ -111,6 +109,9 @@ SENT = {
     "share_workload": {"group": None},
     "save_workload_version": {"release": "{draft}"},
     "use_workload": {"dataset": "{dataset}", "epsilon": "1"},
+    "register_connection": {"name": "ward", "address": "postgresql://reader@127.0.0.1:1/ward"},
+    "remove_connection": {},
+    "use_table": {"title": "Patients", "table": "ward.patients"},
 }
 #: Of these it is known that they plan; without them the test below would look at nothing.
 PLAN_SURELY = {
@@ -219,20 +220,6 @@ def test_whatever_plans_takes_a_slot_before_its_transaction_and_says_when_to_com
     assert (wrong, work.without) == (set(), set())
     assert work.planned_within <= PLAN_UNDER_A_LOCK
     assert PLAN_SURELY - metered == set()
-
-
-@pytest.mark.parametrize("is_program", [False, True])
-def test_whoever_has_no_slot_left_reads_why(is_program, draft, alice, as_, client, all_taken):
-    all_taken(alice)
-    said = "as many as one person may at once"
-    if is_program:
-        answer = client.put(f"/api/releases/{draft.pk}", PLAN, content_type="application/json", headers=bearer(alice))
-        assert said in answer.json()["message"]
-    else:
-        answer = as_(alice).get(reverse("compare", args=[draft.pk]))
-        assert said in words(answer)
-    assert (answer.status_code, answer["Retry-After"]) == (BUSY, "5")
-    assert Release.objects.get(pk=draft.pk).state == "draft"
 
 
 def test_others_and_what_does_not_plan_go_on(dataset, draft, alice, bob, as_, client, all_taken):

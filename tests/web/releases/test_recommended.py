@@ -8,9 +8,8 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.mechanisms.base import mechanism
 from releases.models import LedgerEntry, Release
-from releases.planning import comparison, error_target
+from releases.planning import comparison
 from releases.publication.receipt import rows_text
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value
@@ -22,14 +21,11 @@ PAIRS = {"version": 1, "queries": [{"marginals": 2}]}
 
 
 @pytest.fixture
-def drafted(dataset, alice):
+def drafted(dataset, make_draft):
     """A draft that asks something."""
 
     def make(workload, of=dataset):
-        release = services.releases.draft_release(dataset=of, by=alice)
-        services.releases.set_questions(release=release, workload=workload)
-        services.releases.set_choice(release=release, epsilon="1", delta="0.0000001")
-        return release
+        return make_draft(of, *workload["queries"], delta="0.0000001", mechanism="")
 
     return make
 
@@ -89,41 +85,6 @@ def test_of_synthetic_rows_the_method_that_makes_rows_is_recommended_and_each_pa
     assert (for_table.other, for_rows.other) == ("?want=rows", "?want=table")
 
 
-@pytest.mark.parametrize("want", ["", "nonsense", "ROWS"])
-def test_what_is_not_offered_is_recommended_as_for_a_table(draft, show, want):
-    page = show(draft, want=want).context["page"]
-    assert page.recommended.method == show(draft).context["page"].recommended.method
-    assert page.keeps == ""
-
-
-def test_what_is_wanted_is_kept_while_numbers_are_compared(draft, show, send):
-    here = reverse("compare", args=[draft.pk])
-    assert send(draft, "rows", epsilon="0.5").url == f"{here}?want=rows"
-    assert send(draft, "rows", error="30").url == f"{here}?want=rows"
-    assert send(draft, "nonsense", epsilon="0.5").url == here
-    assert "?want=rows&amp;curves=1" in body(show(draft, want="rows"))
-
-
-def test_a_mean_is_not_recommended_of_a_method_that_may_give_no_answer(drafted, show):
-    page = show(drafted({"version": 1, "queries": [{"mean": ["age"]}]})).context["page"]
-    assert any(mechanism(each.name).may_refuse for each in page.can_run)
-    assert not mechanism(page.recommended.method.name).may_refuse
-    assert page.recommended.why
-
-
-def test_of_a_median_what_says_more_is_recommended(drafted, show):
-    page = show(drafted({"version": 1, "queries": [{"median": "age"}]})).context["page"]
-    assert page.recommended.method.name == "counted-quantile"
-    assert page.recommended.method.advice in page.recommended.why
-
-
-def test_before_a_grant_a_method_is_recommended_and_cannot_be_chosen(drafted, make_dataset, show):
-    page = show(drafted(PAIRS, of=make_dataset(epsilon="", content=b"person,age,sex\np1,30,male\n")))
-    assert page.context["page"].recommended.method.why_not == "No budget has been granted yet."
-    part = body(page).split('class="panel recommended')[1].split("</section>")[0]
-    assert "disabled" in part
-
-
 def test_what_does_not_fit_is_not_recommended_before_what_does(draft, show):
     services.releases.set_choice(release=draft, epsilon="1.9", delta="0.0000009")
     page = show(draft).context["page"]
@@ -141,25 +102,6 @@ def test_an_error_takes_the_least_epsilon_of_the_recommended_method_and_spends_n
     assert (stored.delta, stored.beta, stored.mechanism) == ("0.0000001", "0.05", "")
     assert not LedgerEntry.objects.filter(kind="charge").exists()
     assert field_value(show(draft, want=want), "error") in ("", None)
-
-
-def test_one_method_alone_is_planned_at_other_epsilons_for_an_error(draft, send, monkeypatch):
-    planned = []
-    least = comparison.least_epsilon
-
-    def counted(plan, *, error):
-        planned.append(plan.mechanism)
-        return least(plan, error=error)
-
-    monkeypatch.setattr(error_target, "least_epsilon", counted)
-    send(draft, error="30")
-    assert len(planned) == 1
-
-
-def test_an_error_typed_beside_a_choice_is_read_first(draft, send):
-    response = send(draft, error="30", mechanism="laplace-queries", shown="")
-    assert response.url == reverse("compare", args=[draft.pk])
-    assert Release.objects.get(pk=draft.pk).mechanism == ""
 
 
 @pytest.mark.parametrize(
@@ -185,11 +127,3 @@ def test_an_error_that_nothing_is_known_of_is_refused_with_the_reason(drafted, s
     (said,) = response.context["form"].errors["error"]
     assert said.startswith("error: '5' cannot be kept. It depends on how many rows there are")
     assert response.context["opens_numbers"]
-
-
-def test_the_least_epsilon_of_every_method_is_a_link_that_needs_no_typing(draft, show):
-    page = show(draft).context["page"]
-    assert float(page.error) >= next(row for row in rows_of(draft) if row.can_be_chosen).bound.alpha
-    needed = show(draft, error=page.error).context["page"]
-    assert len(needed.needed) == len(rows_of(draft))
-    assert needed.opens_further

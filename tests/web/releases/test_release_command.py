@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from releases.management.commands.release import WAITS_FOR_REVIEW
 from releases.models import BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
 from releases.planning.comparison import first_delta
+from tests.engine.tables import formats
 from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
 
 pytestmark = pytest.mark.django_db
@@ -137,3 +138,19 @@ def test_the_same_text_under_another_decimal_sign_is_another_dataset_with_the_bu
     assert release("1", table=table, decimal=",")[0] == 0
     assert [each.read_as.decimal for each in Dataset.objects.order_by("created_at")] == [".", ","]
     assert len(set(Dataset.objects.values_list("budget", flat=True))) == 1
+
+
+@pytest.mark.parametrize("name", ["xlsx", "dta"])
+def test_numbers_typed_as_text_in_other_formats_are_read_by_the_declared_sign(release, upload_file, tmp_path, name):
+    table = upload_file(formats.FORMATS[name]([(1.0, "20,5", "Ulm")] * 40, ","), name=f"people.{name}")
+    columns = [{"name": "height", "type": "number", "edges": [0, 20, 21], "outside": "drop"}]
+    declared = {
+        "schema": write_json(tmp_path / "heights.json", {"version": 1, "unit": {"kind": "row"}, "columns": columns}),
+        "workload": write_json(tmp_path / "one.json", {"version": 1, "queries": [{"marginals": 1}]}),
+    }
+    with pytest.raises(CommandError, match="separator: ';' has no meaning for a"):
+        release("50", table=table, separator=";", **declared)
+    # With this epsilon the noise is 0, but for one time in 10^20.
+    assert release("50", table=table, decimal=",", budget="100", **declared)[0] == 0
+    with (tmp_path / "out" / "answers.csv").open() as written:
+        assert [float(row["estimate"]) for row in csv.DictReader(written)] == [0, 40]

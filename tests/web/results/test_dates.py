@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from collections import Counter
+from datetime import date, datetime, timedelta
+from fractions import Fraction
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
 from releases import services
+from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.result import Component, Distribution
+from releases.engine.estimation.result import Component, Distribution, Result
 from releases.engine.estimation.synthetic import bytes_a_row, synthetic_records
 from releases.engine.noise.randomness import OperatingSystemRandomness
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.forms.predicates import ConditionsForm
-from releases.models import Dataset
-from releases.presentation.review.request_page import declared_columns
 from releases.publication import files
 from releases.publication.dictionary import dictionary_csv
-from releases.publication.receipt import rules_in_words
 from releases.publication.report import report_of
-from releases.views.releases.workloads import column_text
+from releases.questions.base import statistic_kind
 from tests.engine.tables.reference import code
 from tests.web.pages import body, words
 
@@ -57,12 +62,9 @@ def dataset(make_dataset):
 
 
 @pytest.fixture
-def release_of(dataset, alice, carry_out):
+def release_of(dataset, make_draft, carry_out):
     def make(*queries, mechanism):
-        draft = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=draft, workload={"version": 1, "queries": list(queries)})
-        services.releases.set_choice(release=draft, epsilon="40", mechanism_name=mechanism)
-        return carry_out(draft)
+        return carry_out(make_draft(dataset, *queries, epsilon="40", mechanism=mechanism))
 
     return make
 
@@ -77,26 +79,6 @@ def test_rows_are_counted_by_month_and_those_without_a_date_apart(release_of):
     counts = estimates(release_of({"marginal": ["admitted"]}, mechanism="laplace-queries"))
     assert list(counts) == [*ROWS, "no date"]
     assert counts == pytest.approx({**ROWS, "no date": len(NO_DATES)}, abs=3)
-
-
-def test_a_chart_of_months_lies_on_an_axis_of_time_in_the_page_and_in_the_report(release_of, as_, alice):
-    release = release_of({"marginal": ["admitted"]}, {"marginal": ["sex"]}, mechanism="laplace-queries")
-    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
-    written = report_of(release.result, files.reader(files.folder_of(release)), digest="").tables
-    for chart in (page.context["page"].table.chart, written[0].chart):
-        drawn = {row["label"]: row for row in chart["data"]["values"]}
-        # Rows without a date are in the table alone.
-        assert list(drawn) == list(ROWS)
-        assert [(row["start"], row["end"]) for row in drawn.values()] == [
-            ("2024-01-15", "2024-02-01"),
-            ("2024-02-01", "2024-03-01"),
-            ("2024-03-01", "2024-04-01"),
-            ("2024-04-01", "2024-04-11"),
-        ]
-        assert all(row["start"] < row["middle"] < row["end"] for row in drawn.values())
-        assert round(drawn["2024-02"]["estimate"]) == 29
-        assert chart["layer"][0]["encoding"]["x"]["type"] == "temporal"
-    assert written[1].chart["layer"][0]["mark"]["type"] == "bar"
 
 
 def test_running_totals_follow_time_and_leave_rows_without_a_date_out(release_of):
@@ -117,20 +99,6 @@ def test_synthetic_rows_have_dates_of_their_months_as_the_table_writes_them(rele
     source = files.synthetic_marginals(folder / "synthetic.parquet", schema.universe)
     assert source(("admitted",)).tolist() == [found[place] for place in range(5)]
     assert release.result["receipt"]["synthetic_beside"]["outside"] == 0
-
-
-def test_pages_of_the_release_say_what_the_bins_hold(release_of, as_, alice):
-    release = release_of({"marginal": ["admitted"]}, mechanism="laplace-histogram")
-    shown = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
-    assert "dates before 2024-01-15 are counted in the first bin (2024-01), dates after 2024-04-10 in the last" in shown
-    written = dictionary_csv(release.result["receipt"], answers=["admitted", "estimate"], notes={})
-    lines = [line for line in csv.DictReader(io.StringIO(written)) if line["column"] == "admitted"]
-    assert [line["label"] for line in lines] == [*ROWS, "no date"]
-    assert lines[0]["meaning"] == "dates from 2024-01-15 to 2024-01-31, both included"
-    assert (lines[0]["also_holds"], lines[1]["also_holds"]) == ("dates before 2024-01-15", "")
-    assert lines[3]["also_holds"] == "dates after 2024-04-10"
-    assert lines[4]["meaning"] == "rows whose admitted is missing, or is text that writes no date as DD.MM.YYYY"
-    assert "a date within the bin, written DD.MM.YYYY" in lines[0]["synthetic_value"]
 
 
 RANGES = (
@@ -218,27 +186,141 @@ def test_a_range_that_is_none_is_refused(condition, field):
     assert refused.value.field == f"queries[0].{field}"
 
 
-def test_dates_have_no_sums_no_quantiles_and_nothing_to_learn(dataset, as_, alice):
-    for query in ({"mean": ["admitted"]}, {"median": "admitted"}, {"range": "admitted"}, {"categories": "admitted"}):
+QUARTILES = {"quantiles": {"column": "admitted", "at": ["0.25", "0.75"]}}
+BY_SEX = {"quantiles": {"column": "admitted", "at": ["0.5"], "by": "sex"}}
+ENDS = ("estimate", "lower", "upper")
+
+
+def true_quantiles(share, sex="fm"):
+    """Every day with at most the share of the rows before it, and at least it up to it; text of no date has no row."""
+    first, last = date(2024, 1, 15), date(2024, 4, 10)
+    rows = csv.DictReader(io.StringIO(table().decode()))
+    texts = [row["admitted"] for row in rows if row["sex"] in sex and row["admitted"] not in NO_DATES]
+    days = [date(*map(int, reversed(text.split(".")))) for text in texts]
+    days = [min(max(day, first), last) for day in days]
+    every = [first + timedelta(days=each) for each in range((last - first).days + 1)]
+    wanted = share * len(days)
+    return [each for each in every if sum(day < each for day in days) <= wanted <= sum(day <= each for day in days)]
+
+
+def released(release):
+    return list(csv.DictReader((files.folder_of(release) / "answers.csv").open()))
+
+
+@pytest.mark.parametrize(("query", "shares"), [({"median": "admitted"}, [0.5]), (QUARTILES, [0.25, 0.75])])
+def test_a_quantile_of_dates_is_a_date_and_so_are_the_ends_of_its_interval(release_of, query, shares):
+    """At epsilon 40 an interval misses with a probability far below its 5%."""
+    rows = released(release_of(query, mechanism="counted-quantile"))
+    assert len(rows) == len(shares)
+    for row, share in zip(rows, shares, strict=True):
+        about, lower, upper = (date.fromisoformat(row[end]) for end in ENDS)
+        true = true_quantiles(share)
+        assert lower <= true[0] <= true[-1] <= upper
+        assert lower <= about <= upper
+        assert (upper - lower).days < 20
+
+
+def test_quantiles_of_dates_by_group_are_those_of_each_group(release_of, as_, alice):
+    release = release_of(BY_SEX, mechanism="counted-quantile")
+    for row, sex in zip(released(release), "fm", strict=True):
+        lower, upper = (date.fromisoformat(row[end]) for end in ENDS[1:])
+        true = true_quantiles(0.5, sex)
+        assert (row["of"], lower <= true[0], true[-1] <= upper) == (sex, True, True)
+    answer = as_(alice).get(reverse("release_detail", args=[release.pk]), {"first": "0", "second": "1"})
+    chart = answer.context["page"].statistic.chart
+    assert {layer["encoding"]["x"]["type"] for layer in chart["layer"]} == {"temporal"}
+    assert [row["label"] for row in chart["data"]["values"]] == ["f", "m"]
+    page = words(answer)
+    assert "“f” is about" in page
+    assert re.search("the true time between them (is|lies between) ", page)
+    assert "Earliest" in page
+
+
+def test_pages_and_files_of_a_median_of_dates_write_dates_alone(release_of, as_, alice):
+    release = release_of({"median": "admitted"}, mechanism="counted-quantile")
+    (row,) = released(release)
+    about, lower, upper = (date.fromisoformat(row[end]) for end in ENDS)
+    said = release.result["headline"]
+    day = f"{about.day} {about:%B} {about.year}"
+    assert said.startswith(f"Half of the rows have admitted on or before {day}; the true median ")
+    if lower < upper:
+        assert f"lies between {lower.day} {lower:%B} and {upper.day} {upper:%B} {upper.year}, with" in said
+    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    assert day in page
+    assert "Not before" in page
+    assert f"lies between {lower} and {upper}" in release.result["receipt"]["bound"]["sentence"] or lower == upper
+    (stored,) = pyarrow.parquet.read_table(files.folder_of(release) / "answers.parquet").to_pylist()
+    assert [stored[end] for end in ENDS] == [about, lower, upper]
+    downloaded = as_(alice).get(reverse("answers", args=[release.pk]))
+    given = json.loads(b"".join(downloaded.streaming_content))
+    assert [given["answers"][0][end] for end in ENDS] == [str(about), str(lower), str(upper)]
+    (written,) = report_of(release.result, files.reader(files.folder_of(release)), digest="").tables
+    assert (written.heads[-2:], written.rows[0][1]) == (("Earliest", "Latest"), day)
+    listed = dictionary_csv(release.result["receipt"], answers=["query", *ENDS], notes={})
+    assert {line["column"]: line["type"] for line in csv.DictReader(io.StringIO(listed))}["lower"] == "date"
+    assert release.result["receipt"]["schema"]["columns"][0].keys() == MONTHS.keys() - {"missing_as"}
+
+
+def test_a_median_that_is_drawn_and_not_measured_is_a_date_too(release_of):
+    release = release_of({"median": "admitted"}, mechanism="exponential-quantile")
+    (row,) = released(release)
+    drawn = date.fromisoformat(row["answer"])
+    assert date(2024, 1, 15) <= drawn <= date(2024, 4, 10)
+    assert (
+        f"About half of the rows have admitted on or before {drawn.day} {drawn:%B} 2024" in release.result["headline"]
+    )
+
+
+def test_no_end_of_an_interval_of_dates_is_outside_of_the_declared_range(release_of):
+    """Noise of a pure epsilon adds a half width to either side, whatever the range."""
+    (row,) = released(release_of({"quantile": {"column": "admitted", "at": "0.99"}}, mechanism="smooth-median-cauchy"))
+    ends = [date.fromisoformat(row[end]) for end in ("lower", "estimate", "upper")]
+    assert ends == sorted(ends)
+    assert date(2024, 1, 15) <= ends[0] <= ends[2] <= date(2024, 4, 10)
+
+
+@pytest.mark.parametrize("year", [1, 1583, 2024, 9999])
+def test_no_second_is_lost_in_the_files(year, tmp_path):
+    described = {"name": "at", "type": "datetime", "edges": ["0001-01-01", "2024-02-29", "9999-12-31"]}
+    universe = Schema.from_json({"version": 1, "columns": [described]}).universe
+    question = read_question({"version": 1, "queries": [{"median": "at"}]}, universe)
+    dates = universe["at"].dates
+    moments = [datetime(year, 2, 28, 23, 59, 58 + place) for place in (0, 1)] + [datetime(year, 3, 1, 0, 0, 1)]
+    about, lower, upper = numbers = [float(dates.number(each)) for each in (moments[1], moments[0], moments[2])]
+    bound = Bound(
+        beta=Fraction(1, 20), half_widths=(max(upper - about, about - lower),), proof=Proof.AFTER, formula="", source=""
+    )
+    result = Result(estimates=(np.array([about]),), bound=bound, total=0.0, spans=(np.array([[lower, upper]]),))
+    made = files.answers_table(question, result)
+    pyarrow.parquet.write_table(made, tmp_path / "answers.parquet")
+    stored = files.stored_rows(tmp_path / "answers.parquet", 0, 1)
+    assert [stored[end][0] for end in ENDS] == [moments[1], moments[0], moments[2]]
+    assert [dates.number(stored[end][0]) for end in ENDS] == numbers
+    pyarrow.csv.write_csv(made, tmp_path / "answers.csv")
+    assert str(moments[0]) in (tmp_path / "answers.csv").read_text()
+
+
+def test_dates_are_grouped_by_another_column_than_their_own(dataset, alice):
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    query = {"quantiles": {"column": "admitted", "at": ["0.5"], "by": "admitted"}}
+    with pytest.raises(InvalidInput, match="must be another column"):
+        services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+
+
+def test_the_page_of_questions_offers_medians_of_dates(dataset, as_, alice):
+    draft = services.releases.draft_release(dataset=dataset, by=alice)
+    kind = statistic_kind(Quantile(attributes=("admitted",)))
+    assert kind.fields[0].columns.names(dataset.universe) == ["admitted"]
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "admitted"}]})
+    page = words(as_(alice).get(reverse("compare", args=[draft.pk])))
+    assert "days" in page
+
+
+def test_dates_have_no_sums_and_nothing_to_learn(dataset, as_, alice):
+    for query in ({"mean": ["admitted"]}, {"range": "admitted"}, {"categories": "admitted"}):
         draft = services.releases.draft_release(dataset=dataset, by=alice)
         with pytest.raises(InvalidInput):
             services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
     page = body(as_(alice).get(reverse("columns", args=[dataset.pk])))
     assert "?column=admitted" not in page
     assert "?column=sex" in page
-
-
-def test_what_is_declared_is_said_in_words(dataset):
-    universe = Dataset.objects.get(pk=dataset.pk).universe
-    assert column_text(universe["admitted"]) == (
-        "dates from 2024-01-15 to 2024-04-10, by month, written DD.MM.YYYY in 4 bins"
-    )
-    (shown, *_) = declared_columns(universe)
-    assert shown.holds[0].startswith("dates from 2024-01-15 to 2024-04-10, by month, written DD.MM.YYYY;")
-    said = rules_in_words(universe)
-    assert "A row whose admitted is missing, or is no date, counts as “no date”." in said
-    assert "A date of admitted beyond the declared range counts in the first or the last bin." in said
-    dropping = Schema.from_json({"version": 1, "columns": [{**MONTHS, "outside": "drop", "missing_as": "drop"}]})
-    assert rules_in_words(dropping.universe, that_drop=True) == [
-        "A row whose admitted is missing or outside the declared range is left out of every count."
-    ]

@@ -50,11 +50,10 @@ def test_every_draw_can_be_written_stored_and_shown(name, published, as_, alice)
                 each["sha256"] = "0" * 64
         # PostgreSQL stores no number that is none, and SQLite does.
         json.dumps(outcome, allow_nan=False)
-        Release.objects.update(result=outcome, folder=f"{published.pk}/{folder.name}")
+        Release.objects.change(result=outcome, folder=f"{published.pk}/{folder.name}")
         page = as_(alice).get(reverse("release_detail", args=[published.pk]))
         assert page.status_code == 200
-        for download in ("receipt", "release_detail"):
-            assert as_(alice).get(reverse(download, args=[published.pk])).status_code == 200
+        assert as_(alice).get(reverse("receipt", args=[published.pk])).status_code == 200
         most = plan.most_synthetic_rows
         if outcome["receipt"]["synthetic_rows"]:
             assert outcome["receipt"]["most_synthetic_rows"] == most >= outcome["receipt"]["synthetic_rows"]

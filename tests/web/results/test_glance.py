@@ -1,6 +1,12 @@
-"""Everything at a glance: one button, one release of every column, and a page of small charts."""
+"""Everything at a glance: one button, one release of every column, one of its pairs, and a page of small charts."""
 
 from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +18,7 @@ from releases.engine.domain.universe import Attribute, Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
 from releases.presentation.results.glance import Counted, glance_of, quartile_about, quartile_within
 from releases.questions.together import at_a_glance
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, words
 
 AGES = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20, 30, 40], "missing_as": "no number"})
 
@@ -42,14 +48,6 @@ def released(press, as_, alice):
     for part in collection.parts.all():
         assert services.execution.execute_release(release_id=part.release_id)
     return collection
-
-
-@pytest.mark.django_db
-def test_the_button_is_there_with_half_an_epsilon_and_asks_for_nothing_yet(dataset, as_, alice):
-    page = as_(alice).get(reverse("new_collection", args=[dataset.pk]))
-    assert "Everything at a glance" in words(page)
-    assert field_value(page, "glance-epsilon") == "0.5"
-    assert not Release.objects.exists()
 
 
 @pytest.mark.django_db
@@ -95,14 +93,6 @@ def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(re
 
 
 @pytest.mark.django_db
-def test_before_it_is_released_no_column_is_shown(press, as_, alice):
-    press()
-    page = as_(alice).get(reverse("collection", args=[Collection.objects.get().pk]))
-    assert page.context["glances"] == []
-    assert "Columns at a glance" not in words(page)
-
-
-@pytest.mark.django_db
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
     address = reverse("collection", args=[released.pk])
     assert as_(charlie).get(address).status_code == 404
@@ -117,18 +107,127 @@ def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, 
 def test_no_interval_is_drawn_from_a_bound_that_is_not_proved(released, as_, alice, proof):
     for part in released.parts.select_related("release"):
         part.release.result["receipt"]["bound"]["proof"] = proof.value
-        part.release.save(update_fields=["result"])
+        Release.objects.filter(pk=part.release.pk).change(result=part.release.result)
     assert as_(alice).get(reverse("collection", args=[released.pk])).context["glances"] == []
 
 
+#: Two columns say the same, and two others have nothing to do with them; a fifth is the same in every row.
+RELATED = [
+    {"name": name, "type": "categorical", "categories": values, "outside": values[0]}
+    for name, values in (("work", ["office", "field"]), ("shoes", ["light", "heavy"]), ("sex", ["f", "m"]))
+]
+RELATED += [
+    {"name": "age", "type": "integer", "edges": list(range(0, 101, 10)), "missing_as": "no number"},
+    {"name": "country", "type": "categorical", "categories": ["here"], "outside": "here"},
+]
+ROWS = [f"{('office,light', 'field,heavy')[n % 2]},{'fm'[n // 2 % 2]},{n * 7 % 100},here" for n in range(4_000)]
+
+
+@pytest.fixture
+def related(make_dataset, alice):
+    dataset = make_dataset(content="\n".join(["work,shoes,sex,age,country", *ROWS, ""]).encode())
+    services.datasets.declare_universe(dataset=dataset, columns=RELATED, by=alice)
+    return dataset
+
+
+@pytest.fixture
+def compared(related, as_, alice):
+    """At epsilon 2, so that what chance does is small: the collection, and the release of its pairs."""
+    confirm = as_(alice).post(reverse("new_collection", args=[related.pk]), {"glance-epsilon": "2"}).url
+    collection = Collection.objects.get()
+    page = as_(alice).get(confirm).context["page"]
+    assert (
+        as_(alice).post(confirm, {"action": "release", "key": page.key, "plans": list(page.plans)}).status_code == 302
+    )
+    for part in collection.parts.all():
+        assert services.execution.execute_release(release_id=part.release_id)
+    return collection, collection.parts.get(release__title="Strongest associations").release
+
+
 @pytest.mark.django_db
-def test_many_columns_are_shown_a_page_at_a_time(released, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.views.releases.collections._COLUMNS_A_PAGE", 1)
-    address = reverse("collection", args=[released.pk])
-    first, second = (as_(alice).get(address, {"page": number}) for number in (1, 2))
-    assert [each.name for page in (first, second) for each in page.context["glances"]] == ["age", "sex"]
-    assert "More columns" in words(first)
-    assert "Page 2 of 2" in words(second)
+def test_the_pairs_have_two_parts_of_five_and_columns_of_one_value_are_left_out(related, as_, alice):
+    address = reverse("new_collection", args=[related.pk])
+    assert "the three pairs of columns that go together most" in words(as_(alice).get(address))
+    response = as_(alice).post(address, {"glance-epsilon": "0.5"})
+    counts, pairs = (part.release for part in Collection.objects.get().parts.all())
+    assert (counts.epsilon, pairs.epsilon) == ("0.3", "0.2")
+    assert pairs.workload["queries"] == [
+        {"strongest_associations": {"columns": ["work", "shoes", "sex", "age"], "k": 3}}
+    ]
+    assert pairs.mechanism == "strongest-associations"
+    shares = as_(alice).get(response.url).context["form"]
+    assert [shares[name].initial for name in shares.names.values()] == ["3", "2"]
+    assert not LedgerEntry.objects.filter(kind="charge").exists()
+
+
+@pytest.mark.django_db
+def test_its_page_shows_the_pair_that_goes_together_with_its_counts_and_what_is_certain(compared, as_, alice):
+    collection, _ = compared
+    page = as_(alice).get(reverse("collection", args=[collection.pk]))
+    first, *others = page.context["associations"]
+    assert (first.title, len(others)) == ("work × shoes", 2)
+    assert re.fullmatch(
+        r"Of the rows with work “(office|field)”, about (9[5-9]|100)% \(\d+ to 100\) have shoes “(light|heavy)”; "
+        r"of all other rows, about [0-5]% \(0 to \d+\)\.",
+        first.sentence,
+    )
+    assert all("too uncertain to say how" in each.sentence for each in others)
+    true = {("office", "light"): 2_000, ("office", "heavy"): 0, ("field", "light"): 0, ("field", "heavy"): 2_000}
+    assert {labels for labels, _ in first.cells} == set(true)
+    assert all(lower <= true[labels] <= upper for labels, (_, lower, upper) in first.cells)
+    said = words(page)
+    for sentence in (first.sentence, "The counts of work × shoes", "chosen with noise, which costs a part"):
+        assert sentence in said
+    assert body(page).count('<section class="association">') == 3
+    assert "vega-lite" in body(page)
+
+
+@pytest.mark.django_db
+def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_receipt(compared, as_, alice):
+    _, release = compared
+    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    shown = page.context["page"].statistic.associations
+    assert shown[0].title == "work × shoes"
+    assert shown[0].sentence in words(page)
+    assert "Of all pairs of columns, these go together most, or nearly so: “work × shoes”" in words(page)
+
+    def download(name):
+        response = as_(alice).get(reverse("download", args=[release.pk, name]))
+        assert response.status_code == 200
+        return b"".join(response).decode()
+
+    written = list(csv.DictReader(io.StringIO(download("associations.csv"))))
+    cells = [(tuple(each[name] for name in ("first_value", "second_value")), int(each["estimate"])) for each in written]
+    assert cells[:4] == [(labels, numbers[0]) for labels, numbers in shown[0].cells]
+    assert {each["pair"] for each in written} == {"1", "2", "3"}
+    assert [each["answer"] for each in csv.DictReader(io.StringIO(download("answers.csv")))] == [
+        each.title for each in shown
+    ]
+    report = download("report.html")
+    assert shown[0].sentence in html.unescape(report)
+    assert all(f"<h3>{each.title}</h3>" in report for each in shown)
+    receipt = json.loads(download("receipt.json"))
+    assert receipt["notes"]["associations"][0]["columns"] == ["work", "shoes"]
+    assert [event["kind"] for event in receipt["events"]] == ["repeated", "discrete_gaussian"]
+
+
+@pytest.mark.django_db
+def test_who_may_not_see_the_release_of_pairs_sees_no_pair(compared, as_, charlie):
+    collection, release = compared
+    services.releases.make_public(release=collection.parts.get(place=0).release)
+    address = reverse("collection", args=[collection.pk])
+    assert as_(charlie).get(address).context["associations"] == []
+    services.releases.make_public(release=release)
+    assert len(as_(charlie).get(address).context["associations"]) == 3
+
+
+@pytest.mark.django_db
+def test_of_two_columns_no_pairs_are_compared_and_the_page_says_why(press, dataset, as_, alice):
+    page = words(as_(alice).get(reverse("new_collection", args=[dataset.pk])))
+    assert "Pairs of columns are not compared here: the columns must be at least 3" in page
+    assert "that go together most" not in page.split("How the epsilon is shared")[0]
+    press()
+    assert "Strongest associations" not in [part.release.title for part in Collection.objects.get().parts.all()]
 
 
 def shown(counts, *, error=0.0, attribute=AGES):
@@ -137,7 +236,7 @@ def shown(counts, *, error=0.0, attribute=AGES):
     return glance_of(attribute, counted)
 
 
-def test_exact_counts_give_the_quartile_s_own_bin_and_the_missing_share():
+def test_quartiles_follow_from_the_counts_as_far_as_these_are_known():
     column = shown([40, 40, 40, 40, 40])
     assert [(each.about, each.within) for each in column.quartiles] == [
         ("10", "0 to 10"),
@@ -146,6 +245,15 @@ def test_exact_counts_give_the_quartile_s_own_bin_and_the_missing_share():
     ]
     assert column.missing == "Missing: 20.0% (20.0 to 20.0)."
     assert [bar.share for bar in column.histogram] == ["20.0%"] * 4
+
+    edges = np.asarray([0.0, 10.0, 20.0])
+    assert quartile_about(np.asarray([10.0, 30.0]), edges, share=0.25) == pytest.approx(10)
+    assert quartile_about(np.asarray([10.0, 30.0]), edges, share=0.5) == pytest.approx(10 + 10 / 3)
+    assert quartile_about(np.asarray([-5.0, 0.0]), edges, share=0.5) is None
+
+    column = shown([-3, 2, -1, 0, 1], error=50)
+    assert [each.within for each in column.quartiles] == ["0 to 40"] * 3
+    assert column.missing.endswith("(0.0 to 100.0).")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -162,34 +270,7 @@ def test_wherever_the_counts_lie_in_their_intervals_the_quartiles_lie_in_theirs(
         assert edges[low] <= quantile <= edges[high]
 
 
-def test_the_quartile_follows_from_values_spread_evenly_in_each_bin():
-    edges = np.asarray([0.0, 10.0, 20.0])
-    assert quartile_about(np.asarray([10.0, 30.0]), edges, share=0.25) == pytest.approx(10)
-    assert quartile_about(np.asarray([10.0, 30.0]), edges, share=0.5) == pytest.approx(10 + 10 / 3)
-    assert quartile_about(np.asarray([-5.0, 0.0]), edges, share=0.5) is None
-
-
-def test_counts_that_are_all_noise_say_that_nothing_is_known():
-    column = shown([-3, 2, -1, 0, 1], error=50)
-    assert [each.within for each in column.quartiles] == ["0 to 40"] * 3
-    assert column.missing.endswith("(0.0 to 100.0).")
-
-
-def test_a_column_of_very_many_bins_has_bars_of_neighbours_and_names_only_its_largest_categories():
-    many = Attribute.from_json({"name": "income", "type": "integer", "edges": list(range(0, 1010, 10))})
-    column = shown([1.0] * 100, attribute=many)
-    assert len(column.histogram) == 34
-    assert column.histogram[0].label == "0 to 9 … 20 to 29"
-    assert column.missing == "Rows without a value are not counted here."
-    towns = Attribute.from_json(
-        {"name": "town", "type": "categorical", "categories": list("abcdefg"), "missing_as": "g"}
-    )
-    column = shown([1, 2, 3, 4, 5, 6, 7], attribute=towns)
-    assert ([bar.label for bar in column.named], column.others) == (list("gfedc"), 2)
-    assert column.missing == "Missing values count as “g”: 25.0% (25.0 to 25.0)."
-
-
-def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out():
+def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out_and_is_told():
     assert [(part.title, part.weight) for part in at_a_glance(Universe(attributes=(AGES,)), may_check=True)] == [
         ("Everything at a glance", "3")
     ]
@@ -199,8 +280,6 @@ def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_ro
     assert [(part.title, part.weight) for part in asked] == [("Everything at a glance", "3"), ("Missing values", "1")]
     assert len(at_a_glance(both, may_check=False)) == 1
 
-
-def test_a_release_beside_it_that_counted_how_values_read_tells_what_is_missing():
     dropped = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20]})
     counted = Counted(about=np.asarray([40.0, 40.0]), lower=np.asarray([30.0, 30.0]), upper=np.asarray([50.0, 50.0]))
     read = np.asarray([80.0, 0.0, 0.0, 20.0])

@@ -47,17 +47,15 @@ def test_a_table_of_which_no_row_could_be_read_is_doubted_with_every_rule_that_d
     assert shown[-1] == (' class="secondary outline"', "Make public")
 
 
-def test_a_table_that_was_read_is_offered_to_be_made_public_first(release_of, as_, alice):
+def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_made_public_first(
+    release_of, as_, alice
+):
     release = release_of(epsilon="1.9")
     page = result_page(release, wish=Wish())
     assert not page.is_all_near_zero
     assert page.may_leave_out == ()
     assert actions(as_(alice), release)[0] == ("", "Make public")
     assert ("", "Correct the columns") not in actions(as_(alice), release)
-
-
-def test_the_released_number_of_rows_is_in_the_first_screen_and_in_the_text_beside_the_files(release_of, as_, alice):
-    release = release_of(epsilon="1.9")
     total = release.result["receipt"]["total"]["estimate"]
     assert 100 < total < 300
     said = f"About {total:,.0f} rows counted. How many were left out is not known."
@@ -80,24 +78,18 @@ def test_the_released_number_of_rows_is_in_the_first_screen_and_in_the_text_besi
 def test_a_number_of_rows_is_named_only_where_one_was_released(
     make_dataset, make_draft, carry_out, mechanism, query, is_known
 ):
-    draft = make_draft(make_dataset())
-    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    services.releases.set_choice(release=draft, epsilon="1", mechanism_name=mechanism)
-    said = counted_in_words(carry_out(draft).result["receipt"])
+    said = counted_in_words(carry_out(make_draft(make_dataset(), query, mechanism=mechanism)).result["receipt"])
     assert bool(re.search(r"\d", said)) is is_known
     assert said.endswith("How many were left out is not known." if is_known else "is not known.")
 
 
 @pytest.mark.parametrize("query", [{"marginals": 1}, {"count": {"sex": ["male"]}}], ids=["a table", "a count"])
-def test_a_declaration_that_drops_no_row_says_so(make_dataset, carry_out, alice, query):
+def test_a_declaration_that_drops_no_row_says_so(make_dataset, make_draft, carry_out, query):
     dataset = make_dataset()
     caught = {"name": "sex", "type": "categorical", "categories": ["female", "male", "other"], "outside": "other"}
     services.datasets.declare_universe(dataset=dataset, columns=[caught])
     dataset.refresh_from_db()
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
-    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
-    receipt = carry_out(draft).result["receipt"]
+    receipt = carry_out(make_draft(dataset, query)).result["receipt"]
     assert rules_that_drop(receipt) == []
     assert "no rule leaves" in counted_in_words(receipt).lower()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import dates_of
 from releases.questions.base import kind_of
 from releases.questions.headline import Released
 
@@ -130,3 +132,45 @@ def test_a_headline_is_in_plain_words_and_in_the_column_s_unit(question, answers
 def test_of_several_quantiles_the_one_nearest_to_the_middle_is_said():
     question = {"quantiles": {"column": "age", "at": ["0.1", "0.5", "0.9"]}}
     assert said(question, [Released(label="age", estimate=53, lower=51, upper=55)]).startswith("Half of the rows")
+
+
+DATED = Schema.from_json(
+    {
+        "version": 1,
+        "columns": [
+            {"name": "seen", "type": "date", "first": "2019-01-01", "last": "2022-12-31", "by": "year"},
+            {"name": "at", "type": "datetime", "first": "2019-01-01", "last": "2022-12-31", "by": "year"},
+            COLUMNS[0],
+        ],
+    }
+)
+
+
+def said_of(question, *moments):
+    asked = read_question({"version": 1, "queries": [question]}, DATED.universe)
+    dates = dates_of(asked)
+    answers = [
+        Released(label=label, **dict(zip(("lower", "estimate", "upper"), map(dates.number, each), strict=True)))
+        for label, each in zip(LABELS, moments, strict=False)
+    ]
+    return kind_of(asked).headline(asked, 0, answers, unit="")
+
+
+def test_a_median_of_dates_is_said_as_a_date():
+    first, second = ([date(2021, 5, day) for day in days] for days in ((1, 3, 7), (20, 25, 30)))
+    assert said_of({"median": "seen"}, first) == (
+        "Half of the rows have seen on or before 3 May 2021; the true median lies between 1 May and 7 May 2021"
+    )
+    known = said_of({"quantile": {"column": "seen", "at": "0.9"}}, [date(2021, 5, 3)] * 3)
+    assert known == "90% of the rows have seen on or before 3 May 2021; the true value is 3 May 2021"
+    over = said_of({"median": "seen"}, [date(2020, 12, 30), date(2021, 1, 1), date(2021, 1, 2)])
+    assert over.endswith("lies between 30 December 2020 and 2 January 2021")
+    moments = [datetime(2021, 5, 3, 14, 5, second) for second in (7, 8, 9)]
+    assert "between 3 May 2021, 14:05:07 and 3 May 2021, 14:05:09" in said_of({"median": "at"}, moments)
+    by = {"quantiles": {"column": "seen", "at": ["0.5"], "by": "region"}}
+    one_day = [date(2021, 5, 31)] * 3
+    assert "later for “south”, on 31 May 2021, than" in said_of(by, first, one_day, first)
+    assert said_of(by, first, second, first) == (
+        "The median of seen is later for “south”, between 20 May and 30 May 2021, than for “north”, between 1 May and "
+        "7 May 2021"
+    )

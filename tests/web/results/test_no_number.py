@@ -6,13 +6,11 @@ import re
 
 import pyarrow.parquet
 import pytest
-from django.http import QueryDict
 from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.universe import NO_NUMBER, Schema
 from releases.engine.errors import InvalidInput
-from releases.forms.predicates import ConditionsForm
 from releases.models import Dataset
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
@@ -41,12 +39,9 @@ def dataset(make_dataset):
 
 
 @pytest.fixture
-def release_of(dataset, alice, carry_out):
+def release_of(dataset, make_draft, carry_out):
     def make(query, mechanism="laplace-queries", epsilon="20"):
-        draft = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-        services.releases.set_choice(release=draft, epsilon=epsilon, mechanism_name=mechanism)
-        return carry_out(draft)
+        return carry_out(make_draft(dataset, query, epsilon=epsilon, mechanism=mechanism))
 
     return make
 
@@ -104,25 +99,6 @@ def test_rows_without_a_number_can_be_asked_for_but_not_beside_running_totals(da
     both = [{"prefix": "age"}, {"count": {"age": [NO_NUMBER]}}]
     with pytest.raises(InvalidInput, match="must be one of"):
         services.releases.set_questions(release=draft, workload={"version": 1, "queries": both})
-
-
-def test_a_condition_offers_the_ends_of_ranges_as_without_the_bin(dataset):
-    universe = dataset.universe
-    fields, plain = (
-        ConditionsForm(QueryDict(), universe=each).column_fields for each in (universe, universe.ordered(["age"]))
-    )
-    assert fields == plain
-    assert [bool(each.lower_choices) for each in fields] == [each.is_numeric for each in universe.attributes]
-
-
-def test_learning_a_range_between_the_declared_ends_declares_nothing_again(dataset, as_, alice):
-    """What is planned of numbers has no bin for what is no number; the declaration keeps its own."""
-    age = dataset.universe["age"]
-    typed = {"column": "age", "lowest": str(age.edges[0]), "highest": str(age.edges[-1]), "inside": "90"}
-    page = as_(alice).get(reverse("learn_range", args=[dataset.pk]), {**typed, "epsilon": "1"})
-    assert not page.context["declares"]
-    wider = as_(alice).get(reverse("learn_range", args=[dataset.pk]), {**typed, "highest": "500", "epsilon": "1"})
-    assert wider.context["declares"]
 
 
 def test_a_column_declared_in_the_browser_counts_them_unless_a_person_leaves_them_out(make_dataset, as_, alice):

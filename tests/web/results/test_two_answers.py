@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 
 import pytest
 from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from releases.engine.domain.dates import By, Dates
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.two_answers import MOST_OFFERED, two_answers
 
@@ -54,20 +56,14 @@ def test_the_true_difference_ratio_and_order_are_as_the_sentences_say(data, whol
         assert least - 1e-9 <= truth / its_truth <= most + 1e-9
 
 
-def test_the_order_is_claimed_where_the_intervals_are_apart_and_not_where_they_touch():
+def test_an_order_is_claimed_where_proved_intervals_are_apart_and_whole_numbers_have_whole_ends():
     low, high = answer("low", 10, 5, 15), answer("high", 20, 16, 24)
     assert "“high” is certainly larger than “low”" in beside(high, low).sentences[0]
     assert "“low” is certainly smaller than “high”" in beside(low, high).sentences[0]
     assert "do not show which" in beside(low, answer("high", 20, 15, 24)).sentences[0]
-
-
-def test_whole_numbers_lie_between_whole_ends_and_not_at_what_is_left_of_two_fractions():
-    """32.7 - 31.7 is a little above 1 in floating point; the counts are at least 33 and at most 31."""
+    # 32.7 - 31.7 is a little above 1 in floating point; the counts are at least 33 and at most 31.
     said = beside(answer("a", 40, 32.7, 50.2), answer("b", 30, 25.1, 31.7), is_count=True).sentences[1]
     assert ends(said) == [2, 24]
-
-
-def test_nothing_is_certain_of_intervals_that_are_expected_and_not_proved():
     said = " ".join(beside(answer("a", 20, 16, 24), answer("b", 10, 5, 15), is_proved=False).sentences)
     assert "seems to be" in said
     assert "certain" not in said
@@ -103,3 +99,32 @@ def test_a_reader_compares_two_answers_of_a_release_by_its_address(published, as
     assert plain.sentences == ()
     assert len(chosen.sentences) >= 2
     assert [each.label for each in chosen.choices if each.is_first] == [chosen.choices[1].label]
+
+
+SECONDS = Dates(written="YYYY-MM-DD", first=date(2024, 1, 1), last=date(2024, 12, 31), by=By.MONTH, has_time=True)
+
+
+def of_dates(first, second):
+    answers = [
+        Answer(labels=(name,), **dict(zip(("lower", "estimate", "upper"), map(SECONDS.number, ends), strict=True)))
+        for name, ends in (("a", first), ("b", second))
+    ]
+    two = two_answers(answers, first="0", second="1", unit="", is_count=False, is_proved=True, dates=SECONDS)
+    return two.sentences
+
+
+def test_two_dates_are_compared_by_the_time_between_them_to_the_second():
+    early = [datetime(2024, 2, 28, 23, 59, second) for second in (57, 58, 59)]
+    late = [datetime(2024, 3, 1, 0, 0, second) for second in (1, 2, 3)]
+    assert of_dates(late, early) == (
+        "“a” is certainly later than “b”.",
+        "“a” is about 1 day 4 seconds after “b”; the true time between them lies between 1 day 2 seconds and 1 day "
+        "6 seconds.",
+    )
+    assert of_dates(early, late)[0] == "“a” is certainly earlier than “b”."
+    assert "about 1 day 4 seconds before “b”" in of_dates(early, late)[1]
+    assert "between 1 day 2 seconds and 1 day 6 seconds" in of_dates(early, late)[1]
+    known = of_dates([late[0]] * 3, [early[0]] * 3)[1]
+    assert known == "“a” is about 1 day 4 seconds after “b”; the true time between them is 1 day 4 seconds."
+    assert of_dates(early, early)[0] == "The dates do not show which of “a” and “b” is later."
+    assert "lies between −2 seconds and 2 seconds" in of_dates(early, early)[1]

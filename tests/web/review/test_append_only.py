@@ -14,8 +14,8 @@ from releases import services
 from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import CLOSED
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.ledger import ledger
-from releases.models import AuditEvent, Budget, EntryKind, LedgerEntry, append_only
+from releases.ledger import ledger, verification
+from releases.models import Budget, EntryKind, LedgerEntry, append_only
 from tests.web.past_the_guards import lift
 
 pytestmark = pytest.mark.django_db
@@ -57,22 +57,6 @@ def rows(table):
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
         return cursor.fetchall()
-
-
-@pytest.mark.parametrize("table", ["releases_ledgerentry", "releases_auditevent"])
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM {table}",
-        "UPDATE {table} SET id = id + 1000",
-        "INSERT INTO {table} SELECT * FROM {table} WHERE true ON CONFLICT (id) DO UPDATE SET id = 7",
-        *([] if IS_SQLITE else ["TRUNCATE {table} CASCADE", "COPY {table} FROM PROGRAM 'false'"]),
-    ],
-)
-def test_no_row_is_changed_or_deleted(charged, table, statement):
-    before = rows(table)
-    refused(statement.format(table=table))
-    assert rows(table) == before != []
 
 
 def other_value(field):
@@ -192,22 +176,16 @@ def test_the_ledger_itself_grants_charges_gives_back_and_raises(charged, alice, 
     ledger.grant(budget=charged, epsilon="4", delta="0.000001", actor=sofia)
     after = Budget.objects.get()
     assert (after.sequence, after.spent_epsilon, after.cap_epsilon) == (5, 10**12, 4 * 10**12)
-    assert list(ledger.verify(after)) == []
+    assert list(verification.verify(after)) == []
 
 
-def test_a_refused_charge_leaves_no_entry(charged, alice):
-    release = services.releases.draft_release(dataset=charged.datasets.get(), by=alice)
-    before = rows("releases_ledgerentry")
-    with pytest.raises(ledger.InsufficientBudget):
-        ledger.charge(
-            release=release,
-            **ROW,
-            events=[PureEvent(epsilon=Fraction(5))],
-            delta=Fraction(0),
-            key=uuid.uuid4(),
-            actor=alice,
-        )
-    assert rows("releases_ledgerentry") == before
+#: Guards of rows that are never changed, and can go with what they belong to; and the tables.
+REPLACED = {
+    "workload_version": "workloadversion",
+    "questions": "releasequestions",
+    "plan": "releaseplan",
+    "result": "releaseresult",
+}
 
 
 def test_every_guard_is_there():
@@ -220,17 +198,17 @@ def test_every_guard_is_there():
         found = {name for (name,) in cursor.fetchall()}
     expected = {"survey_keeps_its_promise", "tally_grows_by_1", "budget_moves_with_an_entry"}
     expected.add("budget_does_not_fall")
-    expected.add("workload_version_no_update")
+    expected |= {f"{name}_no_update" for name in REPLACED if IS_SQLITE or name == "workload_version"}
     for name in ("ledger", "audit"):
         expected |= {f"{name}_no_update", f"{name}_no_delete"} if IS_SQLITE else {f"{name}_append_only"}
         expected |= set() if IS_SQLITE else {f"{name}_no_truncate"}
     if IS_SQLITE:
         expected |= {"budget_begins_empty", "budget_keeps_its_meaning", "budget_stays", "survey_stays", "tally_stays"}
-        tables = ("ledgerentry", "auditevent", "budget", "survey", "surveytally", "workloadversion")
+        tables = ("ledgerentry", "auditevent", "budget", "survey", "surveytally", *REPLACED.values())
         expected |= {f"{name}_no_replace" for name in tables} | {"tally_begins_at_0"}
     else:
         expected |= {"budget_no_truncate", "tally_no_truncate"}
-        expected |= {"workload_version_append_only", "workload_version_no_truncate"}
+        expected |= {f"{name}_{guard}" for name in REPLACED for guard in ("append_only", "no_truncate")}
     assert found == expected
 
 
@@ -252,6 +230,7 @@ CHANGE = {
     "MailChoice": "chosen",
     "Notice": "read",
     "Organisation": "the settings",
+    "RegisteredConnection": "for which versions it counted right is noted, and it is removed",
     "Release": "from draft to result",
     "ReleaseRequest": "decided",
     "Searchable": "as the release",
@@ -274,7 +253,10 @@ def test_every_model_is_marked_or_listed_with_the_reason_why_its_rows_change():
 @pytest.fixture
 def a_row_of_each(charged, make_draft, alice):
     """At least one row of every marked model."""
-    services.workloads.save_workload(release=make_draft(charged.datasets.get()), name="Yearly", by=alice)
+    release = make_draft(charged.datasets.get())
+    services.workloads.save_workload(release=release, name="Yearly", by=alice)
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
 
 
 @pytest.mark.parametrize("model", append_only.marked(), ids=lambda model: model.__name__)
@@ -290,7 +272,7 @@ def test_no_row_of_a_marked_model_is_changed_replaced_or_deleted(a_row_of_each, 
         refused(f"REPLACE INTO {table} SELECT * FROM {table}", match=model.append_only.message)
         # By each other unique column or constraint too, with a number of its own.
         others = ", ".join(fields[1:])
-        if model is not AuditEvent:
+        if any(field.unique for field in model._meta.concrete_fields[1:]) or model._meta.constraints:
             refused(f"INSERT OR REPLACE INTO {table} ({others}) SELECT {others} FROM {table}")
     else:
         refused(f"TRUNCATE {table} CASCADE")

@@ -14,9 +14,19 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
-from releases.engine.mechanisms import base
-from releases.ledger import ledger
-from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice, Release, ReleaseState, Session, Upload
+from releases.ledger import entries, ledger, refusals, verification
+from releases.models import (
+    Attempt,
+    AuditEvent,
+    Budget,
+    EntryKind,
+    LedgerEntry,
+    Notice,
+    Release,
+    ReleaseState,
+    Session,
+    Upload,
+)
 from releases.publication import files
 from releases.services import attempts, execution, session_closing, uploads
 from releases.worker import leases, runner
@@ -25,6 +35,7 @@ from tests.web.pages import words
 pytestmark = pytest.mark.django_db
 
 FIRST_WAIT, MAX_WAIT = 15, 900
+AFTER_FIRST_WAIT = 1.25 * FIRST_WAIT + 1
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +71,16 @@ def broken(*args, **kwargs):
     raise RuntimeError("a row says: Mrs Smith, 43")
 
 
+def full(*args, **kwargs):
+    raise OSError(28, "No space left on device")
+
+
+def make_session(dataset, alice):
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    return live
+
+
 def table_of(release):
     return Path(files.settings.TABLES_DIR) / release.dataset.location
 
@@ -78,9 +99,6 @@ def until_it_ends(release, clock):
             return waited
         waited.append((release.next_attempt_at - clock.now).total_seconds())
         clock.now = release.next_attempt_at
-
-
-# Waiting
 
 
 def test_each_wait_is_four_times_the_last_up_to_a_cap_and_all_of_them_take_half_an_hour(queued, clock, monkeypatch):
@@ -126,7 +144,7 @@ def test_a_killed_worker_s_release_waits_too_and_goes_to_the_next(queued, clock,
     clock.forward(settings.LEASE_SECONDS + 1)
     assert services.execution.reconcile() == 1
     assert not services.execution.execute_release(release_id=queued.pk)
-    clock.forward(1.25 * FIRST_WAIT + 1)
+    clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 1
     assert sent == [queued.pk]
     assert services.execution.execute_release(release_id=queued.pk)
@@ -156,28 +174,8 @@ def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(m
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
 
 
-def test_its_page_says_neither_that_and_when_an_attempt_failed_nor_anything_of_the_error(
-    queued, as_, alice, clock, monkeypatch, settings
-):
-    monkeypatch.setattr(runner, "run", broken)
-    clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
-    services.execution.execute_release(release_id=queued.pk)
-    # A browser signs in by the real time, so this is looked at without one.
-    queued.refresh_from_db()
-    assert "14:0" not in queued.meaning
-    assert "attempt failed" not in queued.meaning
-    assert "The charge can no longer be given back." in queued.meaning
-    monkeypatch.undo()
-    page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
-    assert "14:0" not in page
-    assert "Smith" not in page
-    assert "RuntimeError" not in page
-    assert "Cancel and get the charge back" not in page
-
-
 def test_a_closing_waits_between_its_attempts(dataset, alice, clock, sent, monkeypatch):
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    live = make_session(dataset, alice)
     assert services.execution.execute_release(release_id=live.pk)
     session = Session.objects.get()
     services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
@@ -188,9 +186,7 @@ def test_a_closing_waits_between_its_attempts(dataset, alice, clock, sent, monke
         assert not services.execution.execute_release(release_id=live.pk)
     assert session_closing.claim(live.pk) is None
     assert services.execution.reconcile() == 0
-    live.refresh_from_db()
-    assert "It is waiting to try again at" in live.meaning
-    clock.forward(1.25 * FIRST_WAIT + 1)
+    clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 1
     assert sent == [live.pk]
     assert services.execution.execute_release(release_id=live.pk)
@@ -206,12 +202,9 @@ def test_an_upload_waits_between_its_attempts(alice, upload_file, clock, monkeyp
     assert (upload.state, upload.attempts) == ("waiting", 1)
     assert "It is waiting to try again at" in upload.meaning
     assert services.uploads.reconcile_uploads() == 0
-    clock.forward(1.25 * FIRST_WAIT + 1)
+    clock.forward(AFTER_FIRST_WAIT)
     assert services.uploads.reconcile_uploads() == 1
     assert services.uploads.execute_upload(upload_id=received.pk)
-
-
-# The table is away
 
 
 def test_a_table_that_is_away_for_a_while_burns_nothing_and_is_published_later(
@@ -228,28 +221,11 @@ def test_a_table_that_is_away_for_a_while_burns_nothing_and_is_published_later(
     assert set(Release.objects.values_list("state", "attempts")) == {("queued", 1)}
     assert "FileNotFoundError" in caplog.text
     away.rename(path)
-    clock.forward(1.25 * FIRST_WAIT + 1)
+    clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 8
     for release in releases:
         assert services.execution.execute_release(release_id=release.pk)
         assert kinds(release) == [EntryKind.CHARGE]
-
-
-def test_a_table_that_stays_away_gives_the_charge_back(queued, as_, alice, clock):
-    before = queued.dataset.budget.totals
-    table_of(queued).unlink()
-    until_it_ends(queued, clock)
-    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 6)
-    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-    budget = queued.dataset.budget
-    budget.refresh_from_db()
-    assert before.spent_epsilon > budget.totals.spent_epsilon == 0
-    assert list(ledger.verify(budget)) == []
-    assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, "FileNotFoundError")}
-    notice = Notice.objects.get(title="Failed: Release 1")
-    assert "the charge was given back" in notice.text
-    assert "the charge was given back" in queued.meaning
-    assert not services.execution.execute_release(release_id=queued.pk)
 
 
 def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monkeypatch):
@@ -265,7 +241,7 @@ def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monke
     assert "the charge stays" in queued.meaning
     # Of the attempt that opened it not even the kind of error is kept.
     assert [each.failure for each in Attempt.objects.order_by("pk")] == ["failed", *["FileNotFoundError"] * 5]
-    assert list(ledger.verify(queued.dataset.budget)) == []
+    assert list(verification.verify(queued.dataset.budget)) == []
 
 
 def test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table(queued, clock):
@@ -318,51 +294,11 @@ def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queu
     assert Attempt.objects.get().opened_at is None
 
 
-def test_the_marks_disc_being_full_reads_nothing_and_gives_the_charge_back(queued, clock, monkeypatch):
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ledger, "remember", full)
-        until_it_ends(queued, clock)
-    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-
-
-def test_a_session_that_cannot_be_opened_gives_its_charge_back(dataset, alice, clock):
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    table_of(live).unlink()
-    until_it_ends(live, clock)
-    assert (live.state, kinds(live)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
-
-
-def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, as_, alice, clock, monkeypatch):
-    table_of(queued).unlink()
-    services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    assert "It can still be cancelled." in queued.meaning
-    services.releases.cancel_release(release=queued, by=alice)
-    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-    assert list(ledger.verify(queued.dataset.budget)) == []
-
-
-def test_one_that_waits_and_may_have_read_something_cannot(queued, alice, clock, monkeypatch):
-    monkeypatch.setattr(runner, "run", broken)
-    services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    with pytest.raises(services.release_inputs.Refusal, match="the charge stays"):
-        services.releases.cancel_release(release=queued, by=alice)
-    assert kinds(queued) == [EntryKind.CHARGE]
-
-
-# The ledger
-
-
 @pytest.mark.parametrize("state", [state for state in ReleaseState if state not in ("cancelled", "failed")])
 def test_the_ledger_gives_nothing_back_of_a_release_that_has_not_ended(queued, alice, state):
     fields = {"result": {}} if state in ("published", "withdrawn") else {}
-    Release.objects.update(state=state, **fields)
-    with pytest.raises(ledger.LedgerRefusal, match="has not ended"), transaction.atomic():
+    Release.objects.change(state=state, **fields)
+    with pytest.raises(refusals.LedgerRefusal, match="has not ended"), transaction.atomic():
         ledger.give_back(release=queued, actor=alice)
     assert kinds(queued) == [EntryKind.CHARGE]
 
@@ -371,7 +307,7 @@ def test_the_ledger_gives_nothing_back_of_what_may_have_been_read(queued, alice)
     token = execution._claim(queued.pk)
     attempts.about_to_open(queued.pk, token)
     Release.objects.update(state=ReleaseState.FAILED, run_token=None)
-    with pytest.raises(ledger.LedgerRefusal, match="may have opened"), transaction.atomic():
+    with pytest.raises(refusals.LedgerRefusal, match="may have opened"), transaction.atomic():
         ledger.give_back(release=queued, actor=alice)
 
 
@@ -380,37 +316,34 @@ def test_a_return_that_should_not_be_is_found(queued, clock):
     until_it_ends(queued, clock)
     budget = queued.dataset.budget
     budget.refresh_from_db()
-    found = lambda: [fault.what for fault in ledger.verify(budget)]  # noqa: E731
+    found = lambda: [fault.what for fault in verification.verify(budget)]  # noqa: E731
     assert found() == []
     (first, *_) = Attempt.objects.order_by("pk")
     Attempt.objects.filter(pk=first.pk).update(opened_at=timezone.now())
     assert [what for what in found() if "may have opened" in what]
     Attempt.objects.update(opened_at=None)
-    Release.objects.update(state=ReleaseState.PUBLISHED, result={})
+    Release.objects.change(state=ReleaseState.PUBLISHED, result={})
     assert [what for what in found() if "has not ended" in what]
-    Release.objects.update(state=ReleaseState.FAILED, result=None)
+    Release.objects.change(state=ReleaseState.FAILED, result=None)
     first.delete()
     assert [what for what in found() if "may have opened" in what]
 
 
 def test_a_return_of_more_than_was_charged_is_found(queued, alice, monkeypatch):
-    monkeypatch.setattr(ledger, "_opposite", lambda charged: (-2 * charged.epsilon, 0, 0, 0))
+    monkeypatch.setattr(entries, "opposite", lambda charged: (-2 * charged.epsilon, 0, 0, 0))
     services.releases.cancel_release(release=queued, by=alice)
     monkeypatch.undo()
-    assert [fault for fault in ledger.verify(queued.dataset.budget) if "does not give back what" in fault.what]
-
-
-# The disc is full
+    assert [fault for fault in verification.verify(queued.dataset.budget) if "does not give back what" in fault.what]
 
 
 def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_there_is_room(queued, clock, monkeypatch):
-    def full(folder, **given):
+    def half(folder, **given):
         folder.mkdir(parents=True)
         (folder / "answers.csv").write_text("half of it")
-        raise OSError(28, "No space left on device")
+        full()
 
     with monkeypatch.context() as patched:
-        patched.setattr(files, "write", full)
+        patched.setattr(files, "write", half)
         for _ in range(3):
             assert not services.execution.execute_release(release_id=queued.pk)
             queued.refresh_from_db()
@@ -425,18 +358,6 @@ def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_th
     assert len(list(files.folder_of(first).parent.iterdir())) == 1
 
 
-def test_a_disc_that_stays_full_keeps_the_charge(queued, clock, monkeypatch):
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "write", full)
-    until_it_ends(queued, clock)
-    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
-
-
-# The software was changed
-
-
 @pytest.fixture
 def upgraded(monkeypatch):
     """The same plan costs more than it did."""
@@ -449,16 +370,13 @@ def upgraded(monkeypatch):
     return upgrade
 
 
-def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(queued, as_, alice, upgraded):
+def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(queued, upgraded):
     upgraded()
     assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.attempts) == (ReleaseState.CANCELLED, 1)
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
     assert Attempt.objects.get().opened_at is None
-    page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
-    assert "would plan it differently now. No data were touched, and the charge was given back." in page
-    assert "Plan another like it" in page
     assert "compare again" in Notice.objects.get(title="Cancelled: Release 1").text
     assert AuditEvent.objects.get(action="cancel").actor is None
 
@@ -476,12 +394,12 @@ def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(qu
 def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
     plan = Release.objects.get().plan
     change(plan)
-    Release.objects.update(plan=plan)
+    Release.objects.change(plan=plan)
     assert not services.execution.execute_release(release_id=queued.pk)
     assert Release.objects.get().state == ReleaseState.CANCELLED
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
     (budget,) = {entry.budget for entry in LedgerEntry.objects.all()}
-    assert list(ledger.verify(budget)) == []
+    assert list(verification.verify(budget)) == []
 
 
 def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, monkeypatch, upgraded):
@@ -495,14 +413,54 @@ def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock,
     assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
 
 
-def test_an_unchanged_plan_is_run(queued):
-    assert base.plan_from_json(queued.plan).to_json() == queued.plan
-    assert services.execution.execute_release(release_id=queued.pk)
-
-
-def test_a_failure_names_no_row_anywhere(queued, clock, monkeypatch, caplog):
+def test_neither_page_nor_log_tells_when_an_attempt_failed_or_anything_of_the_error(
+    queued, as_, alice, clock, monkeypatch, caplog
+):
     monkeypatch.setattr(runner, "run", broken)
+    clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
     with caplog.at_level(logging.DEBUG):
+        services.execution.execute_release(release_id=queued.pk)
+        # A browser signs in by the real time, so this is looked at without one.
+        queued.refresh_from_db()
+        assert "14:0" not in queued.meaning
+        with pytest.raises(services.release_inputs.Refusal, match="the charge stays"):
+            services.releases.cancel_release(release=queued, by=alice)
         until_it_ends(queued, clock)
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
+    monkeypatch.undo()
+    page = words(as_(alice).get(reverse("release_detail", args=[queued.pk])))
     stored = [str(each) for each in (*Attempt.objects.values(), *Notice.objects.values(), *AuditEvent.objects.values())]
-    assert "Smith" not in caplog.text + "".join(stored)
+    for told in (page, caplog.text, *stored):
+        assert "Smith" not in told
+    assert "14:0" not in page
+    assert "RuntimeError" not in page
+
+
+@pytest.mark.parametrize("what", ["a release", "a session", "a full disc of the marks"])
+def test_what_reads_nothing_to_the_end_gives_the_charge_back(queued, dataset, alice, clock, monkeypatch, what):
+    release = make_session(dataset, alice) if what == "a session" else queued
+    before = Budget.objects.get().totals
+    with monkeypatch.context() as patched:
+        if what == "a full disc of the marks":
+            patched.setattr(ledger, "remember", full)
+        else:
+            table_of(release).unlink()
+        until_it_ends(release, clock)
+    assert (release.state, release.attempts) == (ReleaseState.FAILED, 6)
+    assert kinds(release) == [EntryKind.CHARGE, EntryKind.RETURN]
+    budget = Budget.objects.get()
+    assert before.spent_epsilon - budget.totals.spent_epsilon == 10**12
+    assert list(verification.verify(budget)) == []
+    error = "OSError" if what == "a full disc of the marks" else "FileNotFoundError"
+    assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, error)}
+    assert Notice.objects.filter(title__startswith="Failed: ", text__contains="the charge was given back").exists()
+    assert not services.execution.execute_release(release_id=release.pk)
+
+
+def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, alice):
+    table_of(queued).unlink()
+    services.execution.execute_release(release_id=queued.pk)
+    queued.refresh_from_db()
+    services.releases.cancel_release(release=queued, by=alice)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    assert list(verification.verify(queued.dataset.budget)) == []

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput
-from releases.ledger import high_water_marks, ledger
+from releases.ledger import high_water_marks, ledger, refusals, verification
 from releases.models import AuditEvent, Budget, BudgetRequest, EntryKind, LedgerEntry, Organisation, RequestState
 from tests.web.conftest import CSV
 from tests.web.past_the_guards import lift
@@ -73,7 +73,7 @@ def test_whatever_is_granted_and_charged_every_place_says_the_largest_grant(
                 release = make_draft(dataset, epsilon=second)
                 try:
                     services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-                except ledger.InsufficientBudget:
+                except refusals.InsufficientBudget:
                     continue
                 is_charged = True
                 queue.append(release)
@@ -94,7 +94,7 @@ def test_whatever_is_granted_and_charged_every_place_says_the_largest_grant(
         found = shown_everywhere(dataset, alice, sofia)
         as_numbers = {name: tuple(map(Fraction, amounts)) for name, amounts in found.items()}
         assert set(as_numbers.values()) == {tuple(map(Fraction, highest))}, found
-        assert list(ledger.verify(Budget.objects.get(pk=dataset.budget_id))) == []
+        assert list(verification.verify(Budget.objects.get(pk=dataset.budget_id))) == []
         transaction.set_rollback(True)
 
 
@@ -179,11 +179,13 @@ def test_a_budget_that_fell_gets_the_largest_of_each_amount_by_the_migration(
     make_queued(dataset, epsilon="0.5")
     fallen(dataset, [("3", "0.000002"), ("2", "0.000001")], sofia)
     budget = Budget.objects.get()
-    assert [fault.what for fault in ledger.verify(budget)] == ["less is granted than was while releases were charged"]
+    assert [fault.what for fault in verification.verify(budget)] == [
+        "less is granted than was while releases were charged"
+    ]
     migrate()
     budget.refresh_from_db()
     assert (budget.epsilon, budget.delta) == ("10", "0.000002")
-    assert list(ledger.verify(budget)) == []
+    assert list(verification.verify(budget)) == []
     entry = LedgerEntry.objects.latest("sequence")
     assert "lowered" in entry.detail["why"]
     assert "epsilon 10, delta 0.000002" in AuditEvent.objects.latest("pk").detail

@@ -15,10 +15,10 @@ from django.utils import timezone
 from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Totals
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.ledger import ledger, reports
+from releases.ledger import ledger, reports, verification
 from releases.models import Budget, LedgerEntry, Release
-from releases.presentation.review.budget_page import MAX_DRAWN
-from tests.web.pages import body, words
+from releases.models.release_contents import ReleaseResult
+from tests.web.pages import body
 from tests.web.past_the_guards import lift
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ def charge(make_dataset, alice, bob, monkeypatch):
             state=state,
             submitted_by=alice,
             mechanism=f"kind {number % 2}",
-            result={"receipt": {"answers": 1}},
+            stored_result=ReleaseResult.objects.create(content={"receipt": {"answers": 1}}),
         )
 
     first = new_release(1, "queued")
@@ -103,7 +103,7 @@ def charge(make_dataset, alice, bob, monkeypatch):
 
 
 def test_a_budget_s_page_and_the_export_do_not_grow_with_the_ledger(charge, as_, sofia, monkeypatch):
-    monkeypatch.setattr(ledger, "verify", lambda budget: pytest.fail("it reads the whole ledger"))
+    monkeypatch.setattr(verification, "verify", lambda budget: pytest.fail("it reads the whole ledger"))
     monkeypatch.setattr(reports, "work_out", lambda budgets: pytest.fail("it composes all that was charged"))
     client, found = as_(sofia), {}
     before = 0
@@ -121,17 +121,6 @@ def test_a_budget_s_page_and_the_export_do_not_grow_with_the_ledger(charge, as_,
         # Numbers have more digits.
         assert found[name, 800][1] < 1.02 * found[name, 150][1], (name, found)
     assert found["page", 800][0] <= 21
-
-
-def test_no_query_of_the_page_reads_more_rows_than_the_page_shows(charge, as_, sofia):
-    """What is read of the ledger is cut off by the database, or added up there."""
-    budget = charge(300)
-    with CaptureQueriesContext(connection) as queries:
-        as_(sofia).get(reverse("budget_detail", args=[budget.pk]))
-    for query in queries:
-        text = query["sql"]
-        if 'FROM "releases_ledgerentry"' in text.split("WHERE")[0] and "'grant'" not in text:
-            assert "LIMIT" in text or "COUNT(" in text, text
 
 
 def test_sums_by_person_and_mechanism_are_those_of_the_entries(charge):
@@ -153,34 +142,3 @@ def test_what_is_reserved_is_the_sum_of_what_waits(charge):
     (row,) = reports.standings([budget])
     assert row.held == budget.totals
     assert row.settled == Totals()
-
-
-@pytest.mark.parametrize("most", [1, 5, 40, 1000])
-def test_the_latest_steps_are_the_end_of_all_steps(charge, most):
-    budget = charge(30, days=1)
-    everything = reports.steps([budget], since=None, until=None)
-    latest = reports.latest_steps(budget, most=most)
-    assert len(everything) > 25, "a point a day"
-    assert latest[-most:] == everything[-most:]
-    if most < len(everything):
-        assert latest[0].is_start
-        assert latest[0].used == everything[-most - 1].used
-    else:
-        assert latest == everything
-
-
-def test_the_page_says_that_its_curve_begins_later(charge, as_, sofia):
-    budget = charge(20)
-    url = reverse("budget_detail", args=[budget.pk])
-    assert f"The latest {MAX_DRAWN} entries" not in words(as_(sofia).get(url))
-    charge(MAX_DRAWN)
-    assert f"The latest {MAX_DRAWN} entries; the line begins with the sum of all before." in words(as_(sofia).get(url))
-
-
-def test_an_entry_that_was_changed_is_marked_on_the_budget_s_page_at_once(charge, as_, sofia, monkeypatch):
-    budget = charge(0)
-    url = reverse("budget_detail", args=[budget.pk])
-    assert "does not fit" not in words(as_(sofia).get(url)), "both are the ledger's own"
-    forged = LedgerEntry.objects.filter(budget=budget).latest("sequence").pk
-    monkeypatch.setattr(ledger, "is_whole", lambda entry: entry.pk != forged)
-    assert words(as_(sofia).get(url)).count("does not fit") == 1

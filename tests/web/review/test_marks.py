@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from releases import checks, services
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.ledger import chain, high_water_marks, ledger, record, stale_ledger
+from releases.ledger import chain, high_water_marks, ledger, record, refusals, stale_ledger, verification
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
 from releases.worker import runner
@@ -179,7 +179,7 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
     settings.MAX_ATTEMPTS = 3
     assert services.execution.execute_release(release_id=queued.pk)
-    Release.objects.update(state=ReleaseState.QUEUED, result=None, folder="")
+    Release.objects.change(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published
     (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
@@ -207,7 +207,7 @@ def test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun(queued,
     """Whoever has ended the release: the record knows an attempt that the database does not."""
     high_water_marks.note_claim(queued.pk, 1)
     Release.objects.update(state=ReleaseState.CANCELLED)
-    with pytest.raises(ledger.LedgerRefusal, match="an attempt at its release may have opened the table"):
+    with pytest.raises(refusals.LedgerRefusal, match="an attempt at its release may have opened the table"):
         ledger.give_back(release=queued, actor=alice)
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
@@ -261,20 +261,14 @@ def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, live, make_
     budget = Budget.objects.get()
     high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 1))
     assert not services.execution.execute_release(release_id=queued.pk)
-    draft = make_draft(queued.dataset, epsilon="0.1")
+    draft, refusal = make_draft(queued.dataset, epsilon="0.1"), services.release_inputs.Refusal
     for refused, act in (
-        (services.release_inputs.Refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
+        (refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
+        (refusal, lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
+        (refusal, lambda: services.session_closing.close_session(session=live, by=alice, send=False)),
+        (refusals.LedgerWentBack, lambda: ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)),
         (
-            services.release_inputs.Refusal,
-            lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
-        ),
-        (
-            services.release_inputs.Refusal,
-            lambda: services.session_closing.close_session(session=live, by=alice, send=False),
-        ),
-        (ledger.LedgerWentBack, lambda: ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)),
-        (
-            ledger.LedgerWentBack,
+            refusals.LedgerWentBack,
             lambda: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
         ),
     ):
@@ -294,7 +288,7 @@ def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_
     budget.refresh_from_db()
     assert (budget.epsilon, budget.spent_epsilon, budget.sequence) == ("8", 7 * 10**12, 10)
     assert high_water_marks.read(budget.pk).sequence == 10
-    assert list(ledger.verify(budget)) == []
+    assert list(verification.verify(budget)) == []
 
 
 def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
@@ -303,18 +297,15 @@ def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_
     assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
     with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
         services.releases.cancel_release(release=queued, by=alice)
-    with pytest.raises(ledger.LedgerRefusal, match="An operator has to do that"):
+    with pytest.raises(refusals.LedgerRefusal, match="An operator has to do that"):
         services.restoring.acknowledge_marks(by=sofia)
-    page = words(as_(sofia).get(reverse("backups")))
-    assert "set MARKS_DIR to a folder of this database’s own" in page
-    assert "The whole installation waits" in words(as_(sofia).get(reverse("review_queue")))
-    assert "Go on without it" not in page
-    assert "backup was restored" not in page
+    assert not as_(sofia).get(reverse("backups")).context["page"].waiting.can_go_on
+    assert as_(sofia).get(reverse("review_queue")).context["page"].installation_waits
 
 
 def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
     high_water_marks.note_claim(draft.pk, 1)
-    with pytest.raises(ledger.LedgerWentBack, match="a worker had begun it"):
+    with pytest.raises(refusals.LedgerWentBack, match="a worker had begun it"):
         services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
     services.restoring.restore_ledger(budget=draft.dataset.budget, by=sofia)
     assert known().state == ReleaseState.FAILED
@@ -324,22 +315,22 @@ def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, a
 
 def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live, sofia, as_):
     client, url = as_(sofia), reverse("backups")
-    assert "nothing is missing" in words(client.get(url))
+    budget = {"budget": str(queued.dataset.budget.pk)}
+
+    def page():
+        return client.get(url).context["page"]
+
+    assert page().is_nothing
     high_water_marks.note_claim(queued.pk, 1)
     high_water_marks.put(uuid.uuid4(), replace(ledger._mark_of(Budget.objects.get()), sequence=3))
-    page = words(client.get(url))
-    assert (
-        "The marks know a budget that this database does not: Survey of alice. It was granted after the backup" in page
-    )
-    assert "a worker had begun it (attempt 1; the database knows of none). It becomes failed" in page
+    assert "The marks know a budget that this database does not: Survey of alice." in page().waiting.faults[0]
+    assert "a worker had begun it (attempt 1; the database knows of none)" in words(client.get(url))
     client.post(url, {"action": "acknowledge"})
-    assert "The whole installation waits" not in words(client.get(url))
-    client.post(url, {"budget": str(queued.dataset.budget.pk)})
-    assert "nothing is missing" in words(client.get(url))
+    assert page().waiting is None
+    client.post(url, budget)
+    assert page().is_nothing
+    client.post(url, budget)
     assert AuditEvent.objects.filter(action="restore", actor=sofia).count() == 2
-    assert "There is nothing to restore" in words(
-        client.post(url, {"budget": str(queued.dataset.budget.pk)}, follow=True)
-    )
 
 
 def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(
@@ -360,7 +351,7 @@ def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(
         lambda: services.budgets.approve_request(request=asked, by=sofia),
     ):
         with pytest.raises(
-            (services.release_inputs.Refusal, ledger.LedgerWentBack), match=r"reviewer has looked at it"
+            (services.release_inputs.Refusal, refusals.LedgerWentBack), match=r"reviewer has looked at it"
         ) as refused:
             act()
         said.append(str(refused.value))

@@ -11,10 +11,11 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.ledger import ledger
+from releases.ledger import verification
 from releases.models import BudgetRequest, EntryKind, LedgerEntry, Notice, Organisation, Release, ReleaseRequest
 from tests.web.conftest import CSV, give, person
-from tests.web.pages import body, inline_code, words
+from tests.web.pages import body, field_value, words
+from tests.web.undoing import rolled_back
 
 pytestmark = pytest.mark.django_db
 
@@ -98,42 +99,28 @@ def test_confirming_asks_for_the_review_with_its_reason(decide_by, dataset, make
     decide_by()
     url = reverse("confirm", args=[make_draft(dataset).pk])
     page = as_(alice).get(url)
-    assert "Ask for the review" in words(page)
-    assert "Spend and release" not in words(page)
-    import re
-
-    hidden = dict(re.findall(r'type="hidden" name="(key|plan)" value="([^"]+)"', body(page)))
+    hidden = {name: field_value(page, name) for name in ("key", "plan")}
     shown = as_(alice).post(url, hidden | {"title": "Ages", "reason": "For the yearbook."}, follow=True)
-    assert "A reviewer must approve it first. Nothing is spent yet." in words(shown)
     assert "hx-get" not in body(shown), "a review takes days; the page need not ask every second"
     assert ReleaseRequest.objects.get().reason == "For the yearbook."
+    assert not charges().exists()
 
 
-def test_the_reviewer_sees_what_is_asked_and_what_it_would_leave(waiting, as_, sofia):
-    page = as_(sofia).get(reverse("release_request", args=[waiting.pk]))
-    said = words(page)
-    assert "alice asks to release this from Survey for epsilon 1." in said
-    assert "For the yearbook." in said
-    assert "Would leave 50% (epsilon 1) about one more release like this fits" in said
-    assert "Budget 0% spent, 100% left (epsilon 2); to whom, and for what" in said
-    assert "age 5 bins from 18 to 65" in said
-    assert "sex 2 categories: female, male" in said
-    assert "With probability 95%" in said
-    assert inline_code(page) == []
-
-
-def test_it_stands_in_the_queue_beside_budgets(waiting, as_, sofia):
-    assert "Release 1 from Survey release epsilon 1 alice" in words(as_(sofia).get("/review/"))
-    assert "1 request to review" in words(as_(sofia).get("/"))
-
-
-def test_approving_charges_the_curator_s_release_and_queues_it(waiting, decide, alice):
+def test_approving_charges_the_curator_s_release_and_queues_it(waiting, decide, as_, alice, sofia):
+    page = as_(sofia).get(reverse("release_request", args=[waiting.pk])).context["page"]
+    assert (page.asked_by, page.epsilon, page.reason, page.plan.cost) == (
+        "alice",
+        "1",
+        "For the yearbook.",
+        "epsilon 1",
+    )
     assert decide(waiting, note="Fine.").url == "/review/"
     charge = charges().get()
     assert (charge.release, charge.actor, charge.key) == (waiting.release, alice, waiting.key)
     release = Release.objects.get()
     assert release.state == "queued"
     assert release.submitted_at is not None
+    assert list(verification.verify(release.dataset.budget)) == []
     assert services.execution.execute_release(release_id=release.pk)
 
 
@@ -141,7 +128,6 @@ def test_an_approval_that_the_budget_refuses_decides_nothing(waiting, decide, so
     services.budgets.freeze_budget(budget=waiting.release.dataset.budget, by=sofia, reason="Stop.")
     response = decide(waiting)
     assert response.status_code == 400
-    assert "frozen this budget" in words(response)
     waiting.refresh_from_db()
     assert waiting.state == "waiting"
     assert Release.objects.get().state == "awaiting review"
@@ -149,149 +135,32 @@ def test_an_approval_that_the_budget_refuses_decides_nothing(waiting, decide, so
     assert 'value="approve"' in body(response)
 
 
-def test_approving_less_hands_a_smaller_draft_back_that_needs_no_second_review(waiting, decide, as_, alice):
-    decide(waiting, epsilon="0.75", note="Half is enough.")
-    release = Release.objects.get()
-    assert (release.state, release.epsilon) == ("draft", "0.75")
-    assert not charges().exists()
-    page = words(as_(alice).get(reverse("confirm", args=[release.pk])))
-    assert "sofia approved it with epsilon 0.75" in page
-    assert "Half is enough." in page
-    assert "Spend and release" in page
-    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
-
-
-@pytest.mark.parametrize("way", ["asked back", "taken back", "approved for less", "asked again"])
-def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as_, alice, sofia, way):
-    url = reverse("release_request", args=[waiting.pk])
-    if way == "taken back":
-        services.releases.cancel_release(release=waiting.release, by=alice)
-    elif way == "approved for less":
-        decide(waiting, epsilon="0.75")
-    else:
-        decide(waiting, "ask_back", note="Who reads it?")
-    release = Release.objects.get()
-    services.releases.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
-    if way == "asked again":
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        again = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get(state="waiting").pk])))
-        assert "Costs epsilon 0.6" in again
-    said = words(as_(sofia).get(url))
-    assert "Costs epsilon 1 " in said
-    assert "Laplace noise" in said
-    assert "age 5 bins from 18 to 65" in said
-    assert "With probability 95%" in said
-    assert "Would leave" not in said
-    assert "It waits because" not in said
-
-
-def test_a_request_of_old_that_kept_no_plan_says_so_or_shows_its_release(waiting, decide, as_, sofia):
-    ReleaseRequest.objects.update(asked_plan=None)
-    url = reverse("release_request", args=[waiting.pk])
-    assert as_(sofia).get(url).context["page"].plan.cost == "epsilon 1"
-    decide(waiting, "ask_back", note="Who reads it?")
-    page = as_(sofia).get(url).context["page"]
-    assert page.plan is None
-    assert "not kept" in page.why_no_plan
-
-
-def test_a_plan_that_this_software_reads_no_more_leaves_the_page_readable(waiting, as_, sofia):
-    ReleaseRequest.objects.update(asked_plan={"version": 0})
-    page = as_(sofia).get(reverse("release_request", args=[waiting.pk])).context["page"]
-    assert "The plan is of format 0" in page.why_no_plan
-    assert page.reason == "For the yearbook."
-
-
-def test_the_reviewer_reads_why_it_waits(waiting, decide_by, as_, sofia):
-    url = reverse("release_request", args=[waiting.pk])
-    because = "It waits because with it alice would have released epsilon 1 of this budget that no reviewer saw; up to"
-    assert as_(sofia).get(url).context["page"].plan.why_it_waits == f"{because} 0.5 may pass."
-    decide_by(review_above="3")
-    assert "when it was asked for" in as_(sofia).get(url).context["page"].plan.why_it_waits
-
-
-def test_an_approval_is_of_one_plan_only(waiting, decide, alice):
-    decide(waiting, epsilon="0.75")
-    release = Release.objects.get()
-    services.releases.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
-    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
-
-
-@pytest.mark.parametrize("epsilon", ["1.1", "0", "-1", "nan", "1,5"])
-def test_an_epsilon_that_cannot_be_approved_decides_nothing(waiting, decide, epsilon):
-    response = decide(waiting, epsilon=epsilon)
-    assert response.status_code == 400
-    assert f"epsilon: '{epsilon}' must be" in words(response)
-    waiting.refresh_from_db()
-    assert waiting.state == "waiting"
-
-
-def test_denying_ends_it_and_says_why(waiting, decide, as_, alice):
-    assert decide(waiting, "deny").status_code == 400
-    decide(waiting, "deny", note="Too much for one table.")
-    release = Release.objects.get()
-    assert release.state == "cancelled"
-    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
-    assert "sofia denied it" in page
-    assert "Too much for one table." in page
-    assert not charges().exists()
-
-
-def test_asking_back_makes_it_a_draft_with_the_question(waiting, decide, as_, alice):
-    assert "must say what you want to know" in words(decide(waiting, "ask_back"))
-    decide(waiting, "ask_back", note="Who reads it?")
-    assert Release.objects.get().state == "draft"
-    page = words(as_(alice).get(reverse("confirm", args=[waiting.release_id])))
-    assert "Who reads it?" in page
-    assert "Ask for the review" in page
-
-
 def test_a_curator_takes_it_back(waiting, as_, alice, decide):
-    page = as_(alice).get(reverse("release_detail", args=[waiting.release_id]))
-    assert "Take it back to change it" in words(page)
     as_(alice).post(reverse("cancel_release", args=[waiting.release_id]))
     assert Release.objects.get().state == "draft"
-    response = decide(waiting)
-    assert "This request was taken back by the person who asked. Nothing was changed by what you pressed." in words(
-        response
-    )
+    assert "This request was taken back by the person who asked." in words(decide(waiting))
     assert not charges().exists()
 
 
-def test_a_request_is_decided_once_whoever_comes_second(waiting, decide):
+def test_a_request_is_decided_once_whoever_comes_second(waiting, decide, as_, sofia):
     decide(waiting)
     again = decide(waiting, "deny", note="No.")
     assert again.status_code == 400
-    assert (
-        "This request was decided before: it was approved by sofia. Nothing was changed by what you pressed."
-    ) in words(again)
+    assert "it was approved by sofia. Nothing was changed by what you pressed." in words(again)
     assert charges().count() == 1
+    assert 'name="decision"' not in body(as_(sofia).get(reverse("release_request", args=[waiting.pk])))
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_budget_request_can_be_asked_back_and_is_asked_again(asked, decide, as_, alice):
-    decide(asked, "ask_back", note="Which year?")
-    asked.refresh_from_db()
-    assert asked.state == "asked back"
-    dataset = asked.budget.datasets.get()
-    assert "Which year?" in words(as_(alice).get(reverse("dataset_detail", args=[dataset.pk])))
-    again = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
-    as_(alice).post(reverse("budget", args=[dataset.pk]), again)
-    assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
-
-
 def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(asked, decide, as_, alice, sofia):
     dataset = asked.budget.datasets.get()
-    page = as_(alice).get(reverse("budget", args=[dataset.pk]))
-    assert "Take the request back" in words(page)
-    said = as_(alice).post(reverse("take_back_budget", args=[dataset.pk]), follow=True)
-    assert "The request was taken back." in words(said)
-    assert "Take the request back" not in words(said)
+    as_(alice).post(reverse("take_back_budget", args=[dataset.pk]))
     asked.refresh_from_db()
     assert (asked.state, asked.decided_by) == ("taken back", None)
     assert "This request was taken back by the person who asked." in words(decide(asked))
+    assert as_(sofia).get(reverse("review_queue")).context["page"].decided == ()
     assert not Notice.objects.filter(person=sofia, read_at=None).exists()
     # A mistake in what reviewers would have decided on can be mended.
     services.datasets.declare_protection(
@@ -302,6 +171,12 @@ def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(
     )
     again = BudgetRequest.objects.get(state="waiting")
     assert (again.budget.policy, again.budget.neighbours, again.reason) == ("pure", "replace", "Once more.")
+    decide(again, "deny", note="No.")
+    with pytest.raises(services.release_inputs.Refusal, match="was denied in the meantime"):
+        services.budgets.take_back_request(request=again, by=alice)
+    as_(alice).post(reverse("take_back_budget", args=[dataset.pk]))
+    again.refresh_from_db()
+    assert again.state == "denied"
 
 
 def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, decide, alice):
@@ -328,31 +203,6 @@ def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, d
     assert (again.budget.policy, again.budget.neighbours) == ("pure", "replace")
 
 
-def test_a_decided_budget_request_stays_decided_and_what_was_decided_on_stands(asked, decide, as_, alice):
-    dataset = asked.budget.datasets.get()
-    decide(asked, "deny", note="No.")
-    with pytest.raises(services.release_inputs.Refusal, match="was denied in the meantime"):
-        services.budgets.take_back_request(request=asked, by=alice)
-    said = as_(alice).post(reverse("take_back_budget", args=[dataset.pk]), follow=True)
-    assert "No request waits for a reviewer any more." in words(said)
-    assert BudgetRequest.objects.get().state == "denied"
-    with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
-        services.datasets.declare_protection(
-            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-        )
-
-
-def test_what_was_taken_back_is_not_among_the_decisions(asked, decide, as_, sofia, alice):
-    decide(asked, "deny", note="No.")
-    again = services.budgets.request_budget(
-        dataset=asked.budget.datasets.get(), epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
-    )
-    services.budgets.take_back_request(request=again, by=alice)
-    page = words(as_(sofia).get(reverse("review_queue")))
-    assert "denied" in page
-    assert "taken back" not in page
-
-
 def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked, make_dataset, alice):
     dataset = asked.budget.datasets.get()
     services.budgets.take_back_request(request=asked, by=alice)
@@ -360,12 +210,6 @@ def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked,
     assert services.datasets.join_population(dataset=dataset, other=other, by=alice) == other.budget
     asked.refresh_from_db()
     assert asked.budget == other.budget
-
-
-def test_the_page_shows_the_declared_columns_and_no_row(asked, as_, sofia):
-    page = words(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
-    assert "sex 2 categories: female, male" in page
-    assert "p17" not in page
 
 
 # --- two persons ------------------------------------------------------------------------------------------------------
@@ -395,10 +239,10 @@ def test_the_second_cannot_grant_more_than_the_first(decide_by, asked, decide, s
 def test_nobody_is_both_reviewers_nor_reviews_their_own(decide_by, asked, decide, as_, sofia, rita):
     decide_by(is_two_person=True)
     decide(asked, by=sofia)
-    assert "the two-person rule wants a second person" in words(decide(asked, by=sofia))
+    assert decide(asked, by=sofia).status_code == 400
     assert 'name="decision"' not in body(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
     BudgetRequest.objects.update(requested_by=rita)
-    assert "asked for it; somebody else has to approve it" in words(decide(asked, by=rita))
+    assert decide(asked, by=rita).status_code == 400
     assert not LedgerEntry.objects.exists()
 
 
@@ -409,13 +253,6 @@ def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, a
     with pytest.raises(InvalidInput, match="sofia has approved this request as the first of two"):
         services.budgets.approve_request(request=stale, by=person("tess", "reviewer"))
     assert not LedgerEntry.objects.exists()
-
-
-def test_one_reviewer_is_enough_to_deny(decide_by, asked, decide):
-    decide_by(is_two_person=True)
-    decide(asked, "deny", note="No.")
-    asked.refresh_from_db()
-    assert asked.state == "denied"
 
 
 def test_the_rule_holds_for_releases_too(decide_by, waiting, decide, sofia, rita):
@@ -435,8 +272,6 @@ def test_where_a_group_decides_its_reviewers_do_and_others_look_on(decide_by, gr
     url = reverse("budget_request", args=[asked.pk])
     assert as_(sofia).get(url).context["page"].decision.why_not == "Only members of Survey team decide requests."
     assert decide(asked, by=sofia).status_code == 403
-    assert 'name="decision"' in body(as_(bob).get(url))
-    assert "Review" in words(as_(bob).get("/catalogue/"))
     decide(asked, by=bob)
     asked.refresh_from_db()
     assert (asked.state, asked.decided_by) == ("approved", bob)
@@ -456,71 +291,61 @@ def test_without_the_role_the_queue_does_not_exist_even_for_the_group_that_decid
     assert asked.state == "waiting"
 
 
-def test_a_ledger_verifies_after_reviews(waiting, decide):
-    decide(waiting)
-    assert list(ledger.verify(waiting.release.dataset.budget)) == []
-
-
-# --- what it says -----------------------------------------------------------------------------------------------------
-
-
-def test_a_release_approved_for_less_leads_to_its_confirmation_and_says_so_on_every_step(waiting, decide, as_, alice):
-    decide(waiting, epsilon="0.5", note="Half is enough.")
-    release = waiting.release
-    assert as_(alice).get(reverse("release_detail", args=[release.pk])).url == reverse("confirm", args=[release.pk])
-    for step in ("questions", "compare", "confirm"):
-        said = words(as_(alice).get(reverse(step, args=[release.pk])))
-        assert said.count("sofia approved it with epsilon 0.5 on") == 1, step
-        assert "“Half is enough.”" in said
-        assert "Confirmed with nothing else changed, it needs no further review." in said
-    for page in ("/", "/releases/", reverse("dataset_detail", args=[release.dataset_id])):
-        assert "draft approved for epsilon 0.5, to be confirmed" in words(as_(alice).get(page)), page
-
-
-def test_a_draft_with_another_epsilon_than_the_approved_one_is_not_called_approved(waiting, decide, as_, alice):
-    decide(waiting, epsilon="0.5")
-    release = waiting.release
+def test_approving_less_hands_a_smaller_draft_back_and_is_of_that_plan_only(waiting, decide, as_, alice):
+    decide(waiting, epsilon="0.75", note="Half is enough.")
+    release = Release.objects.get()
+    assert (release.state, release.epsilon) == ("draft", "0.75")
+    assert not charges().exists()
+    url = reverse("release_detail", args=[release.pk])
+    assert as_(alice).get(url).url == reverse("confirm", args=[release.pk])
+    assert "Half is enough." in words(as_(alice).get(reverse("confirm", args=[release.pk])))
+    with rolled_back():
+        services.releases.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
+        assert as_(alice).get(url).url == reverse("questions", args=[release.pk])
+        assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
     release.refresh_from_db()
-    services.releases.set_choice(release=release, epsilon="0.75", mechanism_name="laplace-queries")
-    assert as_(alice).get(reverse("release_detail", args=[release.pk])).url == reverse("questions", args=[release.pk])
-    assert "approved for" not in words(as_(alice).get("/releases/"))
-    said = words(as_(alice).get(reverse("compare", args=[release.pk])))
-    assert "sofia approved it with epsilon 0.5" in said
-    assert "no further review" not in said
+    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
 
 
-def test_a_draft_that_was_asked_back_says_what_was_asked_on_its_first_step(waiting, decide, as_, alice):
-    decide(waiting, "ask_back", note="Why so much?")
-    page = as_(alice).get(reverse("release_detail", args=[waiting.release_id]), follow=True)
-    assert "sofia asked back on" in words(page)
-    assert "“Why so much?”" in words(page)
-    assert "draft a reviewer asked back" in words(as_(alice).get("/releases/"))
-
-
-def test_a_decision_is_said_in_the_past(waiting, as_, sofia):
-    url = reverse("release_request", args=[waiting.pk])
-    page = as_(sofia).post(url, {"decision": "ask_back", "epsilon": "", "note": "Why?"}, follow=True)
-    assert "The request was asked back." in words(page)
-
-
-def test_a_release_that_needs_no_delta_says_so_beside_the_one_that_was_asked_for(
-    decide_by, dataset, make_draft, as_, alice, sofia
+@pytest.mark.parametrize("kind", ["budget", "release"])
+@pytest.mark.parametrize("decision", ["deny", "ask_back"])
+def test_who_denies_or_asks_back_says_why_and_the_curator_reads_it(
+    request, as_, alice, decide, decide_by, kind, decision
 ):
-    decide_by()
-    release = make_draft(dataset, delta="0.0000001")
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    said = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
-    assert "for epsilon 1 with delta 0.0000001 at most." in said
-    assert "Costs epsilon 1 no delta: it spends nothing of the 0.0000001 asked for" in said
-    assert "epsilon 1, delta 0.0000001 at most" in words(as_(sofia).get("/review/"))
-
-
-def test_the_second_of_two_reads_what_the_first_approved_and_both_are_named(asked, decide_by, decide, as_, sofia, rita):
+    asked = request.getfixturevalue("asked" if kind == "budget" else "waiting")
+    # One reviewer is enough for that.
     decide_by(is_two_person=True)
-    decide(asked, epsilon="2", delta="0.0000001")
-    said = words(as_(rita).get(reverse("budget_request", args=[asked.pk])))
-    assert "At most the 2 that sofia approved." in said
-    assert "What epsilon 2 means" in said
-    decide(asked, by=rita, epsilon="2", delta="0.0000001")
-    said = words(as_(rita).get("/review/"))
-    assert "✓ approved epsilon 2 sofia and rita" in said
+    assert decide(asked, decision).status_code == 400
+    decide(asked, decision, note="Who reads it?")
+    asked.refresh_from_db()
+    assert asked.state == ("denied" if decision == "deny" else "asked back")
+    if kind == "release":
+        assert asked.release.state == ("cancelled" if decision == "deny" else "draft")
+        page = reverse("release_detail", args=[asked.release_id])
+    else:
+        page = reverse("dataset_detail", args=[asked.budget.datasets.get().pk])
+    assert "Who reads it?" in words(as_(alice).get(page, follow=True))
+    assert not charges().exists()
+    if (kind, decision) == ("budget", "ask_back"):
+        again = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
+        as_(alice).post(reverse("budget", args=[asked.budget.datasets.get().pk]), again)
+        assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
+
+
+@pytest.mark.parametrize("way", ["taken back", "approved for less", "asked again"])
+def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as_, alice, sofia, way):
+    url = reverse("release_request", args=[waiting.pk])
+    if way == "taken back":
+        services.releases.cancel_release(release=waiting.release, by=alice)
+    elif way == "approved for less":
+        decide(waiting, epsilon="0.75")
+    else:
+        decide(waiting, "ask_back", note="Who reads it?")
+    release = Release.objects.get()
+    services.releases.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
+    if way == "asked again":
+        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        again = reverse("release_request", args=[release.reviews.get(state="waiting").pk])
+        assert as_(sofia).get(again).context["page"].plan.cost == "epsilon 0.6"
+    plan = as_(sofia).get(url).context["page"].plan
+    assert (plan.cost, plan.leaves, plan.why_it_waits) == ("epsilon 1", "", "")

@@ -35,9 +35,10 @@ from releases.models.stakes import HasStake, stake_of
 from releases.presentation import review as shown
 from releases.views import review
 from tests.web.conftest import CSV, give, person
-from tests.web.pages import body, words
+from tests.web.pages import body
 from tests.web.services_called import functions_called
 from tests.web.shared.test_access import snapshot
+from tests.web.undoing import undone
 
 pytestmark = pytest.mark.django_db
 
@@ -115,45 +116,6 @@ def approve(asked, by):
 def ask(make_dataset, make_draft, make_queued, tess):
     things = {"make_dataset": make_dataset, "make_draft": make_draft, "make_queued": make_queued, "tess": tess}
     return lambda what: what(**things)
-
-
-def test_an_installation_separates_duties_unless_told_otherwise():
-    assert as_installed.SEPARATION_OF_DUTIES is True
-
-
-@pytest.mark.parametrize("what", EVERYTHING)
-def test_nobody_approves_what_they_asked_for(ask, tess, sofia, what):
-    asked = ask(what)
-    before = LedgerEntry.objects.count()
-    with pytest.raises(InvalidInput, match=OWN):
-        approve(asked, tess)
-    asked.refresh_from_db()
-    assert asked.state == "waiting"
-    assert LedgerEntry.objects.count() == before
-    approve(asked, sofia)
-    asked.refresh_from_db()
-    assert asked.state == "approved"
-
-
-@pytest.mark.parametrize("what", EVERYTHING)
-def test_where_one_person_does_everything_they_do(ask, tess, settings, what):
-    settings.SEPARATION_OF_DUTIES = False
-    asked = ask(what)
-    approve(asked, tess)
-    asked.refresh_from_db()
-    assert asked.state == "approved"
-
-
-@pytest.mark.parametrize("what", [first_budget, release])
-def test_the_page_says_why_there_is_no_button(ask, as_, tess, sofia, what):
-    asked = ask(what)
-    url = reverse("budget_request" if what is first_budget else "release_request", args=[asked.pk])
-    page = as_(tess).get(url)
-    assert "You asked for this, so somebody else has to decide it." in words(page)
-    assert 'name="decision"' not in body(page)
-    amounts = {"epsilon": "1", "delta": "0.000001", "note": "", "decision": "approve"}
-    assert OWN in words(as_(tess).post(url, amounts))
-    assert 'name="decision"' in body(as_(sofia).get(url))
 
 
 def test_under_the_two_person_rule_neither_of_the_two_is_who_asked_even_where_duties_are_not_separated(
@@ -301,69 +263,45 @@ def lose_a_budget(request, sofia):
     high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=owner))
 
 
+BUDGET, FIRST, RELEASE = [asked_by_a_friend], [first_asked_by_a_friend], [release_by_a_friend]
+budgets, reviews, restoring = services.budgets, services.reviews, services.restoring
 #: Every decision of a reviewer by the name of its service: what it is about, what has to be there, and the call.
 DECISIONS = {
-    "approve_request": (
-        [asked_by_a_friend],
-        None,
-        lambda request, by: services.budgets.approve_request(request=request, by=by),
-    ),
-    "deny_request": (
-        [asked_by_a_friend],
-        None,
-        lambda request, by: services.budgets.deny_request(request=request, by=by, note="no"),
-    ),
-    "ask_back_request": (
-        [asked_by_a_friend],
-        None,
-        lambda request, by: services.budgets.ask_back_request(request=request, by=by, note="why?"),
-    ),
+    "approve_request": (BUDGET, None, lambda it, by: budgets.approve_request(request=it, by=by)),
+    "deny_request": (BUDGET, None, lambda it, by: budgets.deny_request(request=it, by=by, note="no")),
+    "ask_back_request": (BUDGET, None, lambda it, by: budgets.ask_back_request(request=it, by=by, note="why?")),
     "approve_release": (
-        [release_by_a_friend, session_by_a_friend],
+        [*RELEASE, session_by_a_friend],
         None,
-        lambda request, by: services.reviews.approve_release(request=request, by=by, send=False),
+        lambda it, by: reviews.approve_release(request=it, by=by, send=False),
     ),
-    "deny_release": (
-        [release_by_a_friend],
-        None,
-        lambda request, by: services.reviews.deny_release(request=request, by=by, note="no"),
-    ),
-    "ask_back_release": (
-        [release_by_a_friend],
-        None,
-        lambda request, by: services.reviews.ask_back_release(request=request, by=by, note="why?"),
-    ),
+    "deny_release": (RELEASE, None, lambda it, by: reviews.deny_release(request=it, by=by, note="no")),
+    "ask_back_release": (RELEASE, None, lambda it, by: reviews.ask_back_release(request=it, by=by, note="why?")),
     "unfreeze_budget": (
-        [asked_by_a_friend],
+        BUDGET,
         freeze_first,
-        lambda request, by: services.budgets.unfreeze_budget(budget=budget_of(request), by=by, reason="fine"),
+        lambda it, by: budgets.unfreeze_budget(budget=budget_of(it), by=by, reason="fine"),
     ),
     "restore_ledger": (
-        [asked_by_a_friend],
+        BUDGET,
         put_the_mark_ahead,
-        lambda request, by: services.restoring.restore_ledger(budget=budget_of(request), by=by),
+        lambda it, by: restoring.restore_ledger(budget=budget_of(it), by=by),
     ),
-    "acknowledge_marks": (
-        [asked_by_a_friend],
-        lose_the_marks,
-        lambda request, by: services.restoring.acknowledge_marks(by=by),
-    ),
+    "acknowledge_marks": (BUDGET, lose_the_marks, lambda it, by: restoring.acknowledge_marks(by=by)),
     "join_request": (
-        [first_asked_by_a_friend],
+        FIRST,
         another_with_these_columns,
-        lambda request, by: services.budgets.join_request(request=request, to=the_other().budget_id, by=by),
+        lambda it, by: budgets.join_request(request=it, to=the_other().budget_id, by=by),
     ),
     "ask_consent": (
-        [first_asked_by_a_friend],
+        FIRST,
         another_with_these_columns,
-        lambda request, by: services.recognition.ask_consent(
-            request=request, about=the_other().pk, by=by, note="One of yours?"
-        ),
+        lambda it, by: services.recognition.ask_consent(request=it, about=the_other().pk, by=by, note="Yours?"),
     ),
     "settle_lost_budget": (
-        [asked_by_a_friend],
+        BUDGET,
         lose_a_budget,
-        lambda request, by: services.lost_budgets.settle_lost_budget(lost=LOST, into=budget_of(request), by=by),
+        lambda it, by: services.lost_budgets.settle_lost_budget(lost=LOST, into=budget_of(it), by=by),
     ),
 }
 #: What the reviewers' pages call beside these, and why it needs nobody without a stake.
@@ -375,6 +313,8 @@ NO_DECISIONS = {
     "why_it_waits": "reads, for whoever asked",
     "give_role": "about people, by administrators",
     "take_role": "about people, by administrators",
+    "register_connection": "about the site, by administrators",
+    "remove_connection": "about the site, by administrators",
 }
 
 
@@ -421,23 +361,28 @@ def refused(make_dataset, make_draft, tess, bob, sofia, upload_file):
     """Whether a person with a stake is refused a decision, and that nothing was done, and another one is not."""
     things = {"make_dataset": make_dataset, "make_draft": make_draft, "tess": tess, "bob": bob}
 
-    def check(decision, what, stake, **rules):
+    def check(decision, what, **rules):
         _, before, act = DECISIONS[decision]
-        request = what(**things)
-        dataset = Dataset.objects.get(budget=budget_of(request))
-        named = {"upload_file": upload_file} if stake is owner_of_another_table_of_the_population else {}
-        stake(dataset, request, tess, **named)
-        if before is not None:
-            before(request, sofia)
+        made = what(**things)
         if rules:
             Organisation.objects.create(upload_cap_bytes=2**30, **rules)
-        request = type(request).objects.get(pk=request.pk)
-        state = snapshot(), AuditEvent.objects.count()
-        with pytest.raises(HasStake, match="somebody else has to"):
-            act(request, User.objects.get(pk=tess.pk))
-        assert (snapshot(), AuditEvent.objects.count()) == state
-        act(type(request).objects.get(pk=request.pk), sofia)
-        assert AuditEvent.objects.count() > state[1]
+
+        def read():
+            return type(made).objects.get(pk=made.pk)
+
+        for stake in STAKES:
+            with undone():
+                request = read()
+                named = {"upload_file": upload_file} if stake is owner_of_another_table_of_the_population else {}
+                stake(Dataset.objects.get(budget=budget_of(request)), request, tess, **named)
+                if before is not None:
+                    before(request, sofia)
+                state = snapshot(), AuditEvent.objects.count()
+                with pytest.raises(HasStake, match="somebody else has to"):
+                    act(read(), User.objects.get(pk=tess.pk))
+                assert (snapshot(), AuditEvent.objects.count()) == state
+                act(read(), sofia)
+                assert AuditEvent.objects.count() > state[1]
 
     return check
 
@@ -445,15 +390,13 @@ def refused(make_dataset, make_draft, tess, bob, sofia, upload_file):
 CASES = [(name, what) for name, (whats, _, _) in DECISIONS.items() for what in whats]
 
 
-@pytest.mark.parametrize("stake", STAKES)
 @pytest.mark.parametrize(("decision", "what"), CASES)
-def test_nobody_with_a_stake_decides(refused, decision, what, stake):
-    refused(decision, what, stake)
+def test_nobody_with_a_stake_decides(refused, decision, what):
+    refused(decision, what)
 
 
-@pytest.mark.parametrize("stake", STAKES)
-def test_under_the_two_person_rule_nobody_with_a_stake_is_the_first(refused, stake):
-    refused("approve_request", asked_by_a_friend, stake, is_two_person=True)
+def test_under_the_two_person_rule_nobody_with_a_stake_is_the_first(refused):
+    refused("approve_request", asked_by_a_friend, is_two_person=True)
 
 
 def test_a_decision_that_forgets_to_ask_is_not_recorded(make_dataset, bob, tess, alice):
@@ -499,41 +442,45 @@ def test_whoever_has_a_stake_may_still_stop_a_budget(make_dataset, bob, tess):
     assert services.budgets.freeze_budget(budget=budget, by=tess, reason="A mistake of mine.")
 
 
-@pytest.mark.parametrize("stake", [owner, editor_of_the_group])
-def test_the_page_says_what_the_stake_is(make_dataset, bob, tess, as_, stake):
-    request = asked_by_a_friend(make_dataset, bob)
-    stake(request.budget.datasets.get(), request, tess)
-    page = as_(tess).get(reverse("budget_request", args=[request.pk]))
-    assert "so somebody else has to decide it." in words(page)
-    assert 'name="decision"' not in body(page)
-    services.budgets.freeze_budget(budget=request.budget, reason="look")
-    url = reverse("budget_detail", args=[request.budget_id])
-    assert "so somebody else has to unfreeze it." in words(as_(tess).get(url))
-    said = words(as_(tess).post(url, {"action": "unfreeze", "reason": "fine"}, follow=True))
-    assert "somebody else has to unfreeze it" in said
-    assert Budget.objects.get(pk=request.budget_id).is_frozen
-
-
-def test_nobody_restores_their_own_budget_or_one_that_they_asked_for(make_dataset, as_, alice, tess, sofia):
-    own = make_dataset(owner=tess, sofia=sofia).budget
-    asked_for = make_dataset(content=CSV + b"one more,30,male\n", sofia=sofia)
-    services.budgets.request_budget(dataset=asked_for, epsilon="9", by=tess, **ZCDP)
-    for budget in (own, asked_for.budget):
-        budget.refresh_from_db()
-        further = high_water_marks.Mark(sequence=budget.sequence + 3, hash="0" * 64, totals=budget.totals)
-        high_water_marks.put(budget.pk, further)
-        url = reverse("budget_detail", args=[budget.pk])
-        said = words(as_(tess).post(url, {"action": "restore"}, follow=True))
-        assert "somebody else has to" in said
-        assert ledger.went_back(budget)
-        as_(sofia).post(url, {"action": "restore"})
-        budget.refresh_from_db()
-        assert budget.entries.filter(kind="restore", actor=sofia).count() == 1
-
-
 def test_a_lost_budget_that_may_be_anybody_s_is_settled_by_nobody_with_a_budget_of_their_own(make_dataset, tess, sofia):
     make_dataset(epsilon="", owner=tess)
     high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=None))
     with pytest.raises(HasStake):
         services.lost_budgets.settle_lost_budget(lost=LOST, into=None, by=tess)
     services.lost_budgets.settle_lost_budget(lost=LOST, into=None, by=sofia)
+
+
+@pytest.mark.parametrize("what", EVERYTHING)
+def test_nobody_approves_what_they_asked_for_unless_one_person_does_everything(ask, tess, sofia, settings, what):
+    assert as_installed.SEPARATION_OF_DUTIES is True
+    asked = ask(what)
+    before = LedgerEntry.objects.count()
+    with pytest.raises(InvalidInput, match=OWN):
+        approve(asked, tess)
+    asked.refresh_from_db()
+    assert asked.state == "waiting"
+    assert LedgerEntry.objects.count() == before
+    for is_separated, by in ((True, sofia), (False, tess)):
+        settings.SEPARATION_OF_DUTIES = is_separated
+        with undone():
+            approve(type(asked).objects.get(pk=asked.pk), by)
+            asked.refresh_from_db()
+            assert asked.state == "approved"
+
+
+@pytest.mark.parametrize("stake", [owner, asker, editor_of_the_group])
+def test_the_pages_offer_no_button_to_whoever_has_a_stake(make_dataset, bob, tess, sofia, as_, stake):
+    request = asked_by_a_friend(make_dataset, bob)
+    stake(request.budget.datasets.get(), request, tess)
+    url = reverse("budget_request", args=[request.pk])
+    page = as_(tess).get(url)
+    assert page.context["page"].decision.why_not
+    assert 'name="decision"' not in body(page)
+    amounts = {"epsilon": "9", "delta": "0.000001", "note": "", "decision": "approve"}
+    assert as_(tess).post(url, amounts).status_code == 400
+    assert 'name="decision"' in body(as_(sofia).get(url))
+    services.budgets.freeze_budget(budget=request.budget, reason="look")
+    url = reverse("budget_detail", args=[request.budget_id])
+    assert as_(tess).get(url).context["page"].why_not_unfreeze
+    as_(tess).post(url, {"action": "unfreeze", "reason": "fine"})
+    assert Budget.objects.get(pk=request.budget_id).is_frozen

@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-import uuid
 
 import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import Audience, Dataset, Session
+from releases.models import Audience, Dataset
 from releases.publication import files
 from tests.web.conftest import CSV
-from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
 
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
 TRUTH = sum(18 <= int(row["age"]) < 35 and row["sex"] == "female" for row in csv.DictReader(io.StringIO(CSV.decode())))
-BOTH = {"version": 1, "queries": [{"marginal": ["sex"]}, {"marginal": ["age", "sex"]}]}
 
 
 @pytest.fixture
-def session(make_dataset, alice):
-    dataset = make_dataset(epsilon="40")
-    release = services.sessions.draft_session(
-        dataset=dataset, by=alice, title="Ask away", epsilon="1", options={"population": 200, "questions": 50}
-    )
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    return Session.objects.get(pk=release.pk)
+def session(open_session):
+    return open_session(budget="40", epsilon="1")
 
 
 @pytest.fixture
-def publish(session, alice, carry_out):
-    def make(*, epsilon="30", workload=BOTH, mechanism="laplace-queries"):
+def publish(session, make_draft, carry_out):
+    def make(*, epsilon="30", mechanism="laplace-queries"):
         # Noise above its bound has a probability below 1e-9.
-        release = services.releases.draft_release(dataset=session.release.dataset, by=alice, title="Both columns")
-        services.releases.set_questions(release=release, workload=workload)
-        services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, beta="1e-9")
-        return carry_out(release)
+        dataset, asked = session.release.dataset, ({"marginal": ["sex"]}, {"marginal": ["age", "sex"]})
+        return carry_out(make_draft(dataset, *asked, epsilon=epsilon, mechanism=mechanism, beta="1e-9"))
 
     return make
 
@@ -117,11 +106,3 @@ def test_of_a_table_in_a_database_nothing_is_known_for_its_rows_change(session, 
     publish()
     monkeypatch.setattr(Dataset, "is_in_database", property(lambda self: True))
     assert ask(as_(alice), session).context["page"].live.known is None
-
-
-def test_in_place_the_page_shows_the_answer_and_a_way_to_ask_all_the_same(session, publish, as_, alice):
-    publish()
-    shown = as_(alice).post(reverse("session", args=[session.pk]), YOUNG_WOMEN, headers={"HX-Request": "true"})
-    assert "known already" in words(shown)
-    assert 'name="anyway"' in body(shown)
-    assert session.answers.count() == 0

@@ -34,13 +34,8 @@ def _nothing_kept():
 
 
 @pytest.fixture
-def session(make_dataset, alice):
-    dataset = make_dataset(epsilon="100")
-    given = {"population": 200, "questions": 50, "updates": 6}
-    release = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="90", options=given)
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    return Session.objects.get()
+def session(open_session):
+    return open_session(budget="100", epsilon="90", updates=6)
 
 
 @pytest.fixture

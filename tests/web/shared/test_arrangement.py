@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.table_filter import NUMBERS, Arrangement
 from releases.publication import files
-from tests.web.pages import body, words
+from tests.web.pages import words
 
 LABELS = ["north", "south", "10", "5", "Ångström"]
 ANSWERS = st.lists(
@@ -67,52 +66,6 @@ def test_the_address_of_an_arrangement_reads_back_as_itself(sort, only):
 @pytest.mark.parametrize("sort", ["-label2", "labels", "label-1", "__class__", "--estimate"])
 def test_a_column_that_is_not_there_sorts_nothing(sort):
     assert not Arrangement.read("0", sort, "", labels=2)
-
-
-def numbers(page):
-    """The released counts that a result page shows."""
-    return [float(row.estimate.replace(",", "")) for row in page.context["page"].table.rows]
-
-
-@pytest.mark.django_db
-def test_the_page_sorts_and_filters_without_javascript(published, as_, alice):
-    client, address = as_(alice), reverse("release_detail", args=[published.pk])
-    shown = client.get(address, {"question": "2", "sort": "-estimate", "only": "female"})
-    rows = shown.context["page"].table.rows
-    assert len(rows) == 5
-    assert numbers(shown) == sorted(numbers(shown), reverse=True)
-    assert {row.labels[1] for row in rows} == {"female"}
-    assert "5 of 10 answers have “female” in a label." in words(shown)
-    assert body(shown).count('aria-sort="descending"') == 1
-    rising = re.search(r'href="(\?[^"]*sort=estimate[^"]*)#answers"', body(shown))[1].replace("&amp;", "&")
-    assert numbers(client.get(address + rising)) == sorted(numbers(shown))
-    nothing = client.get(address, {"question": "2", "only": '"><b>'})
-    assert '0 of 10 answers have “"><b>” in a label.' in words(nothing)
-    assert '"><b>' not in body(nothing)
-
-
-@pytest.mark.django_db
-def test_a_filter_turns_its_pages_and_keeps_its_order(published, as_, alice, monkeypatch):
-    monkeypatch.setattr("releases.presentation.results.answers.PAGE_LENGTH", 2)
-    client, address = as_(alice), reverse("release_detail", args=[published.pk])
-    first = client.get(address, {"question": "2", "sort": "estimate", "only": "female"})
-    assert "Answers 1 to 2 of 5" in words(first)
-    onward = re.search(r'rel="next" href="([^"#]*)', body(first))[1].replace("&amp;", "&")
-    second = client.get(address + onward)
-    assert "Answers 3 to 4 of 5" in words(second)
-    assert numbers(second)[0] >= numbers(first)[-1]
-
-
-@pytest.mark.django_db
-def test_a_table_of_two_columns_has_a_heat_map_of_all_its_cells_and_others_have_none(published, as_, alice):
-    client, address = as_(alice), reverse("release_detail", args=[published.pk])
-    two = client.get(address, {"question": "2"})
-    values = two.context["page"].table.heat["data"]["values"]
-    assert len(values) == 10
-    # The table shows whole rows.
-    assert [value["estimate"] for value in values] == pytest.approx(numbers(two), abs=0.5)
-    assert 'data-chart="heat-data"' in body(two)
-    assert client.get(address, {"question": "0"}).context["page"].table.heat is None
 
 
 @pytest.mark.django_db

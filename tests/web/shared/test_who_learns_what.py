@@ -53,6 +53,8 @@ OBJECTS = {
     "collection_id": ("collection",),
     "survey_id": ("nothing",),
     "token_id": ("token",),
+    "connection_id": ("nothing",),
+    "page": ("nothing",),
     "name": ("file",),
     "form": ("none",),
 }
@@ -314,14 +316,14 @@ def tell_the_owner(monkeypatch):
 
 
 def show_the_budget_to_the_uploader(monkeypatch):
-    of_dataset = datasets._dataset
+    of_dataset = datasets.answer_of_dataset
 
     def and_the_other(dataset, row=None):
         alike = services.recognition.counted_alike(dataset.budget) if dataset.budget else Dataset.objects.none()
         found = [each.budget for each in alike if each.budget != dataset.budget and each.budget.is_granted]
         return {**of_dataset(dataset, row), **({"also": found[0].epsilon} if found else {})}
 
-    monkeypatch.setattr(datasets, "_dataset", and_the_other)
+    monkeypatch.setattr(datasets, "answer_of_dataset", and_the_other)
 
 
 @pytest.mark.parametrize(
@@ -341,10 +343,11 @@ def test_the_walk_sees_what_tells(world, visit, people, monkeypatch, broken, who
         "request_made",
         lambda request: [services.fingerprints.take_fingerprints(), request_budget(request)],
     )
-    seen = []
+    # No other page is looked at than the one that tells.
+    seen, pages = [], [tuple(where.split(" ")[:2])]
     for his in (TABLE, ONE_OFF):
         with undone():
-            seen.append(visit(world(TABLE, his, "charlie"), {who: people[who]}))
+            seen.append(visit(world(TABLE, his, "charlie"), {who: people[who]}, pages=pages))
     assert where in differing(*seen)
 
 

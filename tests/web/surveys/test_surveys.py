@@ -20,7 +20,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from releases.models import AuditEvent, Budget, LedgerEntry, Survey, SurveyTally
 from tests.stack import ROOT
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.pages import body, field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -44,60 +44,49 @@ def tallies(survey):
 # Putting one together
 
 
-def test_a_survey_is_put_together_opened_answered_and_closed(as_, alice):
-    answer = as_(alice).post(reverse("new_survey"), TYPED)
+def test_a_survey_is_put_together_opened_answered_and_closed(as_, alice, group):
+    answer = as_(alice).post(reverse("new_survey"), TYPED | {"group": str(group.pk)})
     survey = Survey.objects.get()
     assert answer.url == reverse("survey", args=[survey.pk])
-    assert survey.answers == ["Yes", "No"]
-    assert "Nobody can answer yet" in words(page(as_(alice), "survey", survey))
+    assert (survey.answers, survey.group) == (["Yes", "No"], group)
     opened = as_(alice).post(reverse("open_survey", args=[survey.pk]), follow=True)
-    address = f"http://testserver/surveys/{survey.pk}/answer/"
-    assert address in words(opened)
+    assert f"http://testserver/surveys/{survey.pk}/answer/" in words(opened)
     for report in "0010":
         assert send(Client(), survey, report=report).status_code == 302
     assert "Reports so far 4" in words(page(as_(alice), "survey", survey))
     closed = words(as_(alice).post(reverse("close_survey", args=[survey.pk]), follow=True))
-    assert "Closed. Nobody can answer any more, and the result is below." in closed
     assert "both counts are within" in closed
     survey.refresh_from_db()
     assert survey.result["reports"] == [3, 1]
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"title": ""}, "Title: nothing was typed. Say what the survey is."),
-        ({"question": " "}, "Question: nothing was typed. Say what is asked."),
-        ({"answers": "Yes"}, "answers: 1 must be 2 to 20 in number, one a line"),
-        (
-            {"answers": "\n".join(f"number {i}" for i in range(21))},
-            "answers: 21 must be 2 to 20 in number, one a line",
-        ),
-        ({"answers": "Yes\nyes "}, "answers: 'Yes' must be in the list once only"),
-        ({"answers": "a" * 201 + "\nb"}, "must be at most 200 characters long"),
-        ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point, such as 0.5"),
-        ({"epsilon": "0"}, "epsilon: '0' must be from 0.01 to 10"),
-        ({"epsilon": "10.1"}, "epsilon: '10.1' must be from 0.01 to 10"),
-        ({"epsilon": "0." + "1" * 32}, "must be at most 30 characters long"),
-        ({"epsilon": ""}, "Epsilon: nothing was typed; must be a decimal number, such as 1."),
-        ({"group": "999"}, "Group: must be one that you belong to."),
-    ],
-)
-def test_what_breaks_a_rule_is_named_and_nothing_typed_is_lost(as_, alice, make_survey, change, problem):
+WRONG = [
+    ({"title": ""}, "Title: nothing was typed."),
+    ({"question": " "}, "Question: nothing was typed."),
+    ({"answers": "Yes"}, "answers: 1 must be 2 to 20 in number"),
+    ({"answers": "\n".join(f"number {i}" for i in range(21))}, "answers: 21 must be 2 to 20 in number"),
+    ({"answers": "Yes\nyes "}, "answers: 'Yes' must be in the list once only"),
+    ({"answers": "a" * 201 + "\nb"}, "must be at most 200 characters long"),
+    ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number"),
+    ({"epsilon": "0"}, "epsilon: '0' must be from 0.01 to 10"),
+    ({"epsilon": "10.1"}, "epsilon: '10.1' must be from 0.01 to 10"),
+    ({"epsilon": "0." + "1" * 32}, "must be at most 30 characters long"),
+    ({"epsilon": ""}, "Epsilon: nothing was typed"),
+    ({"group": "999"}, "Group: must be one that you belong to."),
+]
+
+
+def test_what_breaks_a_rule_is_named_and_nothing_typed_is_lost(as_, alice, make_survey):
     draft = make_survey("draft")
-    before = Survey.objects.filter(pk=draft.pk).values().get()
-    for address in (reverse("new_survey"), reverse("change_survey", args=[draft.pk])):
-        response = as_(alice).post(address, TYPED | {"title": "Tea, or coffee"} | change)
-        assert response.status_code == 400
-        assert problem in words(response)
-        assert field_value(response, "title") == change.get("title", "Tea, or coffee")
-        assert field_value(response, "epsilon") == change.get("epsilon", "1")
-    assert list(Survey.objects.values()) == [before]
-
-
-def test_a_survey_is_shared_with_a_group_one_is_in(as_, alice, group):
-    as_(alice).post(reverse("new_survey"), TYPED | {"group": str(group.pk)})
-    assert Survey.objects.get().group == group
+    before = list(Survey.objects.values())
+    for change, problem in WRONG:
+        for address in (reverse("new_survey"), reverse("change_survey", args=[draft.pk])):
+            response = as_(alice).post(address, TYPED | {"title": "Tea, or coffee"} | change)
+            assert response.status_code == 400
+            assert problem in words(response)
+            assert field_value(response, "title") == change.get("title", "Tea, or coffee")
+            assert field_value(response, "epsilon") == change.get("epsilon", "1")
+    assert list(Survey.objects.values()) == before
 
 
 def test_an_epsilon_is_kept_as_a_plain_decimal_in_full(make_survey):
@@ -113,18 +102,15 @@ def test_a_draft_can_be_changed_and_an_opened_survey_cannot(as_, alice, make_sur
     survey.refresh_from_db()
     assert (survey.epsilon, survey.answers) == ("2", ["Yes", "No"])
     services.surveys.open_survey(survey=survey, by=alice)
-    page_ = as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "9"}, follow=True)
-    assert "An opened survey cannot be changed: respondents were promised what it says." in words(page_)
+    as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "9"})
     survey.refresh_from_db()
     assert survey.epsilon == "2"
 
 
-def test_a_draft_says_how_accurate_it_will_be_and_that_surveys_of_the_same_people_add_up(as_, alice, make_survey):
+def test_a_draft_says_how_accurate_it_will_be(as_, alice, make_survey):
     said = words(page(as_(alice), "survey", make_survey("draft")))
     width = SurveyLaw.of(epsilon=Fraction(1), answers=3).half_width(respondents=1000, beta=0.05)
     assert f"1,000 {-int(-width // 1)} people of the truth" in said
-    assert "Somebody who answers several surveys of yours is protected by the sum of their epsilons." in said
-    assert "No dataset's budget is charged" in said
 
 
 @pytest.mark.parametrize("verb", ["open_survey", "close_survey", "survey_visibility"])
@@ -145,13 +131,8 @@ def test_each_step_is_taken_from_the_state_before_it_and_from_no_other(as_, alic
 def test_the_form_says_the_law_and_the_browser_is_given_its_whole_numbers(make_survey):
     response = page(Client(), "survey_answer", make_survey(epsilon="1", answers=["Yes", "No"]))
     law = SurveyLaw.of(epsilon=Fraction(1), answers=2)
-    said = words(response)
-    assert (
-        "Your true answer is sent with probability 73.1%; otherwise the other one is, by chance. "
-        "Nobody, not even the organisation, can tell which." in said
-    )
-    assert "Reports about one person add up" in said
-    assert f"{law.truth:,} of them mean the true answer" in said
+    assert "Your true answer is sent with probability 73.1%" in words(response)
+    assert f"{law.truth:,} of them mean the true answer" in words(response)
     for name, value in (("numbers", NUMBERS), ("truth", law.truth), ("other", law.other), ("answers", 2)):
         assert f'data-{name}="{value}"' in body(response)
 
@@ -181,14 +162,6 @@ def test_the_choice_belongs_to_no_form_so_that_no_browser_can_send_it(make_surve
     radios = re.findall(r"<input[^>]*true-answer[^>]*>", body(response))
     assert len(radios) == 3
     assert not any("form=" in each for each in radios)
-
-
-def test_without_the_script_the_form_is_hidden_and_the_page_says_why_and_what_to_do(make_survey):
-    survey = make_survey()
-    response = page(Client(), "survey_answer", survey)
-    assert re.search(r'<div id="survey" class="panel" hidden ', body(response))
-    assert "This page cannot randomise your answer for you" in words(response)
-    assert reverse("survey_by_hand", args=[survey.pk]) in body(response)
 
 
 @pytest.mark.parametrize("answers", [2, 3, 20])
@@ -227,15 +200,14 @@ def test_a_report_is_counted_and_that_is_all_that_is_kept_of_it(make_survey, as_
     assert everything("012010", None, alice, None, None, None, None) == everything("200110", *[None] * 5, alice)
 
 
-@pytest.mark.parametrize("report", ["", "3", "-1", "01x", "1.0", "Yes", "²", "٣", "1" * 500, " 1"])
 @pytest.mark.parametrize("name", ["survey_answer", "survey_by_hand"])
-def test_what_is_no_report_is_refused_by_name_and_nothing_is_counted(make_survey, report, name):
+def test_what_is_no_report_is_refused_by_name_and_nothing_is_counted(make_survey, name):
     survey = make_survey()
-    response = send(Client(), survey, name, report=report)
-    assert response.status_code == 400
-    assert "report: '" in words(response)
-    assert "must be the number of an answer, from 0 to 2. Nothing was taken" in words(response)
-    assert "answered" not in response.cookies
+    for report in ("", "3", "-1", "01x", "1.0", "Yes", "²", "٣", "1" * 500, " 1"):
+        response = send(Client(), survey, name, report=report)
+        assert response.status_code == 400, report
+        assert "must be the number of an answer, from 0 to 2" in words(response)
+        assert "answered" not in response.cookies
     assert tallies(survey) == [0, 0, 0]
 
 
@@ -264,11 +236,12 @@ def test_the_cookie_is_the_same_for_everybody_and_tells_no_time(make_survey, mon
     assert first["samesite"] == "Lax"
 
 
-@pytest.mark.parametrize("value", ["yes", "yes:forged", ""])
-def test_a_cookie_that_this_site_did_not_sign_keeps_nobody_from_answering(make_survey, value):
-    survey, client = make_survey(), Client()
-    client.cookies["answered"] = value
-    assert send(client, survey, report="0").status_code == 302
+def test_a_cookie_that_this_site_did_not_sign_keeps_nobody_from_answering(make_survey):
+    survey = make_survey()
+    for value in ("yes", "yes:forged", ""):
+        client = Client()
+        client.cookies["answered"] = value
+        assert send(client, survey, report="0").status_code == 302, value
 
 
 def test_a_report_without_the_form_s_token_is_refused(make_survey):
@@ -341,9 +314,7 @@ def test_the_result_has_estimates_by_the_same_whole_numbers_with_error_bars_and_
 
 
 def test_a_survey_that_nobody_answered_closes_too(make_survey, as_, alice):
-    said = words(page(as_(alice), "survey", make_survey("closed")))
-    assert "Nobody answered." in said
-    assert "vega" not in said
+    assert "Nobody answered." in words(page(as_(alice), "survey", make_survey("closed")))
 
 
 def test_no_budget_is_charged_and_no_ledger_written(make_survey):
@@ -397,38 +368,28 @@ def test_the_list_names_one_s_own_and_the_group_s(make_survey, as_, bob, charlie
 # What the database itself refuses
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"question": "Do you drink?"},
-        {"title": "Pub"},
-        {"answers": ["No", "Yes", "Not telling"]},
-        {"epsilon": "9"},
-        {"truth": 2},
-        {"other": 1},
-        {"state": "draft"},
-        {"opened_at": timezone.now()},
-    ],
-)
-@pytest.mark.parametrize("state", ["open", "closed"])
-def test_what_respondents_were_promised_cannot_be_changed_by_anybody(make_survey, state, change):
+PROMISED = [
+    *({"question": "Do you drink?"}, {"title": "Pub"}, {"answers": ["No", "Yes", "Not telling"]}, {"epsilon": "9"}),
+    *({"truth": 2}, {"other": 1}, {"state": "draft"}, {"opened_at": timezone.now()}),
+]
+RESULT = [{"state": "open"}, {"result": {}}, {"closed_at": timezone.now()}]
+
+
+@pytest.mark.parametrize(("state", "changes"), [("open", PROMISED), ("closed", [*PROMISED, *RESULT])])
+def test_what_respondents_were_promised_and_a_result_cannot_be_changed_by_anybody(make_survey, state, changes):
     survey = make_survey(state)
+    for change in changes:
+        with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
+            pytest.fail(f"{change}: {Survey.objects.filter(pk=survey.pk).update(**change)}")
     with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
-        Survey.objects.filter(pk=survey.pk).update(**change)
+        Survey.objects.filter(pk=survey.pk)._raw_delete("default")
 
 
-@pytest.mark.parametrize("change", [{"state": "open"}, {"result": {}}, {"closed_at": timezone.now()}])
-def test_a_result_cannot_be_changed_by_anybody(make_survey, change):
-    survey = make_survey("closed")
-    with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
-        Survey.objects.filter(pk=survey.pk).update(**change)
-
-
-@pytest.mark.parametrize("change", [{"number": 3}, {"number": 4}, {"number": 6}, {"number": 5, "answer": 7}])
-def test_reports_are_only_ever_added_one_at_a_time(make_survey, change):
+def test_reports_are_only_ever_added_one_at_a_time(make_survey):
     survey = make_survey(reports=[0, 0, 0, 0])
-    with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
-        survey.tallies.filter(answer=0).update(**change)
+    for change in ({"number": 3}, {"number": 4}, {"number": 6}, {"number": 5, "answer": 7}):
+        with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
+            pytest.fail(f"{change}: {survey.tallies.filter(answer=0).update(**change)}")
     with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
         survey.tallies.filter(answer=0)._raw_delete("default")
     with pytest.raises(DatabaseError, match="one at a time"), transaction.atomic():
@@ -441,29 +402,7 @@ def test_no_report_is_added_once_it_is_closed(make_survey):
         survey.tallies.filter(answer=0).update(number=2)
 
 
-@pytest.mark.parametrize("state", ["open", "closed"])
-def test_a_survey_that_was_opened_cannot_be_deleted(make_survey, state):
-    survey = make_survey(state)
-    with pytest.raises(DatabaseError, match="is fixed"), transaction.atomic():
-        Survey.objects.filter(pk=survey.pk)._raw_delete("default")
-
-
 # The pages
-
-
-def test_every_page_passes_the_content_security_policy(make_survey, as_, alice):
-    surveys = {state: make_survey(state, reports=[0]) for state in ("draft", "open", "public")}
-    client = as_(alice)
-    addresses = [reverse("survey_list"), reverse("new_survey"), reverse("change_survey", args=[surveys["draft"].pk])]
-    addresses += [reverse("survey", args=[each.pk]) for each in surveys.values()]
-    addresses += [reverse(name, args=[surveys["open"].pk]) for name in ("survey_answer", "survey_by_hand")]
-    addresses += [reverse("survey_answer", args=[surveys["public"].pk])]
-    for address in addresses:
-        response = client.get(address)
-        assert inline_code(response) == [], address
-        assert body(response).count("<h1") == 1, address
-        assert re.search(r"<title>\s*\S.* · dpweb</title>", body(response), flags=re.DOTALL), address
-        assert ("vega" in body(response)) is (address == reverse("survey", args=[surveys["public"].pk]))
 
 
 def test_the_form_is_kept_in_no_cache(make_survey):

@@ -10,7 +10,6 @@ import pytest
 from django.utils import timezone
 
 from releases import services
-from releases.ledger import ledger
 from releases.models import EntryKind, LedgerEntry, Release, ReleaseState, Searchable
 from releases.services import execution
 from releases.worker import runner
@@ -19,9 +18,11 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _no_messages(monkeypatch):
-    for module in ("releases.services.releases", "releases.services.execution"):
-        monkeypatch.setattr(f"{module}.enqueue", lambda release_id: None)
+def _no_messages():
+    with pytest.MonkeyPatch.context() as patched:
+        for module in ("releases.services.releases", "releases.services.execution"):
+            patched.setattr(f"{module}.enqueue", lambda release_id: None)
+        yield
 
 
 @pytest.fixture
@@ -71,17 +72,6 @@ def test_a_plan_that_costs_more_than_was_charged_is_not_run(queued, touched, mon
     queued.refresh_from_db()
     assert (queued.state, queued.result, touched) == (ReleaseState.CANCELLED, None, [])
     assert charges(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-
-
-def test_a_release_that_fails_for_good_keeps_its_charge(queued, monkeypatch, settings):
-    monkeypatch.setattr(runner, "run", broken)
-    spent = queued.dataset.budget.totals
-    assert [services.execution.execute_release(release_id=queued.pk) for _ in range(9)] == [False] * 9
-    queued.refresh_from_db()
-    assert (queued.state, queued.attempts) == (ReleaseState.FAILED, settings.MAX_ATTEMPTS)
-    assert charges(queued) == [EntryKind.CHARGE]
-    assert queued.dataset.budget.totals == spent
-    assert list(ledger.verify(queued.dataset.budget)) == []
 
 
 def test_a_release_runs_once_however_often_it_is_delivered(queued, touched):

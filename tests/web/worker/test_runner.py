@@ -79,21 +79,31 @@ def ended():
 # What a process that reads is denied
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "return socket.socket(socket.AF_INET, socket.SOCK_STREAM)",
-        "return socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
-        "return socket.socket(socket.AF_UNIX)",
-        "return socket.create_connection(('127.0.0.1', 5432))",
-        "import subprocess\nsubprocess.run([sys.executable, '-c', 'import socket; socket.socket()'], check=True)",
-    ],
-)
-def test_it_makes_no_socket_and_neither_does_what_it_starts(monkeypatch, ended, code):
+def test_it_makes_no_socket_and_neither_does_what_it_starts(monkeypatch, ended):
     probe(
-        monkeypatch, f"try:\n    {code.replace(chr(10), chr(10) + '    ')}\nexcept Exception as e:\n    return str(e)"
+        monkeypatch,
+        """
+        import subprocess
+        made = [
+            lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+            lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM),
+            lambda: socket.socket(socket.AF_UNIX),
+            lambda: socket.create_connection(("127.0.0.1", 5432)),
+            lambda: subprocess.run([sys.executable, "-c", "import socket; socket.socket()"], check=True),
+        ]
+        said = []
+        for make in made:
+            try:
+                said.append(f"made {make()}")
+            except Exception as error:
+                said.append(str(error))
+        return said
+        """,
     )
-    assert any(word in asked() for word in ("Permission denied", "non-zero exit status"))
+    *refused, started = asked()
+    assert len(refused) == 4
+    assert all("Permission denied" in each for each in refused)
+    assert "non-zero exit status" in started
 
 
 def test_only_a_registered_database_is_reached_over_the_network(monkeypatch, ended):
@@ -312,8 +322,6 @@ DRIVEN = {
     "releases.take_fingerprint": lambda made: tasks.take_fingerprint(dataset_id=str(made["release"].dataset_id)),
     "releases.take_fingerprints": lambda made: tasks.take_fingerprints(),
 }
-#: Tasks that only send others.
-OPENS_NOTHING = {"releases.take_fingerprints"}
 
 
 def test_every_task_comes_to_its_table_through_the_runner(queued, alice, upload_file, monkeypatch):
@@ -459,7 +467,7 @@ def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hol
 
 def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
     with pytest.raises(UnreadableTable, match="unfolds"):
-        services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 20_000_000, "1", columns=20))
+        services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 12_000_000, "1", columns=20))
     assert not Upload.objects.exists()
 
 

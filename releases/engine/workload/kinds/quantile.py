@@ -1,4 +1,4 @@
-"""The median or another quantile of a numeric column."""
+"""The median or another quantile of a column of numbers or of dates."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from typing import Any, ClassVar
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.domain.universe import Universe, number
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.statistic import Part, Statistic, fields_of, numeric_columns, register
+from releases.engine.workload.statistic import Part, Statistic, fields_of, ranked_column, register
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class Quantile(Statistic):
-    """A value of a numeric column with a share `at` of the rows at or below it; 1/2 is the median."""
+    """A value of a column with a share `at` of the rows at or below it; 1/2 is the median. Of dates it is a date."""
 
     kind: ClassVar[str] = "quantile"
     place: ClassVar[int] = 7
     words: ClassVar[tuple[str, ...]] = ("median", "quantile")
     at: Fraction = Fraction(1, 2)
 
+    @property
+    def exact(self) -> tuple[str, ...]:
+        return self.attributes
+
     @classmethod
     def read(cls, word: str, value: object, universe: Universe) -> Quantile:
         if word == "median":
-            return cls(attributes=numeric_columns([value], universe, field="median"))
+            return cls(attributes=ranked_column(value, universe, field="median"))
         fields = fields_of(value, {"column", "at"}, field="quantile")
-        names = numeric_columns([fields.get("column")], universe, field="quantile.column")
+        names = ranked_column(fields.get("column"), universe, field="quantile.column")
         at = exact(str(number(fields.get("at"), field="quantile.at")), field="quantile.at")
         if not 0 < at < 1:
             raise InvalidInput("quantile.at", fields.get("at"), "must be above 0 and below 1")

@@ -1,4 +1,4 @@
-"""Several quantiles of a numeric column, or quantiles by group."""
+"""Several quantiles of a column of numbers or of dates, or quantiles by group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.domain.universe import Universe, number
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.quantile import Quantile
-from releases.engine.workload.statistic import Part, Statistic, fields_of, numeric_columns, register
+from releases.engine.workload.statistic import Part, Statistic, fields_of, ranked_column, register
 
 _MOST = 19
 
@@ -19,7 +19,7 @@ _MOST = 19
 @register
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Statistic):
-    """For each share of `at`, which rise, a value of a numeric column with that share of the rows at or below it.
+    """For each share of `at`, which rise, a value of a column with that share of the rows at or below it.
 
     Attributes:
         at: the shares.
@@ -31,11 +31,17 @@ class Quantiles(Statistic):
     at: tuple[Fraction, ...]
     by: str = ""
 
+    @property
+    def exact(self) -> tuple[str, ...]:
+        return self.attributes[:1]
+
     @classmethod
     def read(cls, word: str, value: object, universe: Universe) -> Quantiles:
         fields = fields_of(value, {"column", "at", "by"}, field="quantiles")
-        names = numeric_columns([fields.get("column")], universe, field="quantiles.column")
+        names = ranked_column(fields.get("column"), universe, field="quantiles.column")
         by = _group_column(fields["by"], universe) if "by" in fields else ""
+        if by == names[0]:
+            raise InvalidInput("quantiles.by", by, "must be another column than the one with the values")
         listed, fewest = fields.get("at"), 1 if by else 2
         if not isinstance(listed, list) or not fewest <= len(listed) <= _MOST:
             raise InvalidInput("quantiles.at", listed, f"must be a list of {fewest} to {_MOST} shares")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import uuid
 from datetime import timedelta
 
 import pytest
@@ -14,7 +13,7 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import EngineError
-from releases.ledger import ledger
+from releases.ledger import verification
 from releases.models import (
     AuditAction,
     AuditEvent,
@@ -39,29 +38,21 @@ WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch):
+def sent():
     """The releases that a worker was told of."""
     told = []
-    for module in ("releases", "execution", "session_closing"):
-        monkeypatch.setattr(f"releases.services.{module}.enqueue", told.append)
-    return told
+    with pytest.MonkeyPatch.context() as patched:
+        for module in ("releases", "execution", "session_closing"):
+            patched.setattr(f"releases.services.{module}.enqueue", told.append)
+        yield told
 
 
 @pytest.fixture
-def make_session(make_dataset, alice):
+def make_session(open_session, alice):
     """An open session in which how many women there are was asked."""
 
     def make(**options):
-        release = services.sessions.draft_session(
-            dataset=make_dataset(epsilon="20"),
-            by=alice,
-            title="Ask away",
-            epsilon="5",
-            options={"population": 200, "questions": 50, **options},
-        )
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execution.execute_release(release_id=release.pk)
-        session = Session.objects.get()
+        session = open_session(**options)
         services.sessions.ask_session(session=session, query=WOMEN, by=alice)
         return session
 
@@ -103,7 +94,7 @@ def test_closing_touches_no_data_and_spends_nothing(session, alice, close, monke
     assert release.status is ReleaseState.PUBLISHED
     assert list(LedgerEntry.objects.values()) == before
     assert Budget.objects.get().totals == totals
-    assert list(ledger.verify(Budget.objects.get())) == []
+    assert list(verification.verify(Budget.objects.get())) == []
 
 
 def test_a_worker_is_told_and_publishes_once_whoever_comes_twice(being_closed, sent):
@@ -211,13 +202,6 @@ def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_
         )
     assert not session_closing.publish(release, first, folder, progress=lambda step, share: None)
     assert Release.objects.get().folder != f"{release.pk}/{first}"
-
-
-def test_its_page_says_what_the_worker_does(being_closed, as_, alice):
-    token = session_closing.claim(being_closed.pk)
-    leases.Progress(execution._held(being_closed.pk, token))("Writing files", 0.8)
-    page = words(as_(alice).get(reverse("release_detail", args=[being_closed.pk])))
-    assert "Writing files, 80% done" in page
 
 
 def test_what_cannot_be_closed_is_open_again_after_the_last_attempt_and_nothing_is_lost(

@@ -1,0 +1,92 @@
+"""Releases as they are stored: of one kind each, with questions, plan and result in rows of their own."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from releases import services
+from releases.models import CERTIFICATE, CHECK, KINDS, PLAIN, SESSION, Release
+from releases.models.release_contents import ReleasePlan, ReleaseQuestions, ReleaseResult
+from releases.planning.column_checks import planned_check
+from releases.services.execution import _EXECUTORS
+from releases.views.releases.kinds import _PAGES
+
+pytestmark = pytest.mark.django_db
+ROWS = (ReleaseQuestions, ReleasePlan, ReleaseResult)
+OTHER = {"version": 1, "queries": [{"marginal": ["age"]}]}
+
+
+@pytest.fixture
+def kinds(draft, alice):
+    session = services.sessions.draft_session(dataset=draft.dataset, by=alice, title="Ask", epsilon="1")
+    asked = {"largest_error": {"workload": draft.workload, "released": {"released answers": {"sha256": "0" * 64}}}}
+    certificate = Release.objects.make(
+        dataset=draft.dataset,
+        title="Certificate",
+        certifies=draft,
+        kind=CERTIFICATE,
+        workload={"version": 1, "queries": [asked]},
+    )
+    check = services.column_checks.draft_check(
+        dataset=draft.dataset, plan=planned_check(draft.dataset.schema, draft.dataset.budget, rows=5000), by=alice
+    )
+    return {PLAIN: draft, SESSION: session, CERTIFICATE: certificate, CHECK: check}
+
+
+def test_lists_and_releases_agree_on_the_kind(kinds):
+    assert set(kinds) == set(KINDS.values()) == set(_PAGES) == set(_EXECUTORS)
+    for kind, release in kinds.items():
+        assert release.kind is kind
+        assert Release.objects.of_kind(kind).get() == release
+
+
+def numbers():
+    return [row.objects.count() for row in ROWS]
+
+
+def test_a_draft_whose_questions_change_leaves_no_row_behind(draft):
+    assert numbers() == [1, 0, 0]
+    services.releases.set_questions(release=draft, workload=OTHER)
+    assert (Release.objects.get().workload["queries"], numbers()) == (OTHER["queries"], [1, 0, 0])
+    services.releases.set_questions(release=draft, workload=None)
+    assert (Release.objects.get().workload, numbers()) == (None, [0, 0, 0])
+
+
+def test_who_read_a_draft_before_somebody_changed_it_reads_what_it_asks_now(draft):
+    read = Release.objects.get()
+    services.releases.set_questions(release=draft, workload=OTHER)
+    assert read.workload["queries"] == OTHER["queries"]
+
+
+@pytest.mark.parametrize("change", ["change", "discard"])
+def test_what_changes_nothing_leaves_no_row_behind(draft, alice, change):
+    """Compare and set: of a release that is no draft any more nothing is changed."""
+    if change == "change":
+        assert Release.objects.filter(state="running").change(workload=OTHER, plan=OTHER, result={}) == 0
+        assert numbers() == [1, 0, 0]
+    else:
+        services.releases.discard_draft(release=draft, by=alice)
+        assert numbers() == [0, 0, 0]
+
+
+def test_a_result_is_never_changed_where_it_is(published):
+    assert numbers() == [1, 1, 1]
+    for row in ROWS:
+        with pytest.raises(DatabaseError, match="never changed where"), transaction.atomic():
+            row.objects.update(content={})
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Release.objects.change(result=None)
+
+
+def test_a_budget_s_page_reads_the_results_of_its_releases_at_once(make_dataset, make_draft, carry_out, as_, sofia):
+    dataset = make_dataset(epsilon="10")
+    asked = []
+    for _ in range(3):
+        carry_out(make_draft(dataset))
+        with CaptureQueriesContext(connection) as queries:
+            as_(sofia).get(reverse("budget_detail", args=[dataset.budget.pk]))
+        asked.append(sum('"releases_releaseresult"."content"' in each["sql"] for each in queries))
+    assert asked == [1, 1, 1]
