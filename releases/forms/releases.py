@@ -107,6 +107,12 @@ class CompareForm(ChoiceForm):
         if is_weighed:
             field.help_text = "This holds for every answer. More important ones are closer to the truth."
 
+    def ask_what_weights_add_up_to(self) -> None:
+        """Of weighted means, whose error depends on that rather than on the rows."""
+        field = self.fields["population"]
+        field.label = "About what the weights add up to"
+        field.help_text = f"Mostly the size of the population, if you may say so. {NEVER_LOOKED_UP}"
+
     def clean_error(self) -> float | None:
         """None where none was typed."""
         _, problem, error = wanted_error(self.cleaned_data["error"])

@@ -135,14 +135,15 @@ def _columns_field(field: Field, universe: Universe) -> forms.Field:
 
 
 def _column_field(field: Field, universe: Universe) -> forms.Field:
-    """One column: chosen, or typed where there are very many."""
+    """One column: chosen, or typed where there are very many; none where it may be left empty."""
     offered = field.columns.names(universe)
     messages = missing(field.missing)
+    shared: dict[str, Any] = {"label": field.label, "help_text": field.help, "required": bool(field.missing)}
     if len(offered) > MAX_LISTED_COLUMNS:
-        return forms.CharField(label=field.label, error_messages=messages)
+        return forms.CharField(error_messages=messages, **shared)
     return forms.ChoiceField(
-        label=field.label,
-        choices=[("", "choose a column"), *((name, name) for name in offered)],
+        choices=[("", "choose a column" if field.missing else "no column"), *((name, name) for name in offered)],
+        **shared,
         error_messages={
             **messages,
             "invalid_choice": "column: '%(value)s' must be a column of the fitting kind",

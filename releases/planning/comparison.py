@@ -19,7 +19,7 @@ from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
 from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
-from releases.engine.workload.questions import Question, universe_asked
+from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
 from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.ledger.capacity import Fits, closed_by, room, usual_delta
@@ -142,6 +142,8 @@ class ComparedPlan:
         assumed = usefulness.assumed_rows(self.plan, None)
         if self.bound.proof is Proof.ASSUMED and assumed:
             least = "at least" if self.plan.options.get("expected_rows") else "about"
+            if weight_of(self.plan.workload) is not None:
+                return f"proved if the weights add up to {least} {assumed:,}"
             return f"proved if {least} {assumed:,} rows are counted"
         return self.bound.proof.value
 
@@ -192,9 +194,12 @@ class ComparedPlan:
     @property
     def sentence(self) -> str:
         if self.wants_rows:
+            depends = "how many rows there are. Type about how many"
+            if weight_of(self.plan.workload) is not None:
+                depends = "what the weights add up to. Type about how much that is"
             return (
-                "How accurate it is depends on how many rows there are. Type about how many, below epsilon, and it "
-                "is said here; the release proves its own bound."
+                f"How accurate it is depends on {depends}, below epsilon, and it is said here; the release proves its "
+                "own bound."
             )
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
@@ -390,8 +395,8 @@ def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
     universe, columns = plan.schema.universe, plan.workload.columns
     # Columns of categories beside those of numbers or of dates make the groups.
-    valued = [name for name in columns if universe[name].has_values] or columns
-    return kind_of(plan.workload).bound_unit([universe[name] for name in valued], mechanism=plan.mechanism)
+    valued = valued_columns(plan.workload) or [universe[name] for name in columns]
+    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism)
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:

@@ -17,6 +17,7 @@ from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared
+from releases.engine.workload.questions import valued_columns, weight_of
 from releases.engine.workload.statistic import asks_statistic
 from releases.publication.receipt import rows_text
 from releases.questions.base import kind_of
@@ -54,7 +55,7 @@ def says_little_of_range(plan: Plan, alpha: float) -> str:
     """The same of a mean or a quantile: the middle of the declared range is never off by more than half of it."""
     if not kind_of(plan.workload).is_within_range:
         return ""
-    columns = _valued(plan)
+    columns = valued_columns(plan.workload)
     widest, of_dates = max(map(_width, columns)), columns[0].dates
     if alpha < widest / 2:
         return ""
@@ -73,16 +74,13 @@ def most_of_answers(plan: Plan, *, unit: str, rows: int | None) -> float | None:
     if unit == "rows":
         return rows
     if kind.is_within_range:
-        return max(map(_width, _valued(plan)))
+        return max(map(_width, valued_columns(plan.workload)))
     if kind.is_total and rows is not None:
-        return rows * max(_scaled(max(abs(each.lowest), abs(each.highest)), each) for each in _valued(plan))
+        columns, weight = valued_columns(plan.workload), weight_of(plan.workload)
+        is_weighted = weight is not None and weight.column not in [each.name for each in columns]
+        often = float(weight.cap) if weight is not None and is_weighted else 1
+        return rows * often * max(_scaled(max(abs(each.lowest), abs(each.highest)), each) for each in columns)
     return None
-
-
-def _valued(plan: Plan) -> list[Attribute]:
-    """The columns whose values are asked for; others make the groups."""
-    named = (plan.schema.universe[name] for name in plan.workload.columns)
-    return [each for each in named if each.has_values]
 
 
 def _width(attribute: Attribute) -> float:

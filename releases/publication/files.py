@@ -208,7 +208,8 @@ def answers_table(workload: Question, result: Result) -> pa.Table:
     query: list[pa.Array] = []
     labels: dict[str, list[pa.Array]] = {name: [] for name in used}
     numbers: dict[str, list[np.ndarray]] = {"estimate": [], "lower": [], "upper": []}
-    lowest = 0.0 if kind_of(workload).counts_rows else -np.inf
+    kind = kind_of(workload)
+    lowest = 0.0 if kind.counts_rows or kind.has_shares else -np.inf
     intervals = zip(workload.families, result.bound.half_widths, result.intervals(lowest=lowest), strict=True)
     for family, half_width, (estimate, lower, upper) in intervals:
         cells = family.cells(universe)

@@ -9,7 +9,7 @@ from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.dates import Dates
-from releases.engine.workload.questions import Question, dates_of
+from releases.engine.workload.questions import Question, dates_of, valued_columns
 from releases.publication.readme import confidence_of
 from releases.questions.base import kind_of
 from releases.questions.headline import Released
@@ -53,12 +53,14 @@ def headline(
     if not sentence:
         return ""
     is_measured = bool(released) and not released[0].is_chosen
-    return f"{sentence}, with {confidence_of(receipt)} confidence." if is_measured else f"{sentence}."
+    if not is_measured:
+        return f"{sentence}."
+    return f"{sentence}, with {confidence_of(receipt)} confidence. {kind.caution(question)}".strip()
 
 
 def unit_of(question: Question, notes: Notes) -> str:
     """What the answers are measured in: the column's unit, of a statistic whose answers are values of one column."""
-    valued = [name for name in question.columns if question.universe[name].is_numeric]
+    valued = [each.name for each in valued_columns(question) if each.is_numeric]
     if not kind_of(question).has_columns_unit or len(valued) != 1:
         return ""
     return notes.get(valued[0], {}).get(UNIT, "")

@@ -13,12 +13,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Attribute, Universe, plain
 from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
-from releases.engine.workload.questions import Question
+from releases.engine.workload.questions import Question, weight_of
 from releases.engine.workload.statistic import OfNumbers, Statistic
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, Released, number_text
 
 #: A bound of counts below half a row is nothing.
 HALF_A_ROW = 0.5
@@ -123,6 +123,8 @@ class Kind(ABC):
     is_about_bins: ClassVar[bool] = False
     #: Whether its answers lie within the declared range of its column.
     is_within_range: ClassVar[bool] = False
+    #: Whether its answers are parts of one whole, none of them below 0, without being numbers of rows.
+    has_shares: ClassVar[bool] = False
     #: Whether its answers add up the values of the rows.
     is_total: ClassVar[bool] = False
     #: Whether how far noise moves its answer depends on the number of rows.
@@ -148,6 +150,18 @@ class Kind(ABC):
     def main_part(self, question: Question) -> int:
         """The part that a headline is about."""
         return 0
+
+    def caution(self, question: Question) -> str:
+        """What has to be known to read the answers, in whole sentences after the headline; mostly nothing."""
+        weight = weight_of(question)
+        if weight is None:
+            return ""
+        verb = "The interval covers" if question.size == 1 else "The intervals cover"
+        cap = number_text(float(weight.cap), weight.places)
+        return (
+            f"{verb} the noise that was added, not the sampling error of the survey. Weights above {cap} were counted "
+            f"as {cap}, and rows without a weight were left out."
+        )
 
     @abstractmethod
     def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
@@ -307,6 +321,43 @@ class NumericColumns(StatisticKind[S]):
         return {self.name: given["columns"]}
 
 
+GROUPS_FIELD = Field(
+    name="by",
+    label="In each group of",
+    input=Input.TEXT,
+    help="The names of up to three columns of categories, with commas. Leave it empty for all rows together.",
+)
+CAP_FIELD = Field(
+    name="cap",
+    label="Cap of the weights",
+    input=Input.DECIMAL,
+    help="A larger weight counts as the cap. A low cap means less noise, but the answer is then further from that "
+    "without a cap. Leave it empty for the end of the declared range.",
+)
+
+
+def weight_field(label: str, *, missing: str = "", may_be_none: str = "") -> Field:
+    """The field for the column of weights."""
+    help_text = f"The column that says how many people each row of a survey represents. {may_be_none}".strip()
+    columns = Columns.NUMERIC
+    return Field(name="weighted_by", label=label, input=Input.COLUMN, help=help_text, missing=missing, columns=columns)
+
+
+def weight_typed(statistic: OfNumbers) -> dict[str, Any]:
+    """The weight as the fields that ask for it."""
+    if statistic.weight is None:
+        return {"weighted_by": "", "cap": ""}
+    return {"weighted_by": statistic.weight.column, "cap": plain(statistic.weight.cap)}
+
+
+def grouping_and_weight(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the fields say of groups and of weights, in the workload format."""
+    by = [each.strip() for each in given.get("by", "").split(",") if each.strip()]
+    weight, cap = given.get("weighted_by", ""), given.get("cap", "").strip()
+    weighted = {"weighted_by": {"column": weight} | ({"cap": cap} if cap else {})} if weight or cap else {}
+    return ({"by": by} if by else {}) | weighted
+
+
 N = TypeVar("N", bound=OfNumbers)
 
 
@@ -315,26 +366,24 @@ class NumbersByGroup(StatisticKind[N]):
 
     fields = (
         columns_field(Columns.NUMERIC, label="Of these columns"),
-        Field(
-            name="by",
-            label="In each group of",
-            input=Input.TEXT,
-            help="The names of up to three columns of categories, with commas. Leave it empty for all rows together.",
-        ),
+        GROUPS_FIELD,
+        weight_field("Weighted by", may_be_none="Leave it empty where every row counts once."),
+        CAP_FIELD,
     )
     lacks = NumericColumns.lacks
-    #: What the number is called, before the column's name.
+    #: What the number is called, between its article and the column's name.
     noun: ClassVar[str]
 
     def found(self, statistic: N, part: int, answers: Sequence[Released], *, unit: str) -> str:
-        return Measure(noun=f"{self.noun} {statistic.of[part]}", unit=unit).of_groups(answers)
+        article = "The" if statistic.weight is None else "The weighted"
+        return Measure(noun=f"{article} {self.noun} {statistic.of[part]}", unit=unit).of_groups(answers)
 
     def typed(self, statistic: N, universe: Universe) -> dict[str, Any]:
-        return {"columns": list(statistic.of), "by": ", ".join(statistic.by)}
+        return {"columns": list(statistic.of), "by": ", ".join(statistic.by), **weight_typed(statistic)}
 
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        by = [each.strip() for each in given.get("by", "").split(",") if each.strip()]
-        return {self.name: {"columns": given["columns"], "by": by} if by else given["columns"]}
+        beside = grouping_and_weight(given)
+        return {self.name: {"columns": given["columns"], **beside} if beside else given["columns"]}
 
 
 class OneColumn(StatisticKind[S]):

@@ -104,7 +104,7 @@ def _needs_more(kind: StatisticKind[Any]) -> bool:
         # It compares columns with one another, and a line names a few.
         return True
     return first.input not in (Input.COLUMN, Input.COLUMNS) or not all(
-        field.initial or field.name == _GROUPS for field in others
+        field.initial or not field.missing for field in others
     )
 
 

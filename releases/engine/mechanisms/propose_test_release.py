@@ -143,6 +143,8 @@ class ProposeTestRelease(Mechanism):
     def _plan(self, request: Request) -> Plan:
         if not isinstance(request.budget, ApproxDP):
             return infeasible(request, "It needs a delta above 0: a table at the edge passes the test now and then.")
+        if isinstance(request.statistic, Mean) and request.statistic.weight is not None:
+            return infeasible(request, "It answers no weighted means.")
         if len(request.statistic.attributes) > 1:
             return infeasible(request, "It answers one mean at a time: each needs a proposal of its own.")
         attribute = request.schema.universe[request.statistic.attributes[0]]

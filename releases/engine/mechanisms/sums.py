@@ -84,6 +84,7 @@ from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
 from releases.engine.workload.row_sums import Ballots, Measured, Measurement, Reading, Sharing, within
@@ -322,15 +323,18 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
     if not isinstance(form, OfMeans) or rows is None:
         return None
-    widths = form.foretold(noised.reach, rows=int(rows))
-    labels = tuple(f"the mean of {name}" for name in form.names)
+    widths = form.foretold(noised.reach, rows=int(rows) * form.weight_places)
+    labels = tuple(f"{form.noun} mean of {name}" for name in form.names)
+    counted = f"at least {int(rows):,} rows are counted"
+    if form.weight:
+        counted = f"the weights of the rows counted add up to at least {int(rows):,}"
     return Bound(
         beta=request.beta,
         half_widths=tuple(map(float, widths)),
         proof=Proof.ASSUMED,
         formula=form.formula_foretold(),
         source=source,
-        says=f"if at least {int(rows):,} rows are counted, {within(labels, widths, clamped=form.columns)}",
+        says=f"if {counted}, {within(labels, widths, after=form.after)}",
     )
 
 
@@ -393,7 +397,7 @@ class LaplaceNumbers(Mechanism):
     summary = "Adds noise to each sum or count that the answer is read off, in proportion to its range."
     source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Theorem 3.6"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Votes)
+    answers = (Sum, Mean, SecondMoments, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         law = LaplaceLaw(epsilon=request.budget.epsilon)
@@ -472,7 +476,7 @@ class GaussianNumbers(Mechanism):
     summary = "Adds Gaussian noise to each sum or count that the answer is read off; best when there are several."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 14"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Votes)
+    answers = (Sum, Mean, SecondMoments, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

@@ -31,9 +31,10 @@ from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
 from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Inquiry
-from releases.engine.workload.statistic import Statistic
+from releases.engine.workload.statistic import OfNumbers, Statistic
 
 Floats: TypeAlias = NDArray[np.float64]
 #: The exact numbers of each part of an answer.
@@ -79,24 +80,41 @@ def _numbers(rows: Rows, name: str) -> Floats:
 
 
 def _sums(statistic: Sum, rows: Rows) -> list[Floats]:
-    return [np.array([values.sum() for values in of_groups]) for of_groups in _grouped(statistic, rows)]
+    weights = _weights(statistic, rows)
+    groups = _groups(statistic, rows)
+    return [np.array([(weights * _numbers(rows, name))[group].sum() for group in groups]) for name in statistic.of]
 
 
 def _means(statistic: Mean, rows: Rows) -> list[Floats]:
-    """Of no rows the middle of the declared range."""
-    middles = [float(rows.universe[name].edges[0] + rows.universe[name].edges[-1]) / 2 for name in statistic.of]
-    return [
-        np.array([values.mean() if values.size else middle for values in of_groups])
-        for of_groups, middle in zip(_grouped(statistic, rows), middles, strict=True)
-    ]
+    """Of no rows, or of none with a weight, the middle of the declared range."""
+    weights = _weights(statistic, rows)
+    found = []
+    for name in statistic.of:
+        ends, values, means = rows.universe[name].edges, _numbers(rows, name), []
+        for group in _groups(statistic, rows):
+            is_any = weights[group].any()
+            means.append(np.average(values[group], weights=weights[group]) if is_any else float(ends[0] + ends[-1]) / 2)
+        found.append(np.array(means))
+    return found
 
 
-def _grouped(statistic: Sum | Mean, rows: Rows) -> list[list[Floats]]:
-    """For each column its numbers in each group, the last column's categories first; or in one, of all rows."""
+def _weighted_counts(statistic: WeightedCount, rows: Rows) -> list[Floats]:
+    weights = _weights(statistic, rows)
+    return [np.array([weights[group].sum() for group in _groups(statistic, rows)])]
+
+
+def _weights(statistic: OfNumbers, rows: Rows) -> Floats:
+    if statistic.weight is None:
+        return np.ones(len(rows.columns[statistic.of[0]]))
+    return np.minimum(_numbers(rows, statistic.weight.column), float(statistic.weight.cap))
+
+
+def _groups(statistic: OfNumbers, rows: Rows) -> list[NDArray[np.bool_]]:
+    """The rows of each group, the last column's categories first; or all, in one."""
     is_in = [np.ones(len(rows.columns[statistic.of[0]]), dtype=bool)]
     for name in statistic.by:
         is_in = [kept & (rows.columns[name] == code) for kept in is_in for code in range(rows.universe[name].size)]
-    return [[_numbers(rows, name)[kept] for kept in is_in] for name in statistic.of]
+    return is_in
 
 
 def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
@@ -131,6 +149,7 @@ def _largest_error(statistic: LargestError, rows: Rows) -> list[Floats]:
 TRUTHS: dict[type[Statistic], Truth] = {
     Sum: _sums,
     Mean: _means,
+    WeightedCount: _weighted_counts,
     SecondMoments: _moments,
     Votes: _votes,
     Survey: _survey,

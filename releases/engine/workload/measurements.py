@@ -13,6 +13,8 @@ Sensitivity, for noise that is the same in every group. A row is in one group.
     largest for one row. That is attained where all g rows are in one group, or go from one to one other. So spreading a
     person's rows over the groups costs no more than having them in the worst one.
 
+With survey weights a row changes what it would change without, times its weight: see `weights`.
+
 The bound is of all groups at once: the draws of different groups are independent.
 """
 
@@ -33,8 +35,8 @@ from releases.engine.domain.universe import Schema
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.second_moments import SecondMoments
-from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
 from releases.engine.workload.row_sums import (
     Ballots,
@@ -48,13 +50,14 @@ from releases.engine.workload.row_sums import (
     PlainSums,
     Reading,
     Sharing,
+    SumOfWeights,
     Tallies,
     between,
     outwards,
     within,
 )
 from releases.engine.workload.sensitivity import Case, Changes
-from releases.engine.workload.statistic import Statistic, group_labels
+from releases.engine.workload.statistic import OfNumbers, Statistic, group_labels
 
 #: Fewer groups than this do not tell how far their means are apart.
 _MIN_POOLED = 4
@@ -156,12 +159,13 @@ class Grouped(Measurement):
         readings = [self.each.read(part) for part in parts]
         widths = self.each.widths(parts[0].reach)
         assert widths is not None
-        labels = tuple(f"every one of the {self.groups:,} sums of {name}" for name in self.each.names)
+        kind = "weighted sums" if self.each.weight else "sums"
+        labels = tuple(f"every one of the {self.groups:,} {kind} of {name}" for name in self.each.names)
         rows = sum(reading.total for reading in readings)
         return Reading(
             estimates=tuple(np.concatenate(each) for each in zip(*(r.estimates for r in readings), strict=True)),
             half_widths=readings[0].half_widths,
-            says=within(labels, widths, clamped=self.each.columns),
+            says=within(labels, widths, after=self.each.after),
             total=rows,
             notes={"noisy number of rows": rows} if rows else {},
         )
@@ -195,15 +199,16 @@ class Grouped(Measurement):
             half_widths.append(outwards(Fraction(float(max((ends[:, 1] - values).max(), (values - ends[:, 0]).max())))))
             for label, mean in zip(self.labels, means, strict=True):
                 says[f"{name} in {label}"] = lowest + size * mean.low, lowest + size * mean.high
-        of_groups = [float(sum((mean.rows for mean in means), Fraction(0)) / len(means)) for means in groups]
+        unit = self.each.weight_places
+        of_groups = [float(sum((mean.rows for mean in means), Fraction(0)) / (len(means) * unit)) for means in groups]
         centred = {
-            name: [float(size * means[place].centred) for means in groups]
+            name: [float(size * means[place].centred / unit) for means in groups]
             for place, (name, (_, size)) in enumerate(zip(self.each.names, self.each.ranges, strict=True))
         }
         return Reading(
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
-            says=between(says, clamped=self.each.columns),
+            says=between(says, after=self.each.after, noun=self.each.noun),
             total=max(0.0, sum(of_groups)),
             notes={
                 "noisy number of rows": sum(of_groups),
@@ -302,14 +307,20 @@ def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> 
         return Moments(schema=schema, statistic=statistic), CentredMoments(schema=schema, statistic=statistic)
     if isinstance(statistic, Votes):
         return (Ballots(schema=schema, statistic=statistic),)
-    assert isinstance(statistic, Mean | Sum)
+    assert isinstance(statistic, OfNumbers)
     forms: tuple[OfColumns, ...]
-    if isinstance(statistic, Mean):
-        forms = (Means(schema=schema, names=statistic.of),)
+    weight = "" if statistic.weight is None else statistic.weight.column
+    if isinstance(statistic, WeightedCount):
+        forms = (SumOfWeights(schema=schema, names=statistic.of),)
+    elif isinstance(statistic, Mean):
+        forms = (Means(schema=schema, names=statistic.of, weight=weight),)
         if takes_pairs and len(statistic.of) <= MAX_PAIRED:
-            forms += (PairedMeans(schema=schema, names=statistic.of),)
+            forms += (PairedMeans(schema=schema, names=statistic.of, weight=weight),)
     else:
-        forms = PlainSums(schema=schema, names=statistic.of), CentredSums(schema=schema, names=statistic.of)
+        forms = (
+            PlainSums(schema=schema, names=statistic.of, weight=weight),
+            CentredSums(schema=schema, names=statistic.of, weight=weight),
+        )
     if not statistic.by:
         return forms
     return tuple(Grouped(schema=schema, each=form, by=statistic.by) for form in forms)

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from releases.engine.domain.dates import Dates
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
 from releases.engine.workload.statistic import Part, Statistic
+from releases.engine.workload.weights import SurveyWeight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Inquiry:
     def __post_init__(self) -> None:
         if self.statistic.needs_numbers:
             ordered = self.universe.ordered(self.universe.names)
-            object.__setattr__(self, "universe", ordered.exactly(self.statistic.exact))
+            object.__setattr__(self, "universe", self.statistic.as_read(ordered.exactly(self.statistic.exact)))
 
     @property
     def is_offered(self) -> bool:
@@ -65,6 +66,19 @@ Question: TypeAlias = Workload | Inquiry
 def dates_of(question: Question) -> Dates | None:
     """How the dates are declared that the answers are; None where the answers are no dates."""
     return next((each.dates for each in question.universe.attributes if each.is_exact), None)
+
+
+def weight_of(question: Question) -> SurveyWeight | None:
+    """How much rows count; None where all count alike."""
+    return question.statistic.weight if isinstance(question, Inquiry) else None
+
+
+def valued_columns(question: Question) -> list[Attribute]:
+    """The columns whose values the answers are of: not those that make groups, nor that which says how much rows
+    count, unless it is the only one."""
+    weight = weight_of(question)
+    found = [each for name in question.columns if (each := question.universe[name]).has_values]
+    return [each for each in found if weight is None or each.name != weight.column] or found
 
 
 def universe_asked(question: Question) -> Universe:

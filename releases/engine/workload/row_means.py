@@ -52,8 +52,6 @@ from releases.engine.workload.row_sums import (
     Tallies,
     between,
     outwards,
-    over_places,
-    sum_of_products,
 )
 from releases.engine.workload.sensitivity import Changes, Span
 
@@ -137,15 +135,15 @@ class OfMeans(OfColumns):
             estimates.append(np.array([estimate]))
             half_widths.append(outwards(size * max(mean.high - mean.place, mean.place - mean.low)) + ulp(estimate))
             intervals[name] = lowest + size * mean.low, lowest + size * mean.high
-        rows = float(sum((mean.rows for mean in means), Fraction(0)) / len(means))
+        rows = float(sum((mean.rows for mean in means), Fraction(0)) / (len(means) * self.weight_places))
         centred = {
-            name: float(size * mean.centred)
+            name: float(size * mean.centred / self.weight_places)
             for name, (_, size), mean in zip(self.names, self.ranges, means, strict=True)
         }
         return Reading(
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
-            says=between(intervals, clamped=self.columns),
+            says=between(intervals, after=self.after, noun=self.noun),
             total=max(0.0, rows),
             notes={
                 "noisy number of rows": rows,
@@ -163,7 +161,7 @@ class Means(AboutMiddle, OfMeans):
 
     @cached_property
     def plain(self) -> PlainSums:
-        return PlainSums(schema=self.schema, names=self.names)
+        return PlainSums(schema=self.schema, names=self.names, weight=self.weight)
 
     def _weights(self) -> tuple[float, float]:
         # At an end of the range, the worst case for a mean, a row too many counts as much as half the range in the sum.
@@ -183,8 +181,8 @@ class Means(AboutMiddle, OfMeans):
         for each, coordinate in zip(sums, self.coordinates, strict=False):
             trivial = Fraction(coordinate.span.width)
             width = (each + coordinate.span.largest * miscount) / fewest if fewest > 0 else trivial
-            foretold.append(min(width, trivial))
-        return over_places(foretold, self.coordinates)
+            foretold.append(min(width, trivial) / trivial)
+        return tuple(size * share for (_, size), share in zip(self.ranges, foretold, strict=True))
 
     def formula_foretold(self) -> str:
         return r"\alpha_j = \frac{a_j + \frac{U_j - L_j}{2}\, b}{n - b}"
@@ -239,6 +237,11 @@ class PairedMeans(OfMeans):
     B / u = N n is whole, so the two in steps still add up to N n; a row added moves the first by a whole number of
     steps from 0 to N, and the second by the rest: the same bounds with N for R, not ceilings of each.
 
+    With weights w up to C, in whole units of their last place, A = Σ w (v - L), B = Σ w (U - v), and n is Σ w. A row
+    adds w (a, R - a), in the triangle of (0, 0), (C R, 0) and (0, C R). A convex function of it is largest at a corner,
+    and one of the difference of two such rows at two of them: R above is C R then. On the lattice of u = R / N, A / u +
+    B / u = N n is whole as before, and a row moves the steps by no less than 0 and by N w <= N C together.
+
     Interval, for any n, also 0. With A'' and B'' the sums in steps, X and Y the noise on them and p the mean's place,
     (1 - p) A'' - p B'' = A'' - p N n is at most 1/2 in size, for (1 - p) A = p B; with n = 0 it is 0. So
 
@@ -262,13 +265,15 @@ class PairedMeans(OfMeans):
         for each in self.columns:
             span = Span(lowest=0, highest=each.highest - each.lowest)
             for what in ("above its lowest value", "below its highest value"):
-                label = f"the sum of what {each.name} is {what}"
-                coordinates.append(Coordinate(label=label, span=span, places=10**each.decimals))
+                label = f"{self.noun} sum of what {each.name} is {what}"
+                places = 10**each.decimals * self.weight_places
+                coordinates.append(Coordinate(label=label, span=span, places=places))
         return tuple(coordinates)
 
     @property
     def moved(self) -> Changes:
-        sizes = [each.span.largest * self.schema.unit.max_rows for each in self.coordinates[::2]]
+        rows = self.schema.unit.max_rows * self.most_weight
+        sizes = [each.span.largest * rows for each in self.coordinates[::2]]
         added = [tuple(end for pair in ends for end in pair) for ends in product(*(((r, 0), (0, r)) for r in sizes))]
         both = tuple(size for size in sizes for _ in range(2))
         # A row that vanishes moves a part of what one replaced can.
@@ -279,7 +284,8 @@ class PairedMeans(OfMeans):
         return (Fraction(1, len(self.names)),) * len(self.coordinates)
 
     def units(self, steps: int) -> tuple[Fraction, ...]:
-        return tuple(Fraction(each.span.largest, _PAIR_STEPS) for each in self.coordinates)
+        of_one = max(1, _PAIR_STEPS // self.most_weight)
+        return tuple(Fraction(each.span.largest, of_one) for each in self.coordinates)
 
     def rounded(self, totals: Sequence[int], units: Sequence[Fraction]) -> list[int]:
         half, places = Fraction(1, 2), enumerate(zip(totals, units, strict=True))
@@ -290,8 +296,8 @@ class PairedMeans(OfMeans):
     def totals(self, counts: Tallies) -> list[int]:
         totals = []
         for each in self.columns:
-            tally = counts.tally((each.name,))
-            rows, whole = sum(tally.counts.tolist()), sum_of_products(tally, (0,))
+            tally = self.weighed(counts, each.name)
+            rows, whole = self.total(tally), self.total(tally, 0)
             totals += [whole - each.lowest * rows, each.highest * rows - whole]
         return totals
 

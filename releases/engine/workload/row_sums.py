@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import CLAMP, Attribute, Schema
+from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.votes import Votes
@@ -145,9 +146,19 @@ class Measurement(ABC):
     def coordinates(self) -> tuple[Coordinate, ...]: ...
 
     @property
+    def most_weight(self) -> int:
+        """How often a row counts at most, in units of the last place of its weight."""
+        return 1
+
+    @property
+    def counted(self) -> Coordinate:
+        """The number of rows."""
+        return ROWS_COUNTED
+
+    @property
     def moved(self) -> Changes:
         """What one privacy unit can change in the totals."""
-        return changes([each.span for each in self.coordinates], self.schema)
+        return changes([each.span for each in self.coordinates], self.schema, weight=self.most_weight)
 
     @property
     def base(self) -> Case:
@@ -201,13 +212,59 @@ class Measurement(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class OfColumns(Measurement):
-    """Sums of single columns.
+    """Sums of single columns, in which a row counts once, or as often as its weight says.
+
+    With weights, the coordinates' spans are what a row of weight 1 adds, their places those of the columns times those
+    of the weight, and the number of rows is the sum of the weights, all in whole numbers of both last places.
 
     Attributes:
         names: the columns, in the order asked.
+        weight: the column of weights, from 0 to its cap: see `releases.engine.workload.weights`.
     """
 
     names: tuple[str, ...]
+    weight: str = ""
+
+    def __post_init__(self) -> None:
+        if self.weight and not (self.schema.universe[self.weight].lowest == 0 and self.schema.rows_may_vanish):
+            raise InvalidInput("weighted_by", self.weight, "must begin at 0 and drop rows without a weight")
+
+    @property
+    def most_weight(self) -> int:
+        return self.schema.universe[self.weight].highest if self.weight else 1
+
+    @property
+    def weight_places(self) -> int:
+        """How many of its units are a weight of 1."""
+        return 10 ** self.schema.universe[self.weight].decimals if self.weight else 1
+
+    @property
+    def counted(self) -> Coordinate:
+        if not self.weight:
+            return ROWS_COUNTED
+        return replace(ROWS_COUNTED, label=f"the sum of {self.weight}", places=self.weight_places)
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        """Weighted sums are not rounded."""
+        return (Fraction(1),) * len(self.coordinates) if self.weight else super().units(steps)
+
+    def weighed(self, counts: Tallies, name: str) -> Tally:
+        """The values of a column, and behind them the weights."""
+        return counts.tally((name, self.weight) if self.weight else (name,))
+
+    def total(self, tally: Tally, *positions: int) -> int:
+        """Σ weight · Π values, of what was weighed."""
+        return sum_of_products(tally, (*positions, -1) if self.weight else positions)
+
+    @property
+    def noun(self) -> str:
+        """The article of what is read off, with an adjective where it is weighted."""
+        return "the weighted" if self.weight else "the"
+
+    @property
+    def after(self) -> str:
+        """What a bound on noise does not tell, at the end of its sentence."""
+        return after_clamping(self.columns, weight=self.schema.universe[self.weight] if self.weight else None)
 
     @property
     def columns(self) -> tuple[Attribute, ...]:
@@ -220,7 +277,7 @@ class OfColumns(Measurement):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(f"the sum of {name}" for name in self.names)
+        return tuple(f"{self.noun} sum of {name}" for name in self.names)
 
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         """The half widths, each over the largest size of its column, added up."""
@@ -236,21 +293,35 @@ class PlainSums(OfColumns):
     @cached_property
     def coordinates(self) -> tuple[Coordinate, ...]:
         return tuple(
-            Coordinate(label=label, span=column_span(each), places=10**each.decimals)
+            Coordinate(label=label, span=column_span(each), places=10**each.decimals * self.weight_places)
             for label, each in zip(self.labels, self.columns, strict=True)
         )
 
     def rows(self, counts: Tallies) -> int:
-        return sum(counts.tally((self.names[0],)).counts.tolist())
+        return self.total(self.weighed(counts, self.names[0]))
 
     def totals(self, counts: Tallies) -> list[int]:
-        return [sum_of_products(counts.tally((name,)), (0,)) for name in self.names]
+        return [self.total(self.weighed(counts, name), 0) for name in self.names]
 
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
         return over_places(reach, self.coordinates)
 
     def read(self, measured: Measured) -> Reading:
-        return _read_separately(measured, self.coordinates, clamped=self.columns)
+        return _read_separately(measured, self.coordinates, after=self.after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumOfWeights(PlainSums):
+    """The sum of the weights themselves."""
+
+    form: ClassVar[str] = "the sum of the weights"
+
+    @property
+    def after(self) -> str:
+        return after_clamping((), weight=self.columns[0])
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        return (Fraction(1),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +339,7 @@ class AboutMiddle(Measurement):
             Coordinate(label=f"{each.label} about its middle", span=centred_span(each.span), places=2 * each.places)
             for each in self.plain.coordinates
         )
-        return (*sums, ROWS_COUNTED)
+        return (*sums, self.counted)
 
     @property
     def middles(self) -> tuple[int, ...]:
@@ -330,9 +401,9 @@ class _ReadAboutMiddle(AboutMiddle):
         return Reading(
             estimates=tuple(np.array([float(value)]) for value in over_places(values, self.coordinates)),
             half_widths=tuple(map(outwards, widths)),
-            says=within(self.plain.labels, widths, clamped=self.plain.columns),
-            total=max(0.0, float(rows)),
-            notes={"noisy number of rows": float(rows)},
+            says=within(self.plain.labels, widths, after=self.plain.after),
+            total=max(0.0, float(rows / self.counted.places)),
+            notes={"noisy number of rows": float(rows / self.counted.places)},
         )
 
     def formula(self, quantile: str, upper: str) -> str:
@@ -347,7 +418,7 @@ class CentredSums(_ReadAboutMiddle, OfColumns):
 
     @cached_property
     def plain(self) -> PlainSums:
-        return PlainSums(schema=self.schema, names=self.names)
+        return PlainSums(schema=self.schema, names=self.names, weight=self.weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,6 +448,10 @@ class Moments(Measurement):
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         return max(_over_sizes(self.widths(reach), self.sizes))
 
+    @property
+    def after(self) -> str:
+        return after_clamping(self.columns)
+
     def rows(self, counts: Tallies) -> int:
         return sum(counts.tally(self.statistic.attributes).counts.tolist())
 
@@ -403,7 +478,7 @@ class Moments(Measurement):
         return over_places(reach, self.coordinates)
 
     def read(self, measured: Measured) -> Reading:
-        return _read_separately(measured, self.coordinates, clamped=self.columns)
+        return _read_separately(measured, self.coordinates, after=self.after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -502,25 +577,22 @@ def outwards(width: Fraction) -> float:
     return float(width) * (1 + _ROUNDING)
 
 
-def _read_separately(
-    measured: Measured, coordinates: tuple[Coordinate, ...], *, clamped: tuple[Attribute, ...]
-) -> Reading:
+def _read_separately(measured: Measured, coordinates: tuple[Coordinate, ...], *, after: str) -> Reading:
     """Each sum is the answer of its own part."""
     widths = over_places(measured.reach, coordinates)
     return Reading(
         estimates=tuple(np.array([float(value)]) for value in over_places(measured.values, coordinates)),
         half_widths=tuple(map(outwards, widths)),
-        says=within(tuple(each.label for each in coordinates), widths, clamped=clamped),
+        says=within(tuple(each.label for each in coordinates), widths, after=after),
     )
 
 
 # Sentences, after "With probability 95%, "
 
 
-def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, clamped: tuple[Attribute, ...]) -> str:
+def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, after: str) -> str:
     """That every number named is within its half width of the truth."""
     each = [shown(width, up=True) for width in widths]
-    after = after_clamping(clamped)
     if len(labels) == 1:
         return f"{labels[0]} is within {each[0]} of the truth{after}."
     if len(labels) <= _NAMED:
@@ -533,16 +605,16 @@ def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, clamped: tu
     )
 
 
-def between(intervals: dict[str, tuple[Fraction, Fraction]], *, clamped: tuple[Attribute, ...]) -> str:
+def between(intervals: dict[str, tuple[Fraction, Fraction]], *, after: str, noun: str = "the") -> str:
     """That every mean lies in its interval."""
     listed = []
     for name, (low, high) in list(intervals.items())[:_NAMED]:
         lower, upper = shown(low, up=False, beside=high - low), shown(high, up=True, beside=high - low)
-        listed.append(f"the mean of {name} is between {lower} and {upper}")
+        listed.append(f"{noun} mean of {name} is between {lower} and {upper}")
     if len(intervals) > _NAMED:
         listed.append(f"the other {len(intervals) - _NAMED:,} means are in their intervals")
     at_once = ", all at once" if len(intervals) > 1 else ""
-    return f"{in_one_line(listed)}{after_clamping(clamped)}{at_once}."
+    return f"{in_one_line(listed)}{after}{at_once}."
 
 
 def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
@@ -557,9 +629,14 @@ def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def after_clamping(columns: tuple[Attribute, ...]) -> str:
-    """Clamping moves a sum or a mean, which no bound on noise can tell."""
-    return " (values outside the declared range taken at its ends)" if any(c.outside == CLAMP for c in columns) else ""
+def after_clamping(columns: tuple[Attribute, ...], *, weight: Attribute | None = None) -> str:
+    """What moves a sum or a mean, and no bound on noise can tell: clamping, the cap of weights and the sampling."""
+    said = ["values outside the declared range taken at its ends"] if any(c.outside == CLAMP for c in columns) else []
+    if weight is not None:
+        cap = weight.point(weight.highest)
+        said += [f"weights above {cap} counted as {cap}", "rows without a weight left out"]
+        said += ["the sampling error of the survey not included"]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def in_one_line(parts: list[str]) -> str:

@@ -125,14 +125,17 @@ class Changes:
         return Sensitivity(l1=int(self.l1(scales=ones)), l2_squared=int(self.l2_squared(variances=ones)))
 
 
-def changes(spans: Sequence[Span], schema: Schema) -> Changes:
+def changes(spans: Sequence[Span], schema: Schema, *, weight: int = 1) -> Changes:
     """What one unit can change in sums of numbers in these spans.
+
+    Args:
+        weight: how often a row counts at most: see `releases.engine.workload.weights`.
 
     Adding and dropping a row attain their case for sums of columns, and for products of columns, at a corner of the
     declared ranges; replacing attains it for sums of columns. For several products at once it is an upper bound: two
     rows need not have all products at opposite ends.
     """
-    rows = schema.unit.max_rows
+    rows = schema.unit.max_rows * weight
     cases = schema.changes_of_a_row(
         added=tuple(rows * span.largest for span in spans),
         replaced=lambda: tuple(rows * span.width for span in spans),

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.workload.weights import SurveyWeight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,11 @@ class Statistic(ABC):
     attributes: tuple[str, ...]
 
     @property
+    def weight(self) -> SurveyWeight | None:
+        """How much rows count; None where all count alike."""
+        return None
+
+    @property
     def exact(self) -> tuple[str, ...]:
         """The columns whose dates count by themselves, and not by their bins."""
         return ()
@@ -92,6 +98,10 @@ class Statistic(ABC):
     @abstractmethod
     def to_json(self, universe: Universe) -> dict[str, Any]: ...
 
+    def as_read(self, universe: Universe) -> Universe:
+        """The universe in which its columns are read as it needs them."""
+        return universe
+
     def tells_rows_apart(self, universe: Universe) -> bool:
         """Whether it can come out otherwise for another table of as many rows."""
         return True
@@ -107,34 +117,59 @@ class OfNumbers(Statistic):
 
     Attributes:
         by: columns of categories; each combination of their categories is a group. Empty where it is of all rows.
+        weight: how much rows count; None where all count alike.
     """
 
     by: tuple[str, ...] = ()
+    weight: SurveyWeight | None = None
 
     @classmethod
     def read(cls, word: str, value: object, universe: Universe) -> OfNumbers:
         if not isinstance(value, dict):
             return cls(attributes=numeric_columns(value, universe, field=word))
-        fields = fields_of(value, {"columns", "by"}, field=word)
+        fields = fields_of(value, {"columns", "by", "weighted_by"}, field=word)
         names = numeric_columns(fields.get("columns"), universe, field=f"{word}.columns")
-        by = _group_columns(fields.get("by"), universe, field=f"{word}.by")
-        return cls(attributes=(*names, *by), by=by)
+        if "weighted_by" not in fields:
+            by = _group_columns(fields.get("by"), universe, field=f"{word}.by")
+            return cls(attributes=(*names, *by), by=by)
+        by, weight = by_and_weight(fields, universe, word=word)
+        if weight.column in names:
+            raise InvalidInput(f"{word}.weighted_by", weight.column, "must be another column than those it weighs")
+        return cls(attributes=(*names, *by, weight.column), by=by, weight=weight)
 
     @property
     def of(self) -> tuple[str, ...]:
         """The numeric columns."""
-        return self.attributes[: len(self.attributes) - len(self.by)]
+        return self.attributes[: len(self.attributes) - len(self.by) - (self.weight is not None)]
+
+    @property
+    def noun(self) -> str:
+        """What the numbers are, before the name of their column."""
+        return f"{self.kind} of" if self.weight is None else f"weighted {self.kind} of"
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
         if not self.by:
-            return tuple(Part(name=f"{self.kind} of {name}", rows=(name,)) for name in self.of)
+            return tuple(Part(name=f"{self.noun} {name}", rows=(name,)) for name in self.of)
         labels, by = group_labels(self.by, universe), " and ".join(self.by)
-        return tuple(Part(name=f"{self.kind} of {name} by {by}", rows=labels) for name in self.of)
+        return tuple(Part(name=f"{self.noun} {name} by {by}", rows=labels) for name in self.of)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
-        if not self.by:
-            return {self.kind: list(self.of)}
-        return {self.kind: {"columns": list(self.of), "by": list(self.by)}}
+        beside = self.grouping_and_weight()
+        return {self.kind: {"columns": list(self.of), **beside} if beside else list(self.of)}
+
+    def grouping_and_weight(self) -> dict[str, Any]:
+        """Its groups and its weight, as the workload format has them."""
+        by = {"by": list(self.by)} if self.by else {}
+        return by if self.weight is None else by | {"weighted_by": self.weight.to_json()}
+
+    def as_read(self, universe: Universe) -> Universe:
+        return universe if self.weight is None else self.weight.as_read(universe)
+
+
+def by_and_weight(fields: Mapping[str, Any], universe: Universe, *, word: str) -> tuple[tuple[str, ...], SurveyWeight]:
+    """The columns that make groups, of which there need be none, and the weight."""
+    by = _group_columns(fields["by"], universe, field=f"{word}.by") if "by" in fields else ()
+    return by, SurveyWeight.read(fields.get("weighted_by"), universe, field=f"{word}.weighted_by")
 
 
 def group_labels(by: Iterable[str], universe: Universe) -> tuple[str, ...]:

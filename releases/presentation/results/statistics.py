@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from releases.display import charts
 from releases.engine.domain.dates import Dates
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry, dates_of
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
+from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
@@ -37,6 +40,7 @@ class ShownAnswer:
     upper: str = ""
     chosen: str = ""
     value: str = ""
+    share: str = ""
 
     @property
     def is_above(self) -> bool:
@@ -68,6 +72,10 @@ class ShownStatistic:
         return f"{self.more:,}"
 
     @property
+    def has_shares(self) -> bool:
+        return any(each.share for each in self.answers)
+
+    @property
     def has_values(self) -> bool:
         return any(each.value for each in self.answers)
 
@@ -96,8 +104,9 @@ def shown_statistic(
         if inquiry.statistic.is_open
         else [_label(inquiry, part, row) for part in inquiry.families for row in part.labels(inquiry.universe)]
     )
-    answers = [_shown(label, row) for label, row in zip(labels, stored, strict=False)]
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
+    whole = _whole(table) if kind.has_shares and inquiry.size > 1 else None
+    answers = [_shown(label, row, whole) for label, row in zip(labels, stored, strict=False)]
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -144,11 +153,18 @@ def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
     return f"{title}: {own}" if len(inquiry.families) > 1 else own
 
 
-def _shown(label: str, row: dict[str, Any]) -> ShownAnswer:
+def _whole(table: pa.Table) -> Whole | None:
+    """What the shares of all answers are taken of."""
+    numbers = [table.column(name).to_pylist() for name in _NUMBERS]
+    return Whole.of(*numbers, rows=None)
+
+
+def _shown(label: str, row: dict[str, Any], whole: Whole | None) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
-    return ShownAnswer(label=label, **{name: value_text(row[name]) for name in _NUMBERS})
+    share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
+    return ShownAnswer(label=label, share=share, **{name: value_text(row[name]) for name in _NUMBERS})
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:

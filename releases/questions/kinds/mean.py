@@ -19,7 +19,7 @@ class MeanKind(NumbersByGroup[Mean]):
         "rows as far as noise hides it."
     )
     phrases = {"mean": "average"}
-    noun = "The average"
+    noun = "average"
     is_within_range = True
     depends_on_rows = True
     has_columns_unit = True

@@ -19,7 +19,7 @@ class SumKind(NumbersByGroup[Sum]):
         "declared rule says."
     )
     phrases = {"sum": "sum"}
-    noun = "The sum of"
+    noun = "sum of"
     has_columns_unit = True
     is_total = True
 

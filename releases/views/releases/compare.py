@@ -15,6 +15,7 @@ from releases.display.error_messages import in_words
 from releases.engine.domain.privacy import exact
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
+from releases.engine.workload.questions import weight_of
 from releases.forms.releases import CompareForm, CompareLinkForm, OptionsForm
 from releases.ledger import reports
 from releases.ledger.balances import first_epsilon
@@ -81,6 +82,8 @@ def _page(
     compared = _compared(request, release, plans, rows)
     page = compared["page"]
     form.ask_for_error_in(page.unit, is_weighed=page.has_importance)
+    if weight_of(plans[0].workload) is not None:
+        form.ask_what_weights_add_up_to()
     context = {
         "form": form,
         "shown": _numbers_shown(release),

@@ -51,6 +51,8 @@ PEOPLE = [
     {"name": "rice", **YES_NO},
     {"name": "fish", **YES_NO},
 ]
+#: With weights of up to 2.5, in tenths.
+WEIGHED = [*PEOPLE[:3], {"name": "weight", "type": "number", "edges": [0, 2.5], "decimals": 1}]
 #: No value of these drops its row, so that under "replace" the number of rows is public.
 TOWNS = PEOPLE[2:]
 #: Dates on both sides of 1970, in bins that are in order of time and not. A day has so many seconds that its values
@@ -76,6 +78,11 @@ QUESTIONS = [
     (PEOPLE, {"mean": ["age", "income"]}),
     (PEOPLE, {"mean": {"columns": ["age"], "by": ["town", "tea"]}}),
     (PEOPLE, {"sum": {"columns": ["age", "income"], "by": "tea"}}),
+    (WEIGHED, {"sum": {"columns": ["age", "income"], "weighted_by": "weight"}}),
+    (WEIGHED, {"mean": {"columns": ["income"], "weighted_by": "weight"}}),
+    (WEIGHED, {"mean": {"columns": ["age", "income"], "by": "town", "weighted_by": "weight"}}),
+    (WEIGHED, {"weighted_count": "weight"}),
+    (WEIGHED, {"weighted_count": {"weighted_by": "weight", "by": "town"}}),
     (PEOPLE, {"second_moments": ["age", "income"]}),
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
@@ -508,7 +515,35 @@ LOW, HIGH = (0, -50, 0, 0, 0, 1), (30, 200, 0, 1, 1, 0)
 HIGH_WITH_TEA = (30, 200, 0, 0, 1, 0)
 ENDS = {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])}
 BY_TEA = {"columns": ["income"], "by": "tea"}
+#: Of `WEIGHED`, with the most weight.
+HEAVY, HEAVY_ELSEWHERE = (30, 200, 0, 25), (30, 200, 1, 25)
+BY_WEIGHT = {"columns": ["income"], "by": "town", "weighted_by": "weight"}
+OF_WEIGHT = {"add_remove": ([], [HEAVY]), "replace": ([HEAVY], [HEAVY_ELSEWHERE])}
+
+
+def weighted_sums_and_counts_of_groups(result):
+    """As of groups without weights, in tenths of a weight."""
+    return [each * 10 for each in sums_and_counts_of_groups(result)]
+
+
+def true_weighted_sums_and_counts_of_groups(statistic, rows):
+    found = []
+    for group in range(3):
+        kept = rows.columns["town"] == group
+        weights, incomes = rows.columns["weight"][kept], _numbers(rows, "income")[kept]
+        found += [float((weights * (incomes + 5)).sum()), float((weights * (20 - incomes)).sum())]
+    return found
+
+
 ATTACKS = [
+    Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact, columns=WEIGHED)
+    for query, pairs, look, exact in [
+        ({"sum": BY_WEIGHT}, OF_WEIGHT, all_estimates, all_truths),
+        ({"mean": BY_WEIGHT}, OF_WEIGHT, weighted_sums_and_counts_of_groups, true_weighted_sums_and_counts_of_groups),
+        ({"weighted_count": {"weighted_by": "weight", "by": "town"}}, OF_WEIGHT, all_estimates, all_truths),
+    ]
+]
+ATTACKS += [
     Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact)
     for query, pairs, look, exact in [
         ({"sum": ["age", "income"]}, ENDS, all_estimates, all_truths),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Rows
-from releases.engine.workload import row_means
+from releases.engine.workload import row_means, row_sums
 from releases.engine.workload.measurements import measurements
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import ONE, Changes, Span, changes, product_span, vote_changes
@@ -106,6 +106,60 @@ def test_sums_by_group_move_exactly_as_far_as_declared_in_one_group_or_from_one_
     for kind in ("sum", "mean"):
         for measurement in measured(schema, {kind: {"columns": ["c0"], "by": "town"}}):
             compared(measurement, weights[: len(measurement.each.coordinates)] * groups, is_attained=True)
+
+
+@settings(max_examples=25)
+@given(ends, st.integers(1, 2), st.integers(0, 2), relations, st.integers(1, 2), weights)
+def test_weighted_sums_means_and_counts_move_exactly_as_far_as_declared_for_any_weights_up_to_the_cap(
+    column, cap, groups, neighbours, rows, weights
+):
+    """Every weight from 0 to the cap is tried, on both sides: those between the ends move nothing further."""
+    towns = {"name": "town", "type": "categorical", "categories": ["a", "b"][:groups], "outside": "a"}
+    schema = schema_of([*integers([column, (0, cap)]), *([towns] if groups else [])], neighbours, rows)
+    by = {"by": "town"} if groups else {}
+    for query in (
+        {"sum": {"columns": ["c0"], "weighted_by": "c1", **by}},
+        {"mean": {"columns": ["c0"], "weighted_by": "c1", **by}},
+        {"weighted_count": {"weighted_by": "c1", **by}},
+    ):
+        for measurement in measured(schema, query):
+            of_one = len(measurement.each.coordinates) if groups else len(measurement.coordinates)
+            compared(measurement, weights[:of_one] * max(1, groups), is_attained=True)
+
+
+@given(
+    st.tuples(st.integers(-9, 9), st.integers(1, 40)),
+    st.integers(1, 7),
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), max_size=6),
+    st.tuples(st.integers(0, 40), st.integers(0, 5)),
+)
+def test_a_weighted_pair_on_any_lattice_moves_by_the_steps_of_its_weight_together(ends, steps, cap, others, new):
+    (low, size), half = ends, row_means._PAIR_STEPS
+    schema = schema_of(integers([(low, low + size), (0, cap)]), "add_remove")
+    _, pair = measured(schema, {"mean": {"columns": ["c0"], "weighted_by": "c1"}})
+
+    def stepped(rows):
+        values, weights = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+        table = {"c0": low + np.minimum(values, size), "c1": np.minimum(weights, cap)}
+        return np.array(pair.rounded(pair.totals(Rows(universe=schema.universe, columns=table)), pair.units(1)))
+
+    row_means._PAIR_STEPS = steps * cap
+    try:
+        moved = stepped([*others, new]) - stepped(others)
+        assert moved.min() >= 0
+        assert moved.sum() == steps * min(new[1], cap)
+        assert pair.moved.on_lattice(pair.units(1)).cases == ((steps * cap, 0), (0, steps * cap))
+    finally:
+        row_means._PAIR_STEPS = half
+
+
+def test_weighted_sums_are_not_rounded_and_refuse_weights_that_are_not_from_zero():
+    schema = schema_of(integers([(0, 10**9), (0, 10**6)]), "replace", 3)
+    for measurement in measured(schema, {"sum": {"columns": ["c0"], "weighted_by": "c1"}}):
+        assert set(measurement.units(2)) == {1}
+    with pytest.raises(InvalidInput, match="must begin at 0"):
+        row_sums.PlainSums(schema=schema_of(integers([(0, 1), (1, 2)]), "replace"), names=("c0",), weight="c1")
 
 
 @given(

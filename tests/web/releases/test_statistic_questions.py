@@ -44,6 +44,21 @@ ASKED = [
         {"mean": {"columns": ["income"], "by": ["sex", "tea"]}},
     ),
     ("sum", {"columns": ["age", "income"], "by": "sex"}, {"sum": {"columns": ["age", "income"], "by": ["sex"]}}),
+    (
+        "mean",
+        {"columns": ["income"], "by": "sex", "weighted_by": "age", "cap": "50"},
+        {"mean": {"columns": ["income"], "by": ["sex"], "weighted_by": {"column": "age", "cap": 50}}},
+    ),
+    (
+        "sum",
+        {"columns": ["age"], "weighted_by": "income", "cap": "2.5"},
+        {"sum": {"columns": ["age"], "weighted_by": {"column": "income", "cap": 2.5}}},
+    ),
+    (
+        "weighted_count",
+        {"weighted_by": "income", "by": "sex, tea", "cap": "5000"},
+        {"weighted_count": {"by": ["sex", "tea"], "weighted_by": {"column": "income", "cap": 5000}}},
+    ),
     ("most_common", {"column": "age", "k": "1"}, {"most_common": "age"}),
     ("most_common", {"column": "age", "k": "3"}, {"top": {"column": "age", "k": 3}}),
     ("largest_count", {"counts": [YOUNG, MEN]}, {"largest_count": [json.loads(YOUNG), json.loads(MEN)]}),
@@ -113,7 +128,7 @@ def test_a_statistic_is_asked_and_shown_again(visit, blank, kind, typed, questio
     again = visit("")
     assert f"<h2>{offered_statistics()[kind].title}</h2>" in body(again)
     for name, value in typed.items():
-        if isinstance(value, str) and name != "column":
+        if isinstance(value, str) and name not in ("column", "weighted_by"):
             assert field_value(again, name) == value.replace("0.90", "0.9")
     assert inline_code(again) == []
 
@@ -185,7 +200,7 @@ def test_a_broken_rule_is_said_on_the_page_and_nothing_typed_is_lost(visit, blan
     assert response.status_code == 400
     assert message in words(response)
     for name, value in typed.items():
-        if isinstance(value, str) and name != "column":
+        if isinstance(value, str) and name not in ("column", "weighted_by"):
             assert field_value(response, name) == value
     assert queries(blank) is None
 
