@@ -26,6 +26,7 @@ from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
 from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.statistic import Statistic
 from releases.management.commands.demo import SAMPLE
 from releases.models import EntryKind, LedgerEntry, Release
@@ -43,6 +44,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     None: {"marginal": ["gender", "region"]},
     Sum: {"sum": ["age", "family"]},
     Mean: {"mean": ["age"]},
+    WeightedCount: {"weighted_count": {"weighted_by": {"column": "family", "cap": 5}, "by": "region"}},
     SecondMoments: {"second_moments": ["age", "family"]},
     Votes: {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},
     MostCommon: {"top": {"column": "education", "k": 2}},

@@ -1,0 +1,161 @@
+"""Survey weights on a file and in a database, against pandas: what a weight counts as, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from io import StringIO
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanism
+from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Rows
+from releases.engine.tables.query import TableCounts
+from releases.engine.verification.recording import with_noise_scaled
+from releases.engine.verification.truths import bound_holds
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import of_columns_asked
+from tests.engine.tables.test_tables import load_duckdb, load_postgres
+
+CAP = 50
+#: The rule for weights outside is another than that of weighted questions, which take them at the ends.
+COLUMNS = [
+    {"name": "income", "type": "integer", "edges": [0, 1000, 5000]},
+    {"name": "region", "type": "categorical", "categories": ["north", "south", "west"]},
+    {"name": "wgt", "type": "number", "edges": [1, 10, 80], "decimals": 1, "outside": "drop", "missing": ["-9"]},
+    {"name": "employed", "type": "integer", "edges": [0, 1]},
+]
+ONE = PureDP(epsilon=Fraction(1))
+#: On all noise: the numbers are then the exact ones.
+ALMOST_NONE = Fraction(1, 10**12)
+
+
+def survey(rows=400):
+    """Rows of an artificial survey, some of whose weights are above the cap, below 0, missing or no numbers."""
+    drawn = np.random.default_rng(8)
+    lines = ["income,region,wgt,employed"]
+    for row in range(rows):
+        weight = (
+            ["", "none", "-9", "-3.5", "70.5", "1e2", "0"][row % 40] if row % 40 < 7 else f"{drawn.gamma(2, 9):.1f}"
+        )
+        income = "" if row % 31 == 0 else int(drawn.integers(0, 6000))
+        lines.append(f"{income},{drawn.choice(['north', 'south', 'south'])},{weight},{drawn.integers(0, 2)}")
+    return "\n".join(lines) + "\n"
+
+
+def by_pandas(text, query):
+    """The answers, part by part: weights by pandas' own reading of numbers."""
+    table = pd.read_csv(StringIO(text), dtype=str)
+    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in ("income", "wgt", "employed")}
+    table["w"] = numbers["wgt"].where(numbers["wgt"] != -9).clip(0, CAP)
+    ((kind, asked),) = query.items()
+    names = asked.get("columns", [])
+    for name in names:
+        table[name] = numbers[name].clip(*{"income": (0, 5000), "employed": (0, 1)}[name])
+    table = table.dropna(subset=["w", *names])
+    groups = [table[table.region == each] for each in COLUMNS[1]["categories"]] if "by" in asked else [table]
+    if kind == "weighted_count":
+        return [[group.w.sum() for group in groups]]
+    if kind == "sum":
+        return [[(group.w * group[name]).sum() for group in groups] for name in names]
+    middles = {"income": 2500, "employed": 0.5}
+    return [[np.average(g[name], weights=g.w) if g.w.sum() else middles[name] for g in groups] for name in names]
+
+
+def planned(query, *, name="laplace-numbers", budget=ONE, unit=None, **options):
+    schema = Schema.from_json({"version": 1, "columns": COLUMNS, "unit": unit or {"kind": "row"}})
+    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    return mechanism(name).plan(
+        *of_columns_asked(schema, question), budget=budget, beta=Fraction(1, 20), options=options
+    )
+
+
+WEIGHTED = {"weighted_by": {"column": "wgt", "cap": CAP}}
+QUERIES = [
+    {"weighted_count": WEIGHTED},
+    {"weighted_count": {"by": "region", **WEIGHTED}},
+    {"sum": {"columns": ["income", "employed"], **WEIGHTED}},
+    {"mean": {"columns": ["income"], "by": "region", **WEIGHTED}},
+    {"mean": {"columns": ["income", "employed"], **WEIGHTED}},
+]
+
+
+@pytest.mark.parametrize(
+    "load", [load_duckdb, pytest.param(load_postgres, marks=pytest.mark.postgres)], ids=["file", "postgresql"]
+)
+def test_weighted_answers_are_those_of_pandas(load, tmp_path, request):
+    text = survey()
+    table = load(text, tmp_path, request)
+    for query in QUERIES:
+        plan = planned(query)
+        with with_noise_scaled(ALMOST_NONE):
+            result = plan.run(TableCounts(table, plan.schema), rng=StreamRandomness(b"weights"))
+        # Means of groups are given to four digits of the narrowest interval, hundreds wide.
+        rounded = 0.06 if "by" in query.get("mean", {}) else 1e-6
+        for found, expected in zip(result.estimates, by_pandas(text, query), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=rounded)
+
+
+def test_the_cap_is_read_and_kept_with_the_question():
+    plan = planned({"mean": {"columns": ["income"], "weighted_by": "wgt"}})
+    assert plan.workload.statistic.to_json(plan.schema.universe) == {
+        "mean": {"columns": ["income"], "weighted_by": {"column": "wgt", "cap": 80}}
+    }
+    capped = planned({"mean": {"columns": ["income"], "weighted_by": {"column": "wgt", "cap": "12.5"}}}).schema.universe
+    assert (capped["wgt"].lowest, capped["wgt"].highest, capped["wgt"].outside) == (0, 125, "clamp")
+
+
+@pytest.mark.parametrize(
+    ("weight", "field", "rule"),
+    [
+        ("region", "weighted_by", "must be a numeric column"),
+        (None, "weighted_by", "must be a numeric column"),
+        ("income", "weighted_by", "must be another column than those it weighs"),
+        ({"column": "wgt", "cap": 81}, "weighted_by.cap", "must be above 0 and at most 80"),
+        ({"column": "wgt", "cap": 0}, "weighted_by.cap", "must be above 0"),
+        ({"column": "wgt", "cap": "1.25"}, "weighted_by.cap", "must have at most 1 decimal places"),
+        ({"column": "wgt", "cap": "many"}, "weighted_by.cap", "must be a number"),
+        ({"column": "wgt", "most": 5}, "weighted_by", "is not a known field"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weight, field, rule):
+    with pytest.raises(InvalidInput, match=rule) as raised:
+        planned({"mean": {"columns": ["income"], "weighted_by": weight}})
+    assert raised.value.field == f"queries[0].mean.{field}"
+
+
+def test_a_weighted_mean_says_what_its_bound_leaves_out_and_what_is_assumed_before():
+    plan = planned(QUERIES[4], expected_rows=100_000)
+    assert plan.expectation.proof is Proof.ASSUMED
+    assert plan.expectation.says.startswith("if the weights of the rows counted add up to at least 100,000, ")
+    assert "the weighted mean of income is within" in plan.expectation.says
+    said = (
+        "weights above 50 counted as 50, rows without a weight left out, the sampling error of the survey not included"
+    )
+    for query in QUERIES:
+        plan = planned(query)
+        universe = plan.schema.universe
+        empty = Rows(universe=universe, columns={each: np.zeros(0, dtype=np.int64) for each in universe.names})
+        assert said in plan.run(empty, rng=StreamRandomness(b"x")).bound.says
+    assert planned({"mean": {"columns": ["income"], **WEIGHTED}}, name="propose-test-release").infeasible
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES[3:], ids=["by group", "two columns"])
+@pytest.mark.parametrize("weights", [[0], [0, 0, 0, 1], [500]], ids=["none", "hardly any", "the most"])
+def test_the_interval_of_a_weighted_mean_holds_whatever_the_weights_are(query, weights):
+    """At beta 1/20 a true interval fails this test with probability below 1e-5."""
+    plan, runs = planned(query, budget=PureDP(epsilon=Fraction(1, 2))), 200
+    drawn, codes = np.random.default_rng(3), {"income": 5001, "region": 3, "employed": 2}
+    columns = {name: drawn.integers(0, codes[name], 60) for name in plan.schema.universe.names if name != "wgt"}
+    rows = Rows(universe=plan.schema.universe, columns=columns | {"wgt": np.resize(weights, 60)})
+    rng = StreamRandomness(f"held {query} {weights}".encode())
+    broken = sum(not bound_holds(plan, plan.run(rows, rng=rng), rows) for _ in range(runs))
+    assert broken <= runs / 20 + 5 * sqrt(runs / 20 * 19 / 20)
