@@ -1059,6 +1059,29 @@ MUTATIONS = (
         test="tests/web/datasets/test_descriptions.py"
         "::test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since",
     ),
+    Mutation(
+        name="a-row-of-weight-counted-once",
+        file="releases/engine/workload/sensitivity.py",
+        text="rows = schema.unit.max_rows * weight",
+        instead="rows = schema.unit.max_rows",
+        test="tests/engine/workload/test_sensitivity.py"
+        "::test_weighted_sums_means_and_counts_move_exactly_as_far_as_declared_for_any_weights_up_to_the_cap",
+    ),
+    Mutation(
+        name="weighted-pair-for-one-unit-of-weight",
+        file="releases/engine/workload/row_means.py",
+        text="rows = self.schema.unit.max_rows * self.most_weight",
+        instead="rows = self.schema.unit.max_rows",
+        test="tests/engine/workload/test_sensitivity.py"
+        "::test_a_weighted_pair_on_any_lattice_moves_by_the_steps_of_its_weight_together",
+    ),
+    Mutation(
+        name="weight-above-the-cap",
+        file="releases/engine/workload/weights.py",
+        text="edges=(Decimal(0), *within, self.cap), outside=CLAMP",
+        instead="edges=(Decimal(0), *within, self.cap)",
+        test="tests/engine/tables/test_survey_weights.py::test_weighted_answers_are_those_of_pandas",
+    ),
 )
 
 
