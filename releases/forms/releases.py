@@ -111,7 +111,7 @@ class CompareForm(ChoiceForm):
         """Of weighted means, whose error depends on that rather than on the rows."""
         field = self.fields["population"]
         field.label = "About what the weights add up to"
-        field.help_text = f"Mostly the size of the population, if you may say so. {NEVER_LOOKED_UP}"
+        field.help_text = "The size of the population, if you may say so. A public guess: never add it up in the table."
 
     def clean_error(self) -> float | None:
         """None where none was typed."""

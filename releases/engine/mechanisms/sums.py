@@ -87,7 +87,7 @@ from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
-from releases.engine.workload.row_sums import Ballots, Measured, Measurement, Reading, Sharing, within
+from releases.engine.workload.row_sums import Ballots, Measured, Measurement, OfColumns, Reading, Sharing, within
 from releases.engine.workload.sensitivity import Case, Changes, divided
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any
@@ -233,6 +233,8 @@ class Noised:
         """The noise of each sum, in units of its columns."""
         form = self.measurement
         described = {"measured": form.form} if form.form else {}
+        if isinstance(form, OfColumns) and form.weight:
+            described["measured"] += "; a row counts as often as its weight says"
         if isinstance(form, Grouped):
             described |= {"groups": f"{form.groups:,}"}
         listed = list(zip(form.described(), form.moved.most, self.units, self.spreads, strict=False))

@@ -199,7 +199,7 @@ class Grouped(Measurement):
             half_widths.append(outwards(Fraction(float(max((ends[:, 1] - values).max(), (values - ends[:, 0]).max())))))
             for label, mean in zip(self.labels, means, strict=True):
                 says[f"{name} in {label}"] = lowest + size * mean.low, lowest + size * mean.high
-        unit = self.each.weight_places
+        unit, counted = self.each.weight_places, "sums of the weights" if self.each.weight else "numbers of rows"
         of_groups = [float(sum((mean.rows for mean in means), Fraction(0)) / (len(means) * unit)) for means in groups]
         centred = {
             name: [float(size * means[place].centred / unit) for means in groups]
@@ -209,13 +209,10 @@ class Grouped(Measurement):
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
             says=between(says, after=self.each.after, noun=self.each.noun),
-            total=max(0.0, sum(of_groups)),
-            notes={
-                "noisy number of rows": sum(of_groups),
-                "noisy numbers of rows": of_groups,
-                "noisy sums about the middle": centred,
-            },
             spans=tuple(spans),
+            **self.each.counted_as(
+                sum(of_groups), {f"noisy {counted}": of_groups, "noisy sums about the middle": centred}
+            ),
         )
 
 

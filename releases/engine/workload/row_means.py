@@ -144,12 +144,13 @@ class OfMeans(OfColumns):
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
             says=between(intervals, after=self.after, noun=self.noun),
-            total=max(0.0, rows),
-            notes={
-                "noisy number of rows": rows,
-                "noisy sums about the middle": centred,
-                "intervals": {name: [float(low), float(high)] for name, (low, high) in intervals.items()},
-            },
+            **self.counted_as(
+                rows,
+                {
+                    "noisy sums about the middle": centred,
+                    "intervals": {name: [float(low), float(high)] for name, (low, high) in intervals.items()},
+                },
+            ),
         )
 
 

@@ -155,6 +155,12 @@ class Measurement(ABC):
         """The number of rows."""
         return ROWS_COUNTED
 
+    def counted_as(self, rows: float, notes: dict[str, Any]) -> dict[str, Any]:
+        """The noisy number of rows and further facts, as a `Reading` has them; the sum of weights is no such number."""
+        if self.counted is not ROWS_COUNTED:
+            return {"notes": {"noisy sum of the weights": rows, **notes}}
+        return {"total": max(0.0, rows), "notes": {"noisy number of rows": rows, **notes}}
+
     @property
     def moved(self) -> Changes:
         """What one privacy unit can change in the totals."""
@@ -402,8 +408,7 @@ class _ReadAboutMiddle(AboutMiddle):
             estimates=tuple(np.array([float(value)]) for value in over_places(values, self.coordinates)),
             half_widths=tuple(map(outwards, widths)),
             says=within(self.plain.labels, widths, after=self.plain.after),
-            total=max(0.0, float(rows / self.counted.places)),
-            notes={"noisy number of rows": float(rows / self.counted.places)},
+            **self.counted_as(float(rows / self.counted.places), {}),
         )
 
     def formula(self, quantile: str, upper: str) -> str:
@@ -633,7 +638,7 @@ def after_clamping(columns: tuple[Attribute, ...], *, weight: Attribute | None =
     """What moves a sum or a mean, and no bound on noise can tell: clamping, the cap of weights and the sampling."""
     said = ["values outside the declared range taken at its ends"] if any(c.outside == CLAMP for c in columns) else []
     if weight is not None:
-        cap = weight.point(weight.highest)
+        cap = f"{Decimal(weight.point(weight.highest)):,f}"
         said += [f"weights above {cap} counted as {cap}", "rows without a weight left out"]
         said += ["the sampling error of the survey not included"]
     return f" ({', '.join(said)})" if said else ""

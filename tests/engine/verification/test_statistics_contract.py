@@ -484,9 +484,9 @@ def sums_and_count(result):
     return [result.notes["noisy number of rows"], *result.notes["noisy sums about the middle"].values()]
 
 
-def sums_and_counts_of_groups(result):
+def sums_and_counts_of_groups(result, counted="noisy numbers of rows"):
     """Above the lowest value and below the highest, in each group."""
-    counts, (sums,) = result.notes["noisy numbers of rows"], result.notes["noisy sums about the middle"].values()
+    counts, (sums,) = result.notes[counted], result.notes["noisy sums about the middle"].values()
     return [12.5 * count + sign * total for count, total in zip(counts, sums, strict=True) for sign in (1, -1)]
 
 
@@ -523,7 +523,7 @@ OF_WEIGHT = {"add_remove": ([], [HEAVY]), "replace": ([HEAVY], [HEAVY_ELSEWHERE]
 
 def weighted_sums_and_counts_of_groups(result):
     """As of groups without weights, in tenths of a weight."""
-    return [each * 10 for each in sums_and_counts_of_groups(result)]
+    return [each * 10 for each in sums_and_counts_of_groups(result, "noisy sums of the weights")]
 
 
 def true_weighted_sums_and_counts_of_groups(statistic, rows):

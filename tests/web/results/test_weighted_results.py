@@ -71,6 +71,8 @@ def test_a_weighted_mean_goes_from_the_form_to_its_result_and_says_what_its_inte
     found = re.search(r"The weighted average income is about ([\d,.]+); the true value lies between", page)
     assert abs(float(found[1].replace(",", "")) - WEIGHTED_MEAN) < 5
     assert f"The interval covers the noise that was added, {CAUTION}" in page
+    # The noisy sum of the weights is no number of rows.
+    assert "How many rows counted, or were left out, is not known" in page
     folder = files.folder_of(Release.objects.get(pk=draft.pk))
     for name in ("report.html", "notebook.ipynb"):
         assert CAUTION in (folder / name).read_text()
