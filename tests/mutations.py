@@ -411,8 +411,8 @@ MUTATIONS = (
     Mutation(
         name="a-pair-at-the-price-of-one-row-of-a-person",
         file="releases/engine/workload/row_means.py",
-        text="sizes = [each.span.largest * self.schema.unit.max_rows for each in self.coordinates[::2]]",
-        instead="sizes = [each.span.largest for each in self.coordinates[::2]]",
+        text="rows = self.schema.unit.max_rows * self.most_weight",
+        instead="rows = self.most_weight",
         test="tests/engine/workload/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
     ),
     Mutation(

@@ -72,7 +72,7 @@ def test_a_weighted_mean_goes_from_the_form_to_its_result_and_says_what_its_inte
     assert abs(float(found[1].replace(",", "")) - WEIGHTED_MEAN) < 5
     assert f"The interval covers the noise that was added, {CAUTION}" in page
     # The noisy sum of the weights is no number of rows.
-    assert "How many rows counted, or were left out, is not known" in page
+    assert "How many rows counted, and how many were left out, is not known" in page
     folder = files.folder_of(Release.objects.get(pk=draft.pk))
     for name in ("report.html", "notebook.ipynb"):
         assert CAUTION in (folder / name).read_text()
