@@ -5,48 +5,37 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import LedgerEntry, Release
 from releases.planning import comparison
 from releases.publication.receipt import rows_text
-from tests.web.conftest import WORKLOAD
-from tests.web.pages import body, field_value
+from tests.web.pages import body, field_value, link
 
 pytestmark = pytest.mark.django_db
 
 CHOICE = {"epsilon": "1", "delta": "0.0000001", "beta": "0.05"}
-PAIRS = {"version": 1, "queries": [{"marginals": 2}]}
 
 
 @pytest.fixture
 def drafted(dataset, make_draft):
     """A draft that asks something."""
-
-    def make(workload, of=dataset):
-        return make_draft(of, *workload["queries"], delta="0.0000001", mechanism="")
-
-    return make
+    return lambda *queries: make_draft(dataset, *queries, delta="0.0000001", mechanism="")
 
 
 @pytest.fixture
 def draft(drafted):
-    return drafted(PAIRS)
+    return drafted({"marginals": 2})
 
 
 @pytest.fixture
 def show(as_, alice):
-    return lambda release, **link: as_(alice).get(reverse("compare", args=[release.pk]), link)
+    return lambda release, **given: as_(alice).get(link("compare", release), given)
 
 
 @pytest.fixture
 def send(as_, alice):
-    def post(release, want="", **data):
-        address = reverse("compare", args=[release.pk])
-        return as_(alice).post(f"{address}?want={want}" if want else address, CHOICE | data)
-
-    return post
+    return lambda release, want="", **data: as_(alice).post(f"{link('compare', release)}?want={want}", CHOICE | data)
 
 
 def rows_of(release):
@@ -62,18 +51,19 @@ def chosen_in(page):
 def test_of_a_table_the_least_proved_bound_is_recommended_with_its_bound_in_rows_and_its_button_comes_first(
     drafted, show
 ):
-    release = drafted(WORKLOAD)
+    release = drafted()
     page = show(release)
     proved = [row for row in rows_of(release) if row.can_be_chosen and row.bound and not row.is_unproved]
     least = min(proved, key=lambda row: row.bound.alpha)
-    shown = page.context["page"].recommended
+    comparison_page = page.context["page"]
+    shown = comparison_page.recommended
     assert shown.method.name == least.mechanism.name == chosen_in(page)[0]
     assert rows_text(least.bound.alpha) in shown.within
     assert "95%" in shown.within
     assert str(len(proved)) in shown.why
-    assert shown.method.name not in {each.name for each in page.context["page"].further}
-    assert len(page.context["page"].further) == len(page.context["page"].can_run) - 1
-    assert not page.context["page"].opens_further
+    assert shown.method.name not in {each.name for each in comparison_page.further}
+    assert len(comparison_page.further) == len(comparison_page.can_run) - 1
+    assert not comparison_page.opens_further
 
 
 def test_of_synthetic_rows_the_method_that_makes_rows_is_recommended_and_each_page_leads_to_the_other(draft, show):
@@ -87,8 +77,7 @@ def test_of_synthetic_rows_the_method_that_makes_rows_is_recommended_and_each_pa
 
 def test_what_does_not_fit_is_not_recommended_before_what_does(draft, show):
     services.releases.set_choice(release=draft, epsilon="1.9", delta="0.0000009")
-    page = show(draft).context["page"]
-    assert not page.recommended.method.why_not
+    assert not show(draft).context["page"].recommended.method.why_not
 
 
 @pytest.mark.parametrize("want", ["", "rows"])
@@ -121,8 +110,7 @@ def test_an_error_that_cannot_be_kept_is_said_beside_its_field_and_nothing_typed
 
 
 def test_an_error_that_nothing_is_known_of_is_refused_with_the_reason(drafted, send):
-    release = drafted({"version": 1, "queries": [{"mean": ["age"]}]})
-    response = send(release, error="5")
+    response = send(drafted({"mean": ["age"]}), error="5")
     assert response.status_code == 400
     (said,) = response.context["form"].errors["error"]
     assert said.startswith("error: '5' cannot be kept. It depends on how many rows there are")
