@@ -56,9 +56,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Survey: {"survey": "insurance"},
 }
 #: Columns declared otherwise than in the survey's codebook, by the question about them: here nobody knows the values.
-DECLARED = {
-    "categories": {"name": "education", "type": "categorical", "categories": ["unknown"], "outside": "unknown"},
-}
+DECLARED = {"categories": {"name": "education", "type": "categorical", "categories": ["unknown"], "outside": "unknown"}}
 #: What a mechanism is told beside the question, so that its run is short.
 OPTIONS = {"smalldb": ["size=30"], "smalldb-net": ["candidates=64"]}
 _EVERY_FORM = ("laplace-numbers", "noisy-max-choice", "counted-quantile")

@@ -28,6 +28,7 @@ from releases.middleware import body_limit
 from releases.middleware.body_limit import BodyLimitMiddleware
 from releases.planning.slots import NoSlot, PlanningSlot
 from tests.web.account.test_principals import filled, pages
+from tests.web.pages import link
 from tests.web.shared.test_access import FILLED, world
 from tests.web.undoing import undone
 
@@ -226,14 +227,14 @@ def test_others_and_what_does_not_plan_go_on(dataset, draft, alice, bob, as_, cl
     all_taken(alice)
     assert as_(alice).get(reverse("dataset_list")).status_code == 200
     assert as_(alice).get(reverse("catalogue")).status_code == 200
-    assert as_(bob).get(reverse("compare", args=[draft.pk])).status_code == 200
+    assert as_(bob).get(link("compare", draft)).status_code == 200
 
 
 def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice, as_, settings, monkeypatch):
     settings.PLANNING_SLOTS = settings.PLANNING_PLACES = 1
     client = as_(alice)
     client.raise_request_exception = False
-    address = reverse("compare", args=[draft.pk])
+    address = link("compare", draft)
     for _ in range(3):
         assert client.get(address).status_code == 200
     with monkeypatch.context() as broken:
@@ -249,7 +250,7 @@ def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice
 def test_what_was_typed_is_sent_again_with_one_press(draft, alice, as_, all_taken):
     all_taken(alice)
     typed = {"epsilon": "0.75", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"}
-    page = as_(alice).post(reverse("compare", args=[draft.pk]), typed)
+    page = as_(alice).post(link("compare", draft), typed)
     assert page.status_code == BUSY
     for name, value in typed.items():
         assert f'<input type="hidden" name="{name}" value="{value}">' in page.content.decode()

@@ -6,7 +6,6 @@ import json
 
 import pytest
 from django.http import QueryDict
-from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.universe import Schema
@@ -14,7 +13,7 @@ from releases.engine.workload.statistic import offered_words
 from releases.forms.statistics import StatisticForm
 from releases.models import Release
 from releases.questions.base import offered_statistics
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.pages import body, field_value, inline_code, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -38,11 +37,7 @@ ASKED = [
         {"columns": ["tea", "rice"], "category": "yes", "ballots": "2"},
         {"votes": {"columns": ["tea", "rice"], "category": "yes", "ballots": 2}},
     ),
-    (
-        "mean",
-        {"columns": ["income"], "by": "sex, tea"},
-        {"mean": {"columns": ["income"], "by": ["sex", "tea"]}},
-    ),
+    ("mean", {"columns": ["income"], "by": "sex, tea"}, {"mean": {"columns": ["income"], "by": ["sex", "tea"]}}),
     ("sum", {"columns": ["age", "income"], "by": "sex"}, {"sum": {"columns": ["age", "income"], "by": ["sex"]}}),
     ("most_common", {"column": "age", "k": "1"}, {"most_common": "age"}),
     ("most_common", {"column": "age", "k": "3"}, {"top": {"column": "age", "k": 3}}),
@@ -87,7 +82,7 @@ def visit(blank, as_, alice):
     """Look at the page of a kind, or send it."""
 
     def open_or_send(kind, data=None, **headers):
-        url = reverse("questions", args=[blank.pk])
+        url = link("questions", blank)
         client = as_(alice)
         if data is None:
             return client.get(url, {"kind": kind})
@@ -152,16 +147,8 @@ BROKEN = [
     ("largest_count", {"counts": ["{"]}, "The count is not JSON"),
     ("largest_count", {"counts": [MEN, '{"sex": ["x"]}']}, "Count, sex: 'x' must be one of female, male"),
     ("threshold", {"above": "5", "answers": "1"}, "The counts: [] must be a list of predicates"),
-    (
-        "threshold",
-        {"counts": [MEN], "above": "", "answers": "1"},
-        "Threshold, in rows: nothing is given; must be",
-    ),
-    (
-        "threshold",
-        {"counts": [MEN], "above": "5", "answers": "2"},
-        "Stop after so many above: 2 must be",
-    ),
+    ("threshold", {"counts": [MEN], "above": "", "answers": "1"}, "Threshold, in rows: nothing is given; must be"),
+    ("threshold", {"counts": [MEN], "above": "5", "answers": "2"}, "Stop after so many above: 2 must be"),
 ]
 
 

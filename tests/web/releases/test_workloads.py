@@ -8,13 +8,13 @@ from importlib import import_module
 import pytest
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.models import AuditEvent, Release, Workload, WorkloadVersion
+from releases.models import AuditEvent, Release, Workload
 from releases.models.release_contents import ReleasePlan
 from tests.web.conftest import COLUMNS, CSV, give, write_json
 from tests.web.pages import chosen, field_value, link, words
@@ -140,11 +140,6 @@ def test_who_edits_what_somebody_else_has_changed_meanwhile_is_told(workload, as
     typed = {"name": "Mine", "workload": json.dumps(TABLES), "since": "1"}
     assert as_(alice).post(link("edit_workload", workload), typed).status_code == 400
     assert workload.versions.count() == 2
-
-
-def test_the_database_refuses_to_change_a_version(workload):
-    with pytest.raises(DatabaseError, match="never changes"), transaction.atomic():
-        WorkloadVersion.objects.update(questions=OTHER)
 
 
 def test_a_submitted_release_stays_with_its_workload(workload, draft, carry_out, alice):

@@ -15,7 +15,6 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from django.http import QueryDict
-from django.urls import reverse
 
 from releases import services
 from releases.engine.bounds.accuracy import Bound, Proof
@@ -33,7 +32,7 @@ from releases.publication.dictionary import dictionary_csv
 from releases.publication.report import report_of
 from releases.questions.base import statistic_kind
 from tests.engine.tables.reference import code
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -226,7 +225,7 @@ def test_quantiles_of_dates_by_group_are_those_of_each_group(release_of, as_, al
         lower, upper = (date.fromisoformat(row[end]) for end in ENDS[1:])
         true = true_quantiles(0.5, sex)
         assert (row["of"], lower <= true[0], true[-1] <= upper) == (sex, True, True)
-    answer = as_(alice).get(reverse("release_detail", args=[release.pk]), {"first": "0", "second": "1"})
+    answer = as_(alice).get(link("release_detail", release), {"first": "0", "second": "1"})
     chart = answer.context["page"].statistic.chart
     assert {layer["encoding"]["x"]["type"] for layer in chart["layer"]} == {"temporal"}
     assert [row["label"] for row in chart["data"]["values"]] == ["f", "m"]
@@ -245,13 +244,13 @@ def test_pages_and_files_of_a_median_of_dates_write_dates_alone(release_of, as_,
     assert said.startswith(f"Half of the rows have admitted on or before {day}; the true median ")
     if lower < upper:
         assert f"lies between {lower.day} {lower:%B} and {upper.day} {upper:%B} {upper.year}, with" in said
-    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    page = words(as_(alice).get(link("release_detail", release)))
     assert day in page
     assert "Not before" in page
     assert f"lies between {lower} and {upper}" in release.result["receipt"]["bound"]["sentence"] or lower == upper
     (stored,) = pyarrow.parquet.read_table(files.folder_of(release) / "answers.parquet").to_pylist()
     assert [stored[end] for end in ENDS] == [about, lower, upper]
-    downloaded = as_(alice).get(reverse("answers", args=[release.pk]))
+    downloaded = as_(alice).get(link("answers", release))
     given = json.loads(b"".join(downloaded.streaming_content))
     assert [given["answers"][0][end] for end in ENDS] == [str(about), str(lower), str(upper)]
     (written,) = report_of(release.result, files.reader(files.folder_of(release)), digest="").tables
@@ -312,7 +311,7 @@ def test_the_page_of_questions_offers_medians_of_dates(dataset, as_, alice):
     kind = statistic_kind(Quantile(attributes=("admitted",)))
     assert kind.fields[0].columns.names(dataset.universe) == ["admitted"]
     services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "admitted"}]})
-    page = words(as_(alice).get(reverse("compare", args=[draft.pk])))
+    page = words(as_(alice).get(link("compare", draft)))
     assert "days" in page
 
 
@@ -321,6 +320,6 @@ def test_dates_have_no_sums_and_nothing_to_learn(dataset, as_, alice):
         draft = services.releases.draft_release(dataset=dataset, by=alice)
         with pytest.raises(InvalidInput):
             services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    page = body(as_(alice).get(reverse("columns", args=[dataset.pk])))
+    page = body(as_(alice).get(link("columns", dataset)))
     assert "?column=admitted" not in page
     assert "?column=sex" in page

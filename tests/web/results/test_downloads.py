@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from django.conf import settings
-from django.urls import reverse
 from django.utils.text import slugify
 
 from releases import services
@@ -24,7 +23,7 @@ from releases.publication.readme import name_of
 from releases.publication.receipt import content_digest, price_of_receipt, rows_text
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +31,7 @@ FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "＝1+1", "＋
 
 
 def file_url(release, name):
-    return reverse("download", args=[release.pk, name])
+    return link("download", release, name)
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def full(dataset, make_queued, once):
 
 
 def full_page(release):
-    return reverse("release_detail", args=[release.pk])
+    return link("release_detail", release)
 
 
 def zipped(response):
@@ -58,7 +57,7 @@ def read_csv(response):
 
 
 def test_every_file_can_be_downloaded_with_its_size_on_the_page(full, as_, alice):
-    page = words(as_(alice).get(reverse("release_detail", args=[full.pk])))
+    page = words(as_(alice).get(link("release_detail", full)))
     names = {"answers.csv", "answers.parquet", "synthetic.csv", "synthetic.parquet", "receipt.json"}
     names |= {"report.html", "report.pdf", "notebook.ipynb", "trust_map.csv"}
     assert set(full.result["files"]) == names
@@ -111,7 +110,7 @@ def test_parquet_files_say_what_they_are_of_and_how_accurate(full, as_, alice, t
         assert held["dpweb.confidence"] == "95%"
         assert (held["dpweb.epsilon"], held["dpweb.delta"]) == ("1", "0")
         assert held["dpweb.release"] == str(full.pk)
-        assert held["dpweb.path"] == reverse("release_detail", args=[full.pk])
+        assert held["dpweb.path"] == link("release_detail", full)
         assert (held["dpweb.dataset"], held["dpweb.title"]) == (full.dataset.title, full.title)
         assert ("dpweb.sentence_is_about" in held) is (kind == "synthetic")
 
@@ -150,7 +149,7 @@ def test_releases_published_before_there_were_archives_have_theirs_too(full, as_
         assert len(archive.namelist()) == len(full.result["files"]) + len(("README.txt", "dictionary.csv"))
     assert client.get(file_url(full, "dictionary.csv")).status_code == 200
     assert client.get(full_page(full)).status_code == 200
-    assert "a" * 64 in words(client.get(reverse("receipt", args=[full.pk])))
+    assert "a" * 64 in words(client.get(link("receipt", full)))
 
 
 def test_the_dictionary_has_a_line_for_every_bin_and_category_and_column_of_the_answers(full, as_, alice):
@@ -234,7 +233,7 @@ def test_no_file_of_a_release_has_the_table_s_own_digest(full, as_, alice):
     digest = full.dataset.digest.encode()
     folder = folder_of(full)
     assert all(digest not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    pages = [reverse(page, args=[full.pk]) for page in ("release_detail", "receipt", "registry")]
+    pages = [link(page, full) for page in ("release_detail", "receipt", "registry")]
     for address in (*pages, f"/api/releases/{full.pk}", f"/api/datasets/{full.dataset_id}"):
         response = as_(alice).get(address)
         assert response.status_code == 200
@@ -242,11 +241,11 @@ def test_no_file_of_a_release_has_the_table_s_own_digest(full, as_, alice):
 
 
 def test_all_answers_can_be_had_as_json(full, as_, alice):
-    held = json.loads(body(as_(alice).get(reverse("answers", args=[full.pk]))))
+    held = json.loads(body(as_(alice).get(link("answers", full))))
     answers = held["answers"]
     assert held["sentence"] == full.result["receipt"]["bound"]["sentence"]
     assert (held["confidence"], held["epsilon"], held["delta"]) == ("95%", "1", "0")
-    assert (held["release"], held["path"]) == (str(full.pk), reverse("release_detail", args=[full.pk]))
+    assert (held["release"], held["path"]) == (str(full.pk), link("release_detail", full))
     rows = read_csv(as_(alice).get(file_url(full, "answers.csv")))
     assert [row["query"] for row in answers] == [row["query"] for row in rows]
     assert [row["estimate"] for row in answers] == [float(row["estimate"]) for row in rows]
@@ -262,8 +261,8 @@ def test_before_it_is_published_there_is_nothing_to_download(queued, as_, alice)
         file_url(queued, "answers.csv"),
         file_url(queued, "dictionary.csv"),
         file_url(queued, ARCHIVE),
-        reverse("answers", args=[queued.pk]),
-        reverse("receipt", args=[queued.pk]),
+        link("answers", queued),
+        link("receipt", queued),
     ):
         assert as_(alice).get(url).status_code == 404
 

@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.bounds.accuracy import Proof
@@ -18,7 +17,7 @@ from releases.engine.domain.universe import Attribute, Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
 from releases.presentation.results.glance import Counted, glance_of, quartile_about, quartile_within
 from releases.questions.together import at_a_glance
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 
 AGES = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20, 30, 40], "missing_as": "no number"})
 
@@ -33,7 +32,7 @@ def _no_worker():
 @pytest.fixture
 def press(dataset, as_, alice):
     """Press the button for every column, as alice."""
-    address = reverse("new_collection", args=[dataset.pk])
+    address = link("new_collection", dataset)
     return lambda epsilon="0.5": as_(alice).post(address, {"glance-epsilon": epsilon})
 
 
@@ -42,7 +41,7 @@ def released(press, as_, alice):
     """What the button plans, released by the page that checks it and computed by a worker."""
     confirm = as_(alice).get(press().url).context["page"]
     collection = Collection.objects.get()
-    address = reverse("confirm_collection", args=[collection.pk])
+    address = link("confirm_collection", collection)
     sent = {"action": "release", "key": confirm.key, "plans": list(confirm.plans)}
     assert as_(alice).post(address, sent).status_code == 302
     for part in collection.parts.all():
@@ -54,7 +53,7 @@ def released(press, as_, alice):
 def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spends_nothing_before_it_is_confirmed(press):
     response = press()
     collection = Collection.objects.get()
-    assert response.url == reverse("confirm_collection", args=[collection.pk])
+    assert response.url == link("confirm_collection", collection)
     counts, read = (part.release for part in collection.parts.all())
     for release in (counts, read):
         assert release.workload["queries"] == [{"marginal": ["age"]}, {"marginal": ["sex"]}]
@@ -77,7 +76,7 @@ def test_an_epsilon_that_is_none_is_said_beside_its_field_and_plans_nothing(pres
 
 @pytest.mark.django_db
 def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(released, as_, alice):
-    page = as_(alice).get(reverse("collection", args=[released.pk]))
+    page = as_(alice).get(link("collection", released))
     age, sex = page.context["glances"]
     assert (age.name, len(age.histogram), [each.name for each in age.quartiles]) == (
         "age",
@@ -94,7 +93,7 @@ def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(re
 
 @pytest.mark.django_db
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
-    address = reverse("collection", args=[released.pk])
+    address = link("collection", released)
     assert as_(charlie).get(address).status_code == 404
     services.releases.make_public(release=released.parts.get(place=0).release)
     shown = as_(charlie).get(address).context["glances"]
@@ -108,7 +107,7 @@ def test_no_interval_is_drawn_from_a_bound_that_is_not_proved(released, as_, ali
     for part in released.parts.select_related("release"):
         part.release.result["receipt"]["bound"]["proof"] = proof.value
         Release.objects.filter(pk=part.release.pk).change(result=part.release.result)
-    assert as_(alice).get(reverse("collection", args=[released.pk])).context["glances"] == []
+    assert as_(alice).get(link("collection", released)).context["glances"] == []
 
 
 #: Two columns say the same, and two others have nothing to do with them; a fifth is the same in every row.
@@ -133,7 +132,7 @@ def related(make_dataset, alice):
 @pytest.fixture
 def compared(related, as_, alice):
     """At epsilon 2, so that what chance does is small: the collection, and the release of its pairs."""
-    confirm = as_(alice).post(reverse("new_collection", args=[related.pk]), {"glance-epsilon": "2"}).url
+    confirm = as_(alice).post(link("new_collection", related), {"glance-epsilon": "2"}).url
     collection = Collection.objects.get()
     page = as_(alice).get(confirm).context["page"]
     assert (
@@ -146,7 +145,7 @@ def compared(related, as_, alice):
 
 @pytest.mark.django_db
 def test_the_pairs_have_two_parts_of_five_and_columns_of_one_value_are_left_out(related, as_, alice):
-    address = reverse("new_collection", args=[related.pk])
+    address = link("new_collection", related)
     assert "the three pairs of columns that go together most" in words(as_(alice).get(address))
     response = as_(alice).post(address, {"glance-epsilon": "0.5"})
     counts, pairs = (part.release for part in Collection.objects.get().parts.all())
@@ -163,7 +162,7 @@ def test_the_pairs_have_two_parts_of_five_and_columns_of_one_value_are_left_out(
 @pytest.mark.django_db
 def test_its_page_shows_the_pair_that_goes_together_with_its_counts_and_what_is_certain(compared, as_, alice):
     collection, _ = compared
-    page = as_(alice).get(reverse("collection", args=[collection.pk]))
+    page = as_(alice).get(link("collection", collection))
     first, *others = page.context["associations"]
     assert (first.title, len(others)) == ("work × shoes", 2)
     assert re.fullmatch(
@@ -185,14 +184,14 @@ def test_its_page_shows_the_pair_that_goes_together_with_its_counts_and_what_is_
 @pytest.mark.django_db
 def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_receipt(compared, as_, alice):
     _, release = compared
-    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    page = as_(alice).get(link("release_detail", release))
     shown = page.context["page"].statistic.associations
     assert shown[0].title == "work × shoes"
     assert shown[0].sentence in words(page)
     assert "Of all pairs of columns, these go together most, or nearly so: “work × shoes”" in words(page)
 
     def download(name):
-        response = as_(alice).get(reverse("download", args=[release.pk, name]))
+        response = as_(alice).get(link("download", release, name))
         assert response.status_code == 200
         return b"".join(response).decode()
 
@@ -215,7 +214,7 @@ def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_
 def test_who_may_not_see_the_release_of_pairs_sees_no_pair(compared, as_, charlie):
     collection, release = compared
     services.releases.make_public(release=collection.parts.get(place=0).release)
-    address = reverse("collection", args=[collection.pk])
+    address = link("collection", collection)
     assert as_(charlie).get(address).context["associations"] == []
     services.releases.make_public(release=release)
     assert len(as_(charlie).get(address).context["associations"]) == 3
@@ -223,7 +222,7 @@ def test_who_may_not_see_the_release_of_pairs_sees_no_pair(compared, as_, charli
 
 @pytest.mark.django_db
 def test_of_two_columns_no_pairs_are_compared_and_the_page_says_why(press, dataset, as_, alice):
-    page = words(as_(alice).get(reverse("new_collection", args=[dataset.pk])))
+    page = words(as_(alice).get(link("new_collection", dataset)))
     assert "Pairs of columns are not compared here: the columns must be at least 3" in page
     assert "that go together most" not in page.split("How the epsilon is shared")[0]
     press()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.presentation.results.answers import Wish
@@ -13,7 +12,7 @@ from releases.presentation.results.result_page import result_page
 from releases.publication.readme import readme_text
 from releases.publication.receipt import counted_in_words, rules_that_drop
 from tests.web.conftest import CSV
-from tests.web.pages import body
+from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +30,7 @@ def release_of(make_dataset, make_draft, carry_out):
 
 def actions(client, release):
     """The buttons below *Who may see it*, in order."""
-    page = body(client.get(reverse("release_detail", args=[release.pk])))
+    page = body(client.get(link("release_detail", release)))
     shown = page[page.index("Who may see it") : page.index("Withdraw</summary>")]
     return re.findall(r'<(?:a role="button"|button)( class="secondary outline")?[^>]*>([^<]+)<', shown)
 
@@ -59,7 +58,7 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
     total = release.result["receipt"]["total"]["estimate"]
     assert 100 < total < 300
     said = f"About {total:,.0f} rows counted. How many were left out is not known."
-    page = body(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    page = body(as_(alice).get(link("release_detail", release)))
     assert page.index(said) < page.index('id="answers"')
     readme = readme_text(release.result["receipt"], [], digest="", address="")
     assert said in " ".join(readme.split())

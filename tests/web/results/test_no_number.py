@@ -6,7 +6,6 @@ import re
 
 import pyarrow.parquet
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.universe import NO_NUMBER, Schema
@@ -17,7 +16,7 @@ from releases.presentation.results.result_page import result_page
 from releases.publication import files
 from releases.publication.receipt import rules_that_drop
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body
+from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
@@ -103,7 +102,7 @@ def test_rows_without_a_number_can_be_asked_for_but_not_beside_running_totals(da
 
 def test_a_column_declared_in_the_browser_counts_them_unless_a_person_leaves_them_out(make_dataset, as_, alice):
     dataset = make_dataset(content=HALF)
-    address = reverse("columns", args=[dataset.pk])
+    address = link("columns", dataset)
     page = body(as_(alice).get(address))
     fields = dict(re.findall(r'name="(form-\d+-name|form-TOTAL_FORMS|form-INITIAL_FORMS)" value="([^"]*)"', page))
     at = next(name.split("-")[1] for name, value in fields.items() if value == "age")

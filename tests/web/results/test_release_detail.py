@@ -7,7 +7,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
@@ -18,13 +17,13 @@ from releases.models import Release
 from releases.publication import files
 from releases.publication.receipt import fuller_bins, rules_in_words
 from releases.services.releases import _change_draft
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 
 pytestmark = pytest.mark.django_db
 
 
 def detail(release):
-    return reverse("release_detail", args=[release.pk])
+    return link("release_detail", release)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_the_part_that_is_fetched_again_says_what_can_still_be_done(queued, as_,
 
     def part(**state):
         Release.objects.update(**state)
-        return as_(alice).get(reverse("release_status", args=[queued.pk]), headers={"HX-Request": "true"})
+        return as_(alice).get(link("release_status", queued), headers={"HX-Request": "true"})
 
     assert "Cancel and get the charge back" in words(as_(alice).get(detail(queued)))
     assert 'id="what-to-do"' not in body(part()), "a press on the button that still holds is not lost"

@@ -18,6 +18,7 @@ from releases import services
 from releases.display import charts
 from releases.publication import drawing, report
 from releases.publication.files import folder_of
+from tests.web.pages import link
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +64,7 @@ def test_a_report_has_the_sentence_charts_numbers_cost_limits_and_citation(run, 
 
 
 def archive_of(release):
-    return reverse("download", args=[release.pk, "release.zip"])
+    return link("download", release, "release.zip")
 
 
 @pytest.mark.draws
@@ -98,7 +99,7 @@ def test_a_release_is_published_without_a_report_where_none_can_be_made(run, mon
     assert release.status.value == "published"
     assert not any(name.startswith("report") for name in release.result["files"])
     assert "no report was drawn" in caplog.text
-    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    page = as_(alice).get(link("release_detail", release))
     assert b"report.pdf" not in page.content
 
 

@@ -6,13 +6,12 @@ import csv
 import io
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.publication import files
 from releases.questions.headline import number_text
 from tests.web.conftest import COLUMNS
-from tests.web.pages import body, inline_code, words
+from tests.web.pages import body, inline_code, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +38,7 @@ def publish(make_dataset, make_draft, carry_out):
 @pytest.fixture
 def show(as_, alice):
     def get(release):
-        page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+        page = as_(alice).get(link("release_detail", release))
         assert page.status_code == 200
         assert inline_code(page) == []
         assert '<select id="question"' not in body(page)

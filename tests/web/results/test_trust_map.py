@@ -6,7 +6,6 @@ import csv
 import io
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import Release
@@ -14,7 +13,7 @@ from releases.presentation.results import trust as page_of_trust
 from releases.publication import files
 from releases.publication.trust_map import TRUST_MAP
 from tests.web.conftest import CSV
-from tests.web.pages import body
+from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
@@ -38,11 +37,11 @@ def run(make_dataset, make_draft, carry_out, once):
 
 
 def page_of(client, release):
-    return client.get(reverse("release_detail", args=[release.pk]))
+    return client.get(link("release_detail", release))
 
 
 def downloaded(client, release, name):
-    response = client.get(reverse("download", args=[release.pk, name]))
+    response = client.get(link("download", release, name))
     return list(csv.DictReader(io.StringIO(b"".join(response.streaming_content).decode())))
 
 

@@ -6,13 +6,13 @@ import re
 from datetime import date, datetime
 
 import pytest
-from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
 from releases.engine.domain.dates import By, Dates
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.two_answers import MOST_OFFERED, two_answers
+from tests.web.pages import link
 
 NUMBER = r"−?[\d,]+(?:\.\d+)?"
 BETWEEN = re.compile(rf"between ({NUMBER}) and ({NUMBER})\.$")
@@ -93,7 +93,7 @@ def test_what_has_no_two_numbers_with_intervals_offers_nothing(answers):
 
 @pytest.mark.django_db
 def test_a_reader_compares_two_answers_of_a_release_by_its_address(published, as_, alice):
-    address = reverse("release_detail", args=[published.pk])
+    address = link("release_detail", published)
     plain = as_(alice).get(address).context["page"].table.two
     chosen = as_(alice).get(address, {"question": "0", "first": "1", "second": "0"}).context["page"].table.two
     assert plain.sentences == ()

@@ -5,23 +5,22 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import AuditEvent, Budget, Organisation, Release
-from tests.web.pages import words
+from tests.web.pages import link, words
 
 pytestmark = pytest.mark.django_db
 
 
 def post(client, name, release, **data):
-    return client.post(reverse(name, args=[release.pk]), data, follow=True)
+    return client.post(link(name, release), data, follow=True)
 
 
 def readable(client, release):
     """Every page and file of a release that a reader may want."""
-    urls = [reverse(name, args=[release.pk]) for name in ("release_detail", "release_status", "answers", "receipt")]
-    urls += [reverse("download", args=[release.pk, name]) for name in release.result["files"]]
+    urls = [link(name, release) for name in ("release_detail", "release_status", "answers", "receipt")]
+    urls += [link("download", release, name) for name in release.result["files"]]
     return {client.get(url).status_code for url in urls}
 
 
@@ -36,7 +35,7 @@ def test_a_published_release_is_its_people_s_until_they_make_it_public(published
 def test_it_can_be_made_private_again(public, as_, alice):
     post(as_(alice), "visibility", public, public="no")
     assert readable(as_(None), public) == {302, 410}
-    assert as_(None).get(reverse("release_detail", args=[public.pk])).status_code == 410
+    assert as_(None).get(link("release_detail", public)).status_code == 410
 
 
 @pytest.mark.parametrize("state", ["draft", "queued"])
@@ -57,19 +56,19 @@ def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, a
     post(as_(alice), "withdraw", public)
     assert readable(as_(None), public) == {302, 410}
     for person in (None, charlie):
-        gone = as_(person).get(reverse("release_detail", args=[public.pk]))
+        gone = as_(person).get(link("release_detail", public))
         assert gone.status_code == 410
         assert "at least" not in words(gone)
-    assert as_(alice).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 410
+    assert as_(alice).get(link("download", public, "answers.csv")).status_code == 410
     assert Budget.objects.get().spent_epsilon == spent > 0
-    assert as_(alice).get(reverse("release_detail", args=[public.pk])).status_code == 200
+    assert as_(alice).get(link("release_detail", public)).status_code == 200
     assert "Only a finished release can be withdrawn." in words(post(as_(alice), "withdraw", public))
 
 
 def test_a_withdrawn_release_that_was_never_public_is_not_there_for_others(published, as_, charlie):
     services.releases.withdraw_release(release=published)
     for person, status in ((None, 302), (charlie, 404)):
-        assert as_(person).get(reverse("release_detail", args=[published.pk])).status_code == status
+        assert as_(person).get(link("release_detail", published)).status_code == status
 
 
 @pytest.mark.parametrize("waits_for", ["a worker", "a reviewer"])
