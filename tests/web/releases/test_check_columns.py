@@ -90,9 +90,10 @@ def submit(alice):
     return send
 
 
-def test_a_release_or_session_of_a_misread_column_needs_a_reason_and_another_does_not(
+def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(
     checked, make_draft, submit, carry_out, alice
 ):
+    """Neither does a session about all columns go without."""
     dataset, _ = checked(MISREAD)
     refused, before = make_draft(dataset, AGE, SEX), LedgerEntry.objects.count()
     session = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")

@@ -328,19 +328,14 @@ def test_one_press_releases_all_and_the_last_page_lists_what_was_found(plan, con
     assert float(said) == pytest.approx(float(spent), abs=1e-6)
 
 
-def test_shares_are_changed_and_methods_chosen_again(collect, dataset, share):
-    collection = collect(dataset)
-    assert share(collection, "2", "1", "1", epsilon="0.8").url == link("confirm_collection", collection)
-    assert epsilons(collection) == ["0.4", "0.2", "0.2"]
-    assert all(each.mechanism for each in releases_of(collection))
-
-
 def _errors(collection):
     """What the page of each part's methods says its answers are within."""
     return [float((plan.bound or plan.expectation).alpha) for _, plan in planned(collection)]
 
 
-def test_errors_of_counts_get_the_ratio_of_their_shares(dataset, collect, confirm, share):
+def test_epsilons_or_errors_of_counts_get_the_ratio_of_their_shares_with_methods_chosen_again(
+    dataset, collect, confirm, share
+):
     both = {"version": 1, "queries": [{"marginal": ["sex", "age"]}]}
     collection = collect(dataset, asked=(("Sex", COUNTS), ("Both", both)), methods=())
     assert "has no method yet" in words(share(collection, "1", "1", share_rule="error"))
@@ -352,9 +347,11 @@ def test_errors_of_counts_get_the_ratio_of_their_shares(dataset, collect, confir
         assert Fraction("0.999") < sum(map(Fraction, epsilons(collection))) <= 1
         collection.refresh_from_db()
         assert (collection.share_rule, weights_of(collection)) == ("error", list(weights))
-    assert share(collection, "1", "1", share_rule="error").status_code == 302
-    assert confirm(collection, "share", epsilon="1", share_rule="epsilon").status_code == 302
-    assert epsilons(collection) == ["0.5", "0.5"]
+    assert share(collection, "3", "1", epsilon="0.8", share_rule="epsilon").url == link(
+        "confirm_collection", collection
+    )
+    assert epsilons(collection) == ["0.6", "0.2"]
+    assert all(each.mechanism for each in releases_of(collection))
 
 
 def test_errors_in_other_units_are_compared_as_parts_of_the_rows_and_of_the_range(plan, share):
@@ -539,12 +536,8 @@ def test_whatever_a_line_offers_is_planned_with_a_method_or_with_the_reason_why_
 
 
 def test_kinds_that_need_more_than_columns_are_named_with_that():
-    assert {kind.title for kind in statistics_apart()} == {
-        "Largest of several counts",
-        "Which count first passes a threshold",
-        "Votes",
-        "Strongest associations",
-    }
+    titles = {"Largest of several counts", "Which count first passes a threshold", "Votes", "Strongest associations"}
+    assert {kind.title for kind in statistics_apart()} == titles
 
 
 @pytest.mark.parametrize(

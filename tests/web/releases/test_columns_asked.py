@@ -55,20 +55,17 @@ def test_the_rows_that_have_the_columns_asked_about_are_counted(publish, mechani
         assert estimates(publish({"marginal": [column]}, mechanism=mechanism)) == pytest.approx(counts, abs=0.6)
 
 
-def test_a_table_of_two_columns_counts_the_rows_that_have_both(publish):
+def test_a_table_of_two_columns_counts_the_rows_that_have_both_and_a_sum_those_that_have_its_column(publish):
     both = publish({"marginal": ["age", "sex"]}, {"marginal": ["age"]})
     assert estimates(both) == [1] + [0] * 9 + [1, 0, 0, 0, 0]
+    # The ages of 20, 30 and 40, two of whose rows have no declared sex.
+    assert estimates(publish({"sum": ["age"]}, mechanism="laplace-numbers")) == pytest.approx([90], abs=20)
 
 
 def test_synthetic_rows_and_the_universe_are_of_the_columns_asked_about(publish):
     receipt = publish({"marginal": ["sex"]}, mechanism="laplace-histogram").result["receipt"]
     assert (receipt["universe_size"], receipt["synthetic_columns"], receipt["synthetic_rows"]) == (2, ["sex"], 3)
     assert [each["name"] for each in receipt["schema"]["columns"]] == ["sex"]
-
-
-def test_statistics_of_a_column_are_of_the_rows_that_have_it(publish):
-    """A sum over the ages of 20, 30 and 40, two of whose rows have no declared sex."""
-    assert estimates(publish({"sum": ["age"]}, mechanism="laplace-numbers")) == pytest.approx([90], abs=20)
 
 
 def test_two_releases_are_held_against_each_other_where_they_count_the_same_rows(publish, dataset, alice, as_):
@@ -130,13 +127,10 @@ def plan_session(dataset, alice, as_):
     return send
 
 
-def test_a_session_is_planned_over_the_columns_that_can_be_asked_about(plan_session):
+def test_a_session_is_planned_over_the_declared_columns_that_can_be_asked_about(plan_session):
     # In declared order; none ticked are all.
     for ticked, found in ((["sex"], "sex"), (["sex", "age"], "age, sex"), ([], "age, sex")):
         assert plan_session(*ticked).context["planned"].columns == found
-
-
-def test_a_column_that_is_not_declared_is_refused_by_name(plan_session):
     refused = plan_session("town")
     assert refused.status_code == 400
     assert "Columns: town is not declared in this dataset." in words(refused)

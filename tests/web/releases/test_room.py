@@ -46,13 +46,10 @@ def test_as_many_releases_are_charged_as_the_table_says_and_no_more(make_dataset
         charge(dataset, alice, event, delta)
 
 
-def test_a_budget_for_pure_releases_has_no_room_for_gaussian_noise():
+def test_a_budget_for_pure_releases_has_no_room_for_gaussian_noise_and_more_than_a_thousand_are_not_counted():
     found = room(Totals(), Caps.of(Policy.PURE, epsilon=Fraction(3), delta=Fraction(0)))
     shown = [(each.epsilon, each.laplace, each.gaussian_text) for each in found]
     assert shown == [("0.1", 30, "–"), ("0.5", 6, "–"), ("1", 3, "–")]
-
-
-def test_more_than_a_thousand_are_not_counted():
     found = room(Totals(), Caps.of(Policy.ZCDP, epsilon=Fraction(10), delta=MILLIONTH))
     assert found[0].gaussian_text == "1,000 or more"
 

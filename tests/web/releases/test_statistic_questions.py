@@ -11,9 +11,9 @@ from releases import services
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.statistic import offered_words
 from releases.forms.statistics import StatisticForm
-from releases.models import Release
 from releases.questions.base import offered_statistics
 from tests.web.pages import body, field_value, inline_code, link, words
+from tests.web.releases.conftest import queries
 
 pytestmark = pytest.mark.django_db
 
@@ -71,10 +71,8 @@ ASKED = [
 
 
 @pytest.fixture
-def blank(make_dataset, alice):
-    dataset = make_dataset(content=CONTENT)
-    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
-    return services.releases.draft_release(dataset=dataset, by=alice)
+def blank(make_declared, alice):
+    return services.releases.draft_release(dataset=make_declared(COLUMNS, content=CONTENT), by=alice)
 
 
 @pytest.fixture
@@ -89,11 +87,6 @@ def visit(blank, as_, alice):
         return client.post(url, {"kind": kind, **data}, headers=headers)
 
     return open_or_send
-
-
-def queries(blank):
-    workload = Release.objects.get(pk=blank.pk).workload
-    return workload and workload["queries"]
 
 
 def test_every_statistic_of_the_engine_is_offered():

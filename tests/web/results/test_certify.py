@@ -98,18 +98,16 @@ def test_what_was_typed_wrongly_is_named_and_kept(published, as_, alice):
 # What it costs
 
 
-def test_it_is_charged_exactly_its_epsilon_on_a_line_of_its_own(published, certificate):
+def test_it_is_charged_exactly_its_epsilon_on_a_line_of_its_own_and_with_a_delta_no_more(
+    published, certificate, certify
+):
     entry = LedgerEntry.objects.get(release=certificate)
     assert entry.sequence == LedgerEntry.objects.get(release=published).sequence + 1
     assert entry.epsilon == EPSILON * 5 // 100
     (event,) = plan_from_json(certificate.plan).events
     assert entry.detail["events"] == [event.to_json()]
     assert not list(verification.verify(Budget.objects.get(pk=published.dataset.budget_id)))
-
-
-def test_with_a_delta_it_is_gaussian_noise_and_still_within_its_epsilon(published, certify):
-    certificate = certify(published, delta="0.0000001")
-    entry = LedgerEntry.objects.get(release=certificate)
+    entry = LedgerEntry.objects.get(release=certify(published, delta="0.0000001"))
     assert entry.detail["events"][0]["kind"] == "discrete_gaussian"
     assert 0 < entry.detail["price"]["epsilon"] <= EPSILON * 5 // 100
 
@@ -412,26 +410,17 @@ def test_the_command_that_releases_refuses_it_before_anything_is_stored(tmp_path
 # Making it public with its release
 
 
-def test_certificates_are_made_public_together_with_their_release_as_far_as_ticked(published, certify, as_, alice):
+def test_certificates_are_made_public_together_with_their_release_as_far_as_ticked_and_nothing_else_is(
+    published, certify, make_draft, carry_out, as_, alice
+):
     told, kept = certify(published, what="synthetic rows"), certify(published, what="released answers")
-    address = link("visibility", published)
-    asked = as_(alice).get(address)
+    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
+    asked = as_(alice).get(link("visibility", published))
     for each in (told, kept):
         assert f'name="certificates" value="{each.pk}" checked' in body(asked)
-    as_(alice).post(address, {"public": "yes", "certificates": [str(told.pk)]})
-    for each, is_public in ((published, True), (told, True), (kept, False)):
-        each.refresh_from_db()
-        assert each.is_public is is_public
+    ticked = {"public": "yes", "certificates": [str(told.pk), str(other.pk), "nonsense"]}
+    as_(alice).post(link("visibility", published), ticked)
+    assert set(Release.objects.filter(is_public=True)) == {published, told}
     shown = body(as_(None).get(link("release_detail", published)))
     assert link("release_detail", told) in shown
     assert link("release_detail", kept) not in shown
-
-
-def test_no_other_release_is_made_public_by_naming_it_as_a_certificate(
-    published, certificate, as_, alice, make_draft, carry_out
-):
-    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
-    as_(alice).post(link("visibility", published), {"public": "yes", "certificates": [str(other.pk), "nonsense"]})
-    for each in (other, certificate):
-        each.refresh_from_db()
-        assert not each.is_public
