@@ -13,6 +13,20 @@ from django.urls import reverse
 
 from releases.engine.accounting import accountant
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
+from releases.engine.workload.kinds.categories import Categories
+from releases.engine.workload.kinds.largest_count import LargestCount
+from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.most_common import MostCommon
+from releases.engine.workload.kinds.quantile import Quantile
+from releases.engine.workload.kinds.quantiles import Quantiles
+from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.strongest_associations import StrongestAssociations
+from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.threshold import Threshold
+from releases.engine.workload.kinds.votes import Votes
+from releases.engine.workload.statistic import Statistic
 from releases.management.commands.demo import SAMPLE
 from releases.models import EntryKind, LedgerEntry, Release
 from releases.publication import files
@@ -24,30 +38,32 @@ from tests.web.pages import words
 pytestmark = pytest.mark.django_db
 
 OLD = {"age": {"from": 45, "to": 65}}
-#: A question of each kind about the survey.
-QUESTIONS = {
-    "counts": {"marginal": ["gender", "region"]},
-    "sum": {"sum": ["age", "family"]},
-    "mean": {"mean": ["age"]},
-    "second_moments": {"second_moments": ["age", "family"]},
-    "votes": {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},
-    "most_common": {"top": {"column": "education", "k": 2}},
-    "largest_count": {"largest_count": [OLD, {"married": ["yes"]}, {"region": ["south"]}]},
-    "quantile": {"median": "age"},
-    "quantiles": {"quantiles": {"column": "age", "at": ["0.25", "0.75"]}},
-    "range": {"range": {"column": "age", "inside": "0.98"}},
-    "categories": {"categories": "education"},
-    "strongest_associations": {"strongest_associations": {"columns": ["age", "gender", "married", "health"], "k": 2}},
-    "threshold": {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},
-    "survey": {"survey": "insurance"},
+#: A question of each kind about the survey; None for counts.
+QUESTIONS: dict[type[Statistic] | None, dict] = {
+    None: {"marginal": ["gender", "region"]},
+    Sum: {"sum": ["age", "family"]},
+    Mean: {"mean": ["age"]},
+    SecondMoments: {"second_moments": ["age", "family"]},
+    Votes: {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},
+    MostCommon: {"top": {"column": "education", "k": 2}},
+    LargestCount: {"largest_count": [OLD, {"married": ["yes"]}, {"region": ["south"]}]},
+    Quantile: {"median": "age"},
+    Quantiles: {"quantiles": {"column": "age", "at": ["0.25", "0.75"]}},
+    Range: {"range": {"column": "age", "inside": "0.98"}},
+    Categories: {"categories": "education"},
+    StrongestAssociations: {"strongest_associations": {"columns": ["age", "gender", "married", "health"], "k": 2}},
+    Threshold: {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},
+    Survey: {"survey": "insurance"},
 }
 #: Columns declared otherwise than in the survey's codebook, by the question about them: here nobody knows the values.
-DECLARED = {"categories": {"name": "education", "type": "categorical", "categories": ["unknown"], "outside": "unknown"}}
+DECLARED = {
+    "categories": {"name": "education", "type": "categorical", "categories": ["unknown"], "outside": "unknown"},
+}
 #: What a mechanism is told beside the question, so that its run is short.
 OPTIONS = {"smalldb": ["size=30"], "smalldb-net": ["candidates=64"]}
 _EVERY_FORM = ("laplace-numbers", "noisy-max-choice", "counted-quantile")
 CASES = [
-    pytest.param(name, kind.kind if kind else "counts", id=f"{name} {kind.kind if kind else 'counts'}")
+    pytest.param(name, kind, id=f"{name} {kind.kind if kind else 'counts'}")
     for name, each in mechanisms().items()
     if each.is_offered  # a certificate is bought of a release, by a command of its own
     # The answers of three mechanisms have every form between them; of the others one will do.
@@ -118,7 +134,7 @@ def _shown_on_its_page(release, rows, client):
     page = client.get(reverse("release_detail", args=[release.pk]))
     assert page.status_code == 200
     first = rows[0]
-    is_count = release.result["receipt"]["workload"]["queries"] == [QUESTIONS["counts"]]
+    is_count = release.result["receipt"]["workload"]["queries"] == [QUESTIONS[None]]
     shown = first.get("answer") or (number_text(float(first["estimate"])) if not is_count else "Released count")
     assert shown in words(page)
     receipt = client.get(reverse("receipt", args=[release.pk]))
