@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.http import QueryDict
 
 from releases import services
 from releases.models import LedgerEntry, Release
@@ -26,6 +27,14 @@ def queries(release):
     """What a draft asks, as it is stored."""
     workload = Release.objects.get(pk=release.pk).workload
     return workload and workload["queries"]
+
+
+def posted(typed):
+    """What a browser sends of what was typed or chosen."""
+    sent = QueryDict(mutable=True)
+    for name, value in typed.items():
+        sent.setlist(name, value if isinstance(value, list) else [value])
+    return sent
 
 
 def charges():

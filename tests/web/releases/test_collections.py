@@ -290,25 +290,19 @@ def check_page(as_, alice):
     return lambda collection: as_(alice).get(link("confirm_collection", collection))
 
 
-def test_each_line_becomes_a_draft_with_the_recommended_method(plan):
+def test_each_line_becomes_a_draft_with_a_method_and_one_press_releases_all_and_leads_to_what_was_found(
+    plan, confirm, as_, alice
+):
     response = plan(**THREE)
     collection = Collection.objects.get()
     assert response.url == link("confirm_collection", collection)
-    drafts = releases_of(collection)
     assert epsilons(collection) == ["0.25", "0.5", "0.25"]
-    assert [each.workload["queries"] for each in drafts] == [
-        [{"mean": {"columns": ["age"], "by": ["sex"]}}],
-        [{"marginal": ["age", "sex"]}],
-        [{"marginal": ["age", "sex"]}],
-    ]
-    assert all(each.mechanism for each in drafts)
+    table = [{"marginal": ["age", "sex"]}]
+    asked = [each.workload["queries"] for each in releases_of(collection)]
+    assert asked == [[{"mean": {"columns": ["age"], "by": ["sex"]}}], table, table]
+    assert all(each.mechanism for each in releases_of(collection))
     assert planned(collection)[2][1].most_synthetic_rows
     assert not charges().exists()
-
-
-def test_one_press_releases_all_and_the_last_page_lists_what_was_found(plan, confirm, as_, alice):
-    plan(**THREE)
-    collection = Collection.objects.get()
     address = link("collection", collection)
     assert confirm(collection).url == address
     assert charges().count() == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.http import QueryDict
 
 from releases import services
 from releases.engine.domain.universe import Schema
@@ -13,7 +12,7 @@ from releases.engine.workload.statistic import offered_words
 from releases.forms.statistics import StatisticForm
 from releases.questions.base import offered_statistics
 from tests.web.pages import body, field_value, inline_code, link, words
-from tests.web.releases.conftest import queries
+from tests.web.releases.conftest import posted, queries
 
 pytestmark = pytest.mark.django_db
 
@@ -147,11 +146,8 @@ BROKEN = [
 
 @pytest.mark.parametrize(("kind", "typed", "message"), BROKEN)
 def test_a_broken_rule_is_named_at_its_field(kind, typed, message):
-    posted = QueryDict(mutable=True)
-    for name, value in typed.items():
-        posted.setlist(name, value if isinstance(value, list) else [value])
     universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
-    form, place = StatisticForm(offered_statistics()[kind], posted, universe=universe), message.split(":")[0]
+    form, place = StatisticForm(offered_statistics()[kind], posted(typed), universe=universe), message.split(":")[0]
     assert not form.is_valid()
     named = [name for name, field in form.fields.items() if place in (name, field.label)]
     ((field, (said,)),) = form.errors.items()
