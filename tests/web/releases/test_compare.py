@@ -114,7 +114,7 @@ def huge(make_declared):
 def test_of_a_universe_of_10_to_the_12_cells_what_needs_no_cell_of_it_is_released(
     huge, make_draft, carry_out, as_, alice, queries, name, delta, counts
 ):
-    release = make_draft(huge, *queries, mechanism="")
+    release = make_draft(huge, *queries, mechanism="", delta="0.0000001")
     url = link("compare", release)
     page = as_(alice).get(url)
     dense = row_of(page, "laplace-histogram")
