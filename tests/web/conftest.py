@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import uuid
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import HeldRole, Upload, UploadState
 from releases.notifications import messages
+from releases.publication import files
 from tests.web import recordings
 from tests.web.pages import inline_code
 
@@ -199,6 +201,19 @@ def dataset(make_dataset):
 
 
 @pytest.fixture
+def make_declared(make_dataset):
+    """The same with other columns declared than those of every test."""
+
+    def make(columns, **given):
+        dataset = make_dataset(**given)
+        services.datasets.declare_universe(dataset=dataset, columns=columns)
+        dataset.refresh_from_db()
+        return dataset
+
+    return make
+
+
+@pytest.fixture
 def make_draft(alice):
     """A draft ready to be confirmed, of some questions or of every table of one or two columns."""
 
@@ -338,6 +353,20 @@ def make_survey(alice, group):
 def write_json(path: Path, value) -> Path:
     path.write_text(json.dumps(value))
     return path
+
+
+def rows_of(release, name="answers.csv") -> list[dict[str, str]]:
+    """The lines of a published CSV file."""
+    with (files.folder_of(release) / name).open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.fixture
+def no_worker():
+    """Nothing that is submitted is sent to a worker; patched by itself, so that recordings are still played."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("releases.services.releases.enqueue", lambda release_id: None)
+        yield
 
 
 @pytest.fixture

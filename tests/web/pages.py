@@ -6,6 +6,13 @@ import html
 import re
 from html.parser import HTMLParser
 
+from django.urls import reverse
+
+
+def link(name: str, *things: object) -> str:
+    """The address of a page of these things, or of what has these identifiers."""
+    return reverse(name, args=[getattr(each, "pk", each) for each in things])
+
 
 def body(response) -> str:
     """What was sent; of a page, whatever lines its templates are laid out in."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
+from signal import SIGKILL
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
 from tests.flows.conftest import PASSWORD
+from tests.flows.faults.test_protocol import KILLED as KILLING
 from tests.stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -57,18 +60,14 @@ def installation(installation):
         installation.kill(process)
     script = installation.folder / "slow_worker.py"
     script.write_text(SLOW.format(gate=str(installation.folder / "gate")))
-    import sys
-
     installation.start([sys.executable, str(script)], "slow_worker.log")
     return installation
 
 
-def send(window, title, table):
+def fill_in(window, title, table):
     window.go("/datasets/new/", "upload")
     window.page.get_by_label("What the table is").fill(title)
     window.page.get_by_label("Table", exact=True).set_input_files(table)
-    window.press("Upload and go on")
-    window.heading(title)
 
 
 def table_of(tmp_path, tag, end=""):
@@ -97,7 +96,9 @@ def test_a_table_is_watched_left_and_found_again(visitor, gate, tmp_path, reques
     tag = request.node.callspec.id
     alice = visitor(**window)
     alice.sign_in("alice", PASSWORD)
-    send(alice, f"Watched, {tag}", table_of(tmp_path, tag))
+    fill_in(alice, f"Watched, {tag}", table_of(tmp_path, tag))
+    alice.press("Upload and go on")
+    alice.heading(f"Watched, {tag}")
     address = alice.page.url
     assert re.search(r"/uploads/[0-9a-f-]{36}/$", address)
     wait_to_read(alice, "Checking the text")
@@ -151,9 +152,7 @@ def test_how_much_is_sent_is_shown_and_a_mistake_is_told_beside_its_field(visito
 def test_a_connection_that_breaks_loses_nothing_typed(visitor, site, tmp_path):
     alice = visitor()
     alice.sign_in("alice", PASSWORD)
-    alice.go("/datasets/new/", "upload")
-    alice.page.get_by_label("What the table is").fill("On a train")
-    alice.page.get_by_label("Table", exact=True).set_input_files(table_of(tmp_path, "train"))
+    fill_in(alice, "On a train", table_of(tmp_path, "train"))
     alice.page.route("**/datasets/new/", lambda route: route.abort())
     alice.press("Upload and go on")
     alice.reads("The file could not be sent: the connection to the server broke.")
@@ -175,15 +174,12 @@ def test_a_file_that_is_half_sent_is_not_stored(visitor, site, installation, how
     alice = visitor()
     alice.sign_in("alice", PASSWORD)
     page = alice.page
-    alice.go("/datasets/new/", "upload")
+    csv = {"name": "half.csv", "mimeType": "text/csv", "buffer": b"a,b\n" + b"1,2\n" * 450_000}
+    fill_in(alice, f"Half of it, {how}", csv)
     line = page.context.new_cdp_session(page)
     line.send("Network.enable")
     slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 40_000}
     line.send("Network.emulateNetworkConditions", slow)
-    page.get_by_label("What the table is").fill(f"Half of it, {how}")
-    page.get_by_label("Table", exact=True).set_input_files(
-        {"name": "half.csv", "mimeType": "text/csv", "buffer": b"a,b\n" + b"1,2\n" * 450_000}
-    )
     alice.press("Upload and go on")
     alice.reads("% sent")
     wait_until_a_file_is_coming_in(installation, yes=True)
@@ -209,6 +205,8 @@ def stack(tmp_path):
     stack.stop()
 
 
+#: No worker is told.
+QUIET = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
 #: Where a worker is killed while it takes a table in, and whether right before or right after.
 KILLED = [
     ("releases.services.uploads", "_claim", "after"),
@@ -221,26 +219,21 @@ KILLED = [
 
 @pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tmp_path, request, url):
-    from signal import SIGKILL
-
-    from tests.flows.faults.test_protocol import KILLED as KILLING
-
     database = "" if url == "sqlite" else request.getfixturevalue("migrated_postgres")
     stack = Stack(tmp_path, database_url=database, lease=2)
-    quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
     table = table_of(tmp_path, "killed")
     try:
         stack.migrate()
         for step in KILLED:
             name = stack.run(
-                quiet + f"alice, _ = people()\nupload = services.uploads.receive_upload("
+                QUIET + f"alice, _ = people()\nupload = services.uploads.receive_upload("
                 f"owner=alice, title={'{2} {1}'.format(*step)!r}, source=Path({str(table)!r}))\nanswer = str(upload.pk)"
             )
-            code = quiet + KILLING.format(step=step) + f"\nservices.uploads.execute_upload(upload_id={name!r})"
+            code = QUIET + KILLING.format(step=step) + f"\nservices.uploads.execute_upload(upload_id={name!r})"
             (done,) = stack.run_at_once([code])
             assert done.returncode == -SIGKILL, f"nothing was killed at {step}: it is not on the way"
         answer = stack.run(
-            quiet
+            QUIET
             + """
 import os, time
 from django.conf import settings
@@ -268,9 +261,8 @@ answer = [
 
 def test_a_message_delivered_twice_at_once_makes_one_dataset(stack, tmp_path):
     table = table_of(tmp_path, "raced")
-    quiet = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
-    stack.run(quiet + f"services.uploads.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
-    code = f"{quiet}from releases.models import Upload\n"
+    stack.run(QUIET + f"services.uploads.receive_upload(owner=people()[0], title='Raced', source=Path({str(table)!r}))")
+    code = f"{QUIET}from releases.models import Upload\n"
     code += "services.uploads.execute_upload(upload_id=Upload.objects.get().pk)"
     assert [racer.returncode for racer in stack.run_at_once([code] * 3)] == [0, 0, 0]
     answer = stack.run(

@@ -7,7 +7,6 @@ import uuid
 from fractions import Fraction
 
 import pytest
-from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from releases.presentation.results.result_page import result_page
 from releases.publication import files
 from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
 from tests.web.conftest import CSV
+from tests.web.pages import link
 
 pytestmark = pytest.mark.django_db
 
@@ -45,24 +45,22 @@ def planned(dataset, rows=ROWS):
 
 
 @pytest.fixture
-def checked(make_dataset, alice, carry_out, once):
+def draft_check(alice):
+    return lambda dataset: services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+
+
+@pytest.fixture
+def checked(make_dataset, draft_check, carry_out, once):
     """A dataset whose columns were checked, and the check."""
 
     def make(content=CSV):
         dataset = make_dataset(content=content, epsilon="100")
-        check = services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+        check = draft_check(dataset)
         once("checked", lambda: carry_out(check))
         check.refresh_from_db()
         return dataset, check
 
     return make
-
-
-def draft_of(dataset, alice, queries):
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
-    services.releases.set_questions(release=draft, workload={"version": 1, "queries": queries})
-    services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
-    return draft
 
 
 AGE, SEX = {"marginal": ["age"]}, {"marginal": ["sex"]}
@@ -77,81 +75,82 @@ def test_a_column_that_is_misread_is_found_and_no_other(checked):
     assert (most - least) / 2 <= ROWS / planning.PART_OF_ROWS + 1
 
 
-def test_a_table_that_reads_as_declared_stops_nothing(checked, alice):
+def test_a_table_that_reads_as_declared_stops_nothing(checked, make_draft, carry_out):
     dataset, _ = checked()
-    draft = draft_of(dataset, alice, [AGE, SEX])
+    draft = make_draft(dataset, AGE, SEX)
     assert column_check(draft, dataset.universe).misread == ""
-    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert carry_out(draft, execute=False).state == "queued"
 
 
-def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(checked, alice):
+@pytest.fixture
+def submit(alice):
+    def send(release, **reason):
+        return services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False, **reason)
+
+    return send
+
+
+def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(
+    checked, make_draft, submit, carry_out, alice
+):
+    """Neither does a session about all columns go without."""
     dataset, _ = checked(MISREAD)
-    refused = draft_of(dataset, alice, [AGE, SEX])
-    before = LedgerEntry.objects.count()
-    for reason in ("", "  "):
+    refused, before = make_draft(dataset, AGE, SEX), LedgerEntry.objects.count()
+    session = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
+    for release, reason in ((refused, ""), (refused, "  "), (session, "")):
         with pytest.raises(services.release_inputs.Refusal, match="age leaves out more than half"):
-            services.releases.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
+            submit(release, reason=reason)
     assert LedgerEntry.objects.count() == before
-    other = draft_of(dataset, alice, [SEX])
-    assert services.releases.submit_release(release=other, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert carry_out(make_draft(dataset, SEX), execute=False).state == "queued"
     reason = "Only ages that were typed as whole numbers are wanted."
-    assert (
-        services.releases.submit_release(release=refused, key=uuid.uuid4(), by=alice, send=False, reason=reason)
-        is not None
-    )
+    assert submit(refused, reason=reason) is not None
     assert AuditEvent.objects.filter(action=AuditAction.SUBMIT, detail__contains=reason).exists()
 
 
-def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else(checked, alice, carry_out):
+def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else(
+    checked, make_draft, submit, carry_out
+):
     dataset, check = checked(MISREAD)
-    draft = draft_of(dataset, alice, [AGE, SEX])
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, reason="As a test.")
+    draft = make_draft(dataset, AGE, SEX)
+    submit(draft, reason="As a test.")
     services.execution.execute_release(release_id=draft.pk)
     draft.refresh_from_db()
     own, others = (result_page(draft, wish=Wish(), is_own=is_own) for is_own in (True, False))
     assert own.found[0].startswith("age leaves out ")
-    assert own.check_address == reverse("release_detail", args=[check.pk])
+    assert own.check_address == link("release_detail", check)
     assert own.doubts_columns
     assert (others.found, others.check_address) == ((), "")
     of_itself = result_page(check, wish=Wish())
     assert of_itself.found == own.found
     assert of_itself.check_address == ""
-    about_sex = carry_out(draft_of(dataset, alice, [SEX]))
+    about_sex = carry_out(make_draft(dataset, SEX))
     assert not result_page(about_sex, wish=Wish(), is_own=True).doubts_columns
 
 
-def test_a_session_about_a_misread_column_needs_a_reason(checked, alice):
-    dataset, _ = checked(MISREAD)
-    session = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    with pytest.raises(services.release_inputs.Refusal, match="age leaves out more than half"):
-        services.releases.submit_release(release=session, key=uuid.uuid4(), by=alice, send=False)
-
-
-def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, alice):
+def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, make_draft, carry_out):
     dataset, _ = checked(MISREAD)
     columns = [each.to_json() for each in dataset.universe.attributes]
     age = next(each for each in columns if each["name"] == "age")
     age["edges"] = [*age["edges"][:-1], 200]
     services.datasets.declare_universe(dataset=dataset, columns=columns)
     dataset.refresh_from_db()
-    draft = draft_of(dataset, alice, [AGE])
+    draft = make_draft(dataset, AGE)
     shown = column_check(draft, dataset.universe.project(("age",)))
     assert shown.misread == ""
     assert shown.found == ("Declared otherwise since, so not checked: age.",)
-    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert carry_out(draft, execute=False).state == "queued"
 
 
-def test_a_budget_is_charged_for_two_checks_at_most(checked, as_, alice, carry_out):
+def test_a_budget_is_charged_for_two_checks_at_most(checked, draft_check, submit, carry_out, as_, alice):
     dataset, _ = checked()
-    carry_out(services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice))
-    before = LedgerEntry.objects.count()
-    third = services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
+    carry_out(draft_check(dataset))
+    before, third = LedgerEntry.objects.count(), draft_check(dataset)
     with pytest.raises(services.release_inputs.Refusal, match="checked 2 times"):
-        services.releases.submit_release(release=third, key=uuid.uuid4(), by=alice, send=False)
+        submit(third)
     assert LedgerEntry.objects.count() == before
     assert MOST_CHECKS == 2
-    page = as_(alice).get(reverse("check_columns", args=[dataset.pk]), {"rows": "5000"}, follow=True)
-    assert page.redirect_chain[-1][0] == reverse("dataset_detail", args=[dataset.pk])
+    page = as_(alice).get(link("check_columns", dataset), {"rows": "5000"}, follow=True)
+    assert page.redirect_chain[-1][0] == link("dataset_detail", dataset)
 
 
 @pytest.mark.parametrize("policy", [Policy.APPROX, Policy.ZCDP])
@@ -164,43 +163,38 @@ def test_the_epsilon_is_the_least_that_keeps_every_count_within_a_ninth_of_the_r
         assert at_epsilon(plan, plan.budget.epsilon * 9 / 10).bound.alpha > rows / 9
 
 
-def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, alice):
+def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, draft_check):
     """A thousandth of the budget's delta has more digits than are written where nobody asks for more."""
     dataset = make_dataset(epsilon="100", delta="0.0000000001")
-    plan = planned(dataset, 5000)
+    plan = planned(dataset)
     assert plan.mechanism == "gaussian-queries"
-    draft = services.column_checks.draft_check(dataset=dataset, plan=plan, by=alice)
-    again = services.releases.plan_of(release=draft)
+    again = services.releases.plan_of(release=draft_check(dataset))
     assert (again.budget, again.beta) == (plan.budget, plan.beta)
 
 
-def test_a_check_whose_answers_are_away_is_no_check(checked, alice):
+def test_a_check_whose_answers_are_away_is_no_check(checked, make_draft, carry_out):
     dataset, check = checked(MISREAD)
     (files.folder_of(check) / "answers.parquet").unlink()
-    draft = draft_of(dataset, alice, [AGE])
+    draft = make_draft(dataset, AGE)
     assert column_check(draft, dataset.universe) == NO_CHECK
-    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert carry_out(draft, execute=False).state == "queued"
 
 
 @pytest.mark.parametrize(("typed", "rule"), [("", "nothing was typed"), ("-3", "at least 1"), ("7", "is too few")])
 def test_a_number_of_rows_that_does_not_do_is_refused_beside_its_field(make_dataset, as_, alice, typed, rule):
     dataset = make_dataset(epsilon="100")
-    page = as_(alice).post(reverse("check_columns", args=[dataset.pk]), {"rows": typed})
+    page = as_(alice).post(link("check_columns", dataset), {"rows": typed})
     (said,) = page.context["form"].errors["rows"]
     assert said.startswith("rows: ")
     assert rule in said
     assert not dataset.releases.exists()
 
 
-def test_states_are_asked_by_a_check_alone(make_dataset, alice):
-    dataset = make_dataset()
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
-    asked = planned(dataset).workload.to_json()
-    with pytest.raises(InvalidInput, match="check of the columns"):
-        services.releases.set_questions(release=draft, workload=asked)
-    check = services.column_checks.draft_check(dataset=dataset, plan=planned(dataset), by=alice)
-    with pytest.raises(InvalidInput, match="check of the columns"):
-        services.releases.set_questions(release=check, workload={"version": 1, "queries": [{"marginals": 1}]})
+def test_states_are_asked_by_a_check_alone(dataset, blank, draft_check):
+    other = {"version": 1, "queries": [{"marginals": 1}]}
+    for draft, asked in ((blank, planned(dataset).workload.to_json()), (draft_check(dataset), other)):
+        with pytest.raises(InvalidInput, match="check of the columns"):
+            services.releases.set_questions(release=draft, workload=asked)
 
 
 @given(

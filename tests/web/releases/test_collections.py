@@ -7,66 +7,52 @@ import uuid
 from fractions import Fraction
 
 import pytest
-from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.ledger import refusals
-from releases.models import (
-    Budget,
-    Collection,
-    CollectionPart,
-    Dataset,
-    LedgerEntry,
-    Organisation,
-    Release,
-)
+from releases.models import Budget, Collection, CollectionPart, Dataset, LedgerEntry, Organisation, Release
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck
 from releases.questions.base import Columns
 from releases.questions.together import PartAsked, statistics_apart, statistics_together
 from tests.web.conftest import COLUMNS
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, field_value, link, words
+from tests.web.releases.conftest import charges
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
 
 E12 = 10**12
 COUNTS = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 AVERAGE = {"version": 1, "queries": [{"mean": {"columns": ["age"], "by": ["sex"]}}]}
 MEDIAN = {"version": 1, "queries": [{"median": "age"}]}
-
-
-@pytest.fixture(autouse=True)
-def _no_worker():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.services.releases.enqueue", lambda release_id: None)
-        yield
+ASKED = (("By sex", COUNTS), ("Average age", AVERAGE), ("Median age", MEDIAN))
+METHODS = ("laplace-queries", "laplace-numbers", "exponential-quantile")
+#: What the page says where errors in other units are to be compared.
+UNITS = "about how many rows there are"
 
 
 @pytest.fixture
 def collect(alice, once):
     """A collection of alice's, with the method that each part is charged with."""
 
-    def make(dataset, *, epsilon="1", weights=("1", "1", "1"), mechanisms=(), **more):
-        asked = zip((COUNTS, AVERAGE, MEDIAN), ("By sex", "Average age", "Median age"), weights, strict=False)
-        parts = [PartAsked(title=title, workload=workload, weight=weight) for workload, title, weight in asked]
-        chosen = mechanisms or ("laplace-queries", "laplace-numbers", "exponential-quantile")
+    def make(dataset, *, epsilon="1", weights=("1", "1", "1"), asked=ASKED, methods=METHODS, **more):
+        parts = [
+            PartAsked(title=title, workload=workload, weight=weight)
+            for (title, workload), weight in zip(asked, weights, strict=False)
+        ]
 
         def really():
             collection = services.collections.draft_collection(
                 dataset=dataset, by=alice, title="Yearbook", epsilon=epsilon, parts=parts, **more
             )
-            for release, name in zip(releases_of(collection), chosen, strict=False):
+            for each, name in zip(releases_of(collection), methods, strict=False):
                 services.releases.set_choice(
-                    release=release,
-                    epsilon=release.epsilon,
-                    delta=release.delta,
-                    beta=release.beta,
-                    mechanism_name=name,
+                    release=each, epsilon=each.epsilon, delta=each.delta, beta=each.beta, mechanism_name=name
                 )
             return collection
 
-        return once(repr((dataset.pk, epsilon, weights, chosen, more)), really)
+        return once(repr((dataset.pk, epsilon, weights, asked, methods, more)), really)
 
     return make
 
@@ -79,16 +65,20 @@ def planned(collection):
     return [(each, services.releases.plan_of(release=each)) for each in releases_of(collection)]
 
 
-def submit(collection, by, key=None):
-    return services.collections.submit_collection(planned=planned(collection), key=key or uuid.uuid4(), by=by)
-
-
-def charges():
-    return LedgerEntry.objects.filter(kind="charge")
+def submit(drafts, by, key=None):
+    return services.collections.submit_collection(planned=drafts, key=key or uuid.uuid4(), by=by)
 
 
 def states(collection):
     return [each.state for each in releases_of(collection)]
+
+
+def epsilons(collection):
+    return [each.epsilon for each in releases_of(collection)]
+
+
+def weights_of(collection):
+    return [part.weight for part in collection.parts.all()]
 
 
 @pytest.mark.parametrize(
@@ -105,70 +95,50 @@ def test_epsilon_is_shared_by_the_weights_and_never_comes_to_more_than_was_typed
     dataset, collect, epsilon, weights, shares
 ):
     collection = collect(dataset, epsilon=epsilon, weights=weights)
-    found = [each.epsilon for each in releases_of(collection)]
-    assert found == shares
-    assert sum(map(Fraction, found)) <= Fraction(epsilon)
-    assert [part.weight for part in collection.parts.all()] == list(weights)
+    assert epsilons(collection) == shares
+    assert sum(map(Fraction, epsilons(collection))) <= Fraction(epsilon)
+    assert weights_of(collection) == list(weights)
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_each_bound_has_its_share_of_the_probability_to_be_wrong(dataset, collect, number):
-    collection = collect(dataset, weights=("1",) * number)
-    betas = [plan.beta for _, plan in planned(collection)]
-    assert betas == [{1: Fraction(1, 20), 2: Fraction(1, 40), 3: Fraction(16666, 10**6)}[number]] * number
-    assert sum(betas) <= Fraction(1, 20)
-
-
-def test_delta_is_shared_evenly(dataset, collect):
-    collection = collect(dataset, delta="0.000000001")
-    deltas = [Fraction(each.delta) for each in releases_of(collection)]
-    assert deltas == [Fraction("0.00000000033")] * 3
-
-
-BROKEN_VALUES = [
-    ({"epsilon": "0"}, "epsilon"),
-    ({"epsilon": "1,5"}, "epsilon"),
-    ({"weights": ("1", "0", "1")}, "share: '0' must be above 0 and at most 1,000"),
-    ({"weights": ("1", "1001", "1")}, "share: '1001' must be above 0 and at most 1,000"),
-    ({"weights": ("1", "much", "1")}, "share: 'much' must be a decimal number"),
-    ({"weights": ()}, "parts: 0 must be 1 to 6"),
-]
+@pytest.mark.parametrize(
+    ("number", "beta", "delta"),
+    [(1, "1/20", "0.000000001"), (2, "1/40", "0.0000000005"), (3, "0.016666", "0.00000000033")],
+)
+def test_each_has_its_share_of_delta_and_of_the_probability_that_its_bound_is_wrong(
+    dataset, collect, number, beta, delta
+):
+    collection = collect(dataset, weights=("1",) * number, delta="0.000000001")
+    assert [plan.beta for _, plan in planned(collection)] == [Fraction(beta)] * number
+    assert [Fraction(each.delta) for each in releases_of(collection)] == [Fraction(delta)] * number
+    assert number * Fraction(beta) <= Fraction(1, 20)
 
 
 def test_a_value_that_breaks_its_rule_begins_nothing(dataset, collect):
-    for changed, message in BROKEN_VALUES:
+    for changed, message in (
+        ({"epsilon": "0"}, "epsilon"),
+        ({"epsilon": "1,5"}, "epsilon"),
+        ({"weights": ("1", "0", "1")}, "share: '0' must be above 0 and at most 1,000"),
+        ({"weights": ("1", "1001", "1")}, "share: '1001' must be above 0 and at most 1,000"),
+        ({"weights": ("1", "much", "1")}, "share: 'much' must be a decimal number"),
+        ({"weights": ()}, "parts: 0 must be 1 to 6"),
+        ({"asked": (*ASKED[:2], ("Wage", {"version": 1, "queries": [{"mean": ["wage"]}]}))}, "wage"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             collect(dataset, **changed)
         assert not Collection.objects.exists()
         assert not Release.objects.exists()
 
 
-def test_a_question_that_does_not_fit_the_columns_begins_nothing(dataset, alice):
-    parts = [
-        PartAsked(title="By sex", workload=COUNTS),
-        PartAsked(title="Wage", workload={"version": 1, "queries": [{"mean": ["wage"]}]}),
-    ]
-    with pytest.raises(InvalidInput, match="wage"):
-        services.collections.draft_collection(dataset=dataset, by=alice, title="Two", epsilon="1", parts=parts)
-    assert not Release.objects.exists()
-
-
-def test_each_part_is_charged_once_and_queued(dataset, collect, alice):
-    collection = collect(dataset)
-    done = submit(collection, alice)
-    assert (len(done.submitted), done.left, done.error) == (3, (), None)
+@pytest.mark.parametrize("same", [True, False])
+def test_each_part_is_charged_once_and_queued_whatever_key_comes_again(dataset, collect, alice, same):
+    collection, key = collect(dataset), uuid.uuid4()
+    drafts = planned(collection)
+    for sent in (3, 0, 0):
+        done = submit(drafts, alice, key if same else uuid.uuid4())
+        assert (len(done.submitted), done.left, done.error) == (sent, (), None)
     assert states(collection) == ["queued"] * 3
     assert charges().count() == 3
     assert Budget.objects.get().spent_epsilon <= E12
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_whatever_key_comes_again_charges_nothing(dataset, collect, alice, same):
-    drafts, key = planned(collect(dataset)), uuid.uuid4()
-    for _ in range(3):
-        again = key if same else uuid.uuid4()
-        assert services.collections.submit_collection(planned=drafts, key=again, by=alice).error is None
-    assert charges().count() == 3
 
 
 @pytest.mark.parametrize("crash_at", [0, 1, 2])
@@ -187,16 +157,15 @@ def test_after_a_crash_between_parts_a_repeat_submits_the_rest_and_charges_nothi
     with monkeypatch.context() as crashing:
         crashing.setattr("releases.services.collections.submit_release", crash)
         with pytest.raises(ConnectionError):
-            services.collections.submit_collection(planned=drafts, key=key, by=alice)
+            submit(drafts, alice, key)
     assert charges().count() == crash_at
-    services.collections.submit_collection(planned=drafts, key=key, by=alice)
+    submit(drafts, alice, key)
     assert states(collection) == ["queued"] * 3
     assert charges().count() == 3
 
 
 def test_of_two_presses_at_once_the_second_finds_what_the_first_has_submitted(dataset, collect, alice, monkeypatch):
-    collection = collect(dataset)
-    drafts, submit_release = planned(collection), services.releases.submit_release
+    drafts, submit_release = planned(collect(dataset)), services.releases.submit_release
 
     def the_other_is_quicker(**given):
         other = Release.objects.get(pk=given["release"].pk)
@@ -204,38 +173,43 @@ def test_of_two_presses_at_once_the_second_finds_what_the_first_has_submitted(da
         return submit_release(**given)
 
     monkeypatch.setattr("releases.services.collections.submit_release", the_other_is_quicker)
-    done = services.collections.submit_collection(planned=drafts, key=uuid.uuid4(), by=alice)
+    done = submit(drafts, alice)
     assert (len(done.submitted), done.error) == (3, None)
     assert charges().count() == 3
 
 
-def test_parts_that_do_not_fit_together_are_refused_as_a_whole_although_each_fits_alone(dataset, collect, alice):
-    collection = collect(dataset, epsilon="2.4")
+@pytest.mark.parametrize(
+    ("given", "fit", "reason"),
+    [
+        ({"epsilon": "2.4"}, [[0], [1], [2]], r"Together they cost epsilon 2\.4, and epsilon 2 is"),
+        ({"epsilon": "0.9"}, [[0, 1]], "one person may spend at most 30%"),
+        (
+            {"methods": ("laplace-queries", "gaussian-numbers", "exponential-quantile"), "epsilon": "0.5"},
+            [[0], [2], [0, 2]],
+            r"Average age: .*delta.* Nothing was charged\.",
+        ),
+    ],
+    ids=["the budget", "one person", "one cannot be run"],
+)
+def test_parts_that_must_not_be_charged_together_are_refused_as_a_whole_although_some_would_do(
+    dataset, collect, alice, given, fit, reason
+):
+    if "person" in reason:
+        Organisation.objects.create(upload_cap_bytes=2**30, most_per_person="30")
+    collection = collect(dataset, **given)
     drafts = planned(collection)
-    for draft in drafts:
-        assert services.collections.why_not_together(planned=[draft], by=alice) == ""
-    with pytest.raises(services.release_inputs.Refusal, match=r"Together they cost epsilon 2\.4, and epsilon 2 is"):
-        services.collections.submit_collection(planned=drafts, key=uuid.uuid4(), by=alice)
+    for some in fit:
+        assert services.collections.why_not_together(planned=[drafts[place] for place in some], by=alice) == ""
+    with pytest.raises(services.release_inputs.Refusal, match=reason):
+        submit(drafts, alice)
     assert not charges().exists()
     assert states(collection) == ["draft"] * 3
-
-
-def test_parts_that_are_too_much_for_one_person_together_are_refused_as_a_whole(dataset, collect, alice):
-    Organisation.objects.create(upload_cap_bytes=2**30, most_per_person="30")
-    collection = collect(dataset, epsilon="0.9")
-    drafts = planned(collection)
-    assert services.collections.why_not_together(planned=drafts[:2], by=alice) == ""
-    with pytest.raises(services.release_inputs.Refusal, match="one person may spend at most 30%"):
-        services.collections.submit_collection(planned=drafts, key=uuid.uuid4(), by=alice)
-    assert not charges().exists()
 
 
 def test_a_charge_that_comes_in_between_ends_it_there_and_the_rest_stay_drafts(
     dataset, collect, alice, make_queued, monkeypatch
 ):
-    collection = collect(dataset)
-    submit_release = services.releases.submit_release
-    calls = []
+    collection, submit_release, calls = collect(dataset), services.releases.submit_release, []
 
     def another_comes_in(**given):
         calls.append(given)
@@ -245,7 +219,7 @@ def test_a_charge_that_comes_in_between_ends_it_there_and_the_rest_stay_drafts(
         return submit_release(**given)
 
     monkeypatch.setattr("releases.services.collections.submit_release", another_comes_in)
-    done = submit(collection, alice)
+    done = submit(planned(collection), alice)
     assert [each.title for each in done.submitted] == ["By sex"]
     assert [each.title for each in done.left] == ["Average age", "Median age"]
     assert isinstance(done.error, refusals.InsufficientBudget)
@@ -253,21 +227,14 @@ def test_a_charge_that_comes_in_between_ends_it_there_and_the_rest_stay_drafts(
     assert charges().count() == 2
 
 
-def test_a_part_that_cannot_be_run_keeps_all_from_being_charged(dataset, collect, alice):
-    collection = collect(dataset, mechanisms=("laplace-queries", "gaussian-numbers", "exponential-quantile"))
-    with pytest.raises(services.release_inputs.Refusal, match=r"Average age: .*delta.* Nothing was charged\."):
-        submit(collection, alice)
-    assert not charges().exists()
-
-
 def test_what_is_not_submitted_yet_is_shared_out_again(dataset, collect, alice):
     collection = collect(dataset)
     first, second, third = releases_of(collection)
     services.releases.submit_release(release=first, key=uuid.uuid4(), by=alice)
     services.collections.share_out(collection=collection, epsilon="0.933333", weights={second.pk: "2", third.pk: "4"})
-    assert [each.epsilon for each in releases_of(collection)] == ["0.333333", "0.2", "0.4"]
+    assert epsilons(collection) == ["0.333333", "0.2", "0.4"]
     assert [each.mechanism for each in releases_of(collection)] == ["laplace-queries", "", ""]
-    assert [part.weight for part in collection.parts.all()] == ["1", "2", "4"]
+    assert weights_of(collection) == ["1", "2", "4"]
     with pytest.raises(InvalidInput, match=r"epsilon: '0\.3' must be above 0\.333333"):
         services.collections.share_out(collection=collection, epsilon="0.3", weights={})
 
@@ -284,61 +251,59 @@ def test_a_discarded_draft_leaves_the_collection(dataset, collect, alice):
 # The pages
 
 LINES = {"form-TOTAL_FORMS": "6", "form-INITIAL_FORMS": "0", "epsilon": "1", "title": "Yearbook"}
-THREE = {
-    "form-0-wanted": "mean",
-    "form-0-number": "age",
-    "form-0-first": "sex",
-    "form-1-wanted": "counts",
-    "form-1-first": "age",
-    "form-1-second": "sex",
-    "form-1-share": "2",
-    "form-3-wanted": "rows",
-}
+THREE = {"form-0-wanted": "mean", "form-0-number": "age", "form-0-first": "sex", "form-3-wanted": "rows"}
+THREE |= {"form-1-wanted": "counts", "form-1-first": "age", "form-1-second": "sex", "form-1-share": "2"}
 
 
 @pytest.fixture
 def plan(dataset, as_, alice):
     """Send the page on which several are planned."""
-    return lambda user=alice, **lines: as_(user).post(reverse("new_collection", args=[dataset.pk]), LINES | lines)
+    return lambda **lines: as_(alice).post(link("new_collection", dataset), LINES | lines)
 
 
 @pytest.fixture
 def confirm(as_, alice):
     """Press a button of the page that checks, as it is shown; anything given replaces what the page sends."""
 
-    def press(collection, action="release", user=alice, **changed):
-        url = reverse("confirm_collection", args=[collection.pk])
-        shown = as_(user).get(url).context["page"]
+    def press(collection, action="release", **changed):
+        url = link("confirm_collection", collection)
+        shown = as_(alice).get(url).context["page"]
         sent = {"key": shown.key, "plans": list(shown.plans)} if action == "release" else {}
-        return as_(user).post(url, {"action": action} | sent | changed)
+        return as_(alice).post(url, {"action": action} | sent | changed)
 
     return press
 
 
-def check_page(client, collection):
-    return client.get(reverse("confirm_collection", args=[collection.pk]))
+@pytest.fixture
+def share(confirm):
+    """Share epsilon out by these shares of the parts."""
+
+    def press(collection, *weights, epsilon="1", **typed):
+        shares = {f"share-{each.pk}": weight for each, weight in zip(releases_of(collection), weights, strict=True)}
+        return confirm(collection, "share", epsilon=epsilon, **shares, **typed)
+
+    return press
 
 
-def test_each_line_becomes_a_draft_with_the_recommended_method(plan):
+@pytest.fixture
+def check_page(as_, alice):
+    return lambda collection: as_(alice).get(link("confirm_collection", collection))
+
+
+def test_each_line_becomes_a_draft_with_a_method_and_one_press_releases_all_and_leads_to_what_was_found(
+    plan, confirm, as_, alice
+):
     response = plan(**THREE)
     collection = Collection.objects.get()
-    assert response.url == reverse("confirm_collection", args=[collection.pk])
-    drafts = releases_of(collection)
-    assert [each.epsilon for each in drafts] == ["0.25", "0.5", "0.25"]
-    assert [each.workload["queries"] for each in drafts] == [
-        [{"mean": {"columns": ["age"], "by": ["sex"]}}],
-        [{"marginal": ["age", "sex"]}],
-        [{"marginal": ["age", "sex"]}],
-    ]
-    assert all(each.mechanism for each in drafts)
+    assert response.url == link("confirm_collection", collection)
+    assert epsilons(collection) == ["0.25", "0.5", "0.25"]
+    table = [{"marginal": ["age", "sex"]}]
+    asked = [each.workload["queries"] for each in releases_of(collection)]
+    assert asked == [[{"mean": {"columns": ["age"], "by": ["sex"]}}], table, table]
+    assert all(each.mechanism for each in releases_of(collection))
     assert planned(collection)[2][1].most_synthetic_rows
     assert not charges().exists()
-
-
-def test_one_press_releases_all_and_the_last_page_lists_what_was_found(plan, confirm, as_, alice):
-    plan(**THREE)
-    collection = Collection.objects.get()
-    address = reverse("collection", args=[collection.pk])
+    address = link("collection", collection)
     assert confirm(collection).url == address
     assert charges().count() == 3
     # Until all is there, the page asks again.
@@ -348,32 +313,13 @@ def test_one_press_releases_all_and_the_last_page_lists_what_was_found(plan, con
     page = as_(alice).get(address)
     for each in releases_of(collection):
         assert each.result["headline"] in words(page)
-        assert reverse("download", args=[each.pk, "release.zip"]) in body(page)
-        own = as_(alice).get(reverse("release_detail", args=[each.pk]))
+        assert link("download", each, "release.zip") in body(page)
+        own = as_(alice).get(link("release_detail", each))
         assert f'href="{address}">Yearbook</a>' in body(own)
     assert page.context["page"].address == ""
     spent = sum(Fraction(entry.epsilon, E12) for entry in charges())
-    assert float(re.search(r"Spent together: epsilon ([\d.]+)", words(page))[1]) == pytest.approx(
-        float(spent), abs=1e-6
-    )
-
-
-def test_shares_are_changed_and_methods_chosen_again(collect, dataset, confirm):
-    collection = collect(dataset)
-    first, second, third = releases_of(collection)
-    shares = {f"share-{first.pk}": "2", f"share-{second.pk}": "1", f"share-{third.pk}": "1"}
-    response = confirm(collection, "share", epsilon="0.8", **shares)
-    assert response.url == reverse("confirm_collection", args=[collection.pk])
-    assert [each.epsilon for each in releases_of(collection)] == ["0.4", "0.2", "0.2"]
-    assert all(each.mechanism for each in releases_of(collection))
-
-
-BY_REGION = {"version": 1, "queries": [{"marginal": ["sex", "age"]}]}
-
-
-def _shared_by_error(collection, confirm, weights, **typed):
-    shares = {f"share-{each.pk}": weight for each, weight in zip(releases_of(collection), weights, strict=True)}
-    return confirm(collection, "share", share_rule="error", epsilon="1", **shares, **typed)
+    said = re.search(r"Spent together: epsilon ([\d.]+)", words(page))[1]
+    assert float(said) == pytest.approx(float(spent), abs=1e-6)
 
 
 def _errors(collection):
@@ -381,76 +327,67 @@ def _errors(collection):
     return [float((plan.bound or plan.expectation).alpha) for _, plan in planned(collection)]
 
 
-def test_errors_of_counts_get_the_ratio_of_their_shares(dataset, alice, confirm):
-    parts = [PartAsked(title=title, workload=asked) for title, asked in (("Sex", COUNTS), ("Both", BY_REGION))]
-    collection = services.collections.draft_collection(
-        dataset=dataset, by=alice, title="Yearbook", epsilon="1", parts=parts
-    )
-    assert "has no method yet" in words(_shared_by_error(collection, confirm, ("1", "1")))
+def test_epsilons_or_errors_of_counts_get_the_ratio_of_their_shares_with_methods_chosen_again(
+    dataset, collect, confirm, share
+):
+    both = {"version": 1, "queries": [{"marginal": ["sex", "age"]}]}
+    collection = collect(dataset, asked=(("Sex", COUNTS), ("Both", both)), methods=())
+    assert "has no method yet" in words(share(collection, "1", "1", share_rule="error"))
     confirm(collection, "share", epsilon="1")
     for weights, ratio in ((("1", "1"), 1), (("1", "3"), 3), (("8", "2"), 1 / 4)):
-        assert _shared_by_error(collection, confirm, weights).status_code == 302
+        assert share(collection, *weights, share_rule="error").status_code == 302
         first, second = _errors(collection)
         assert first / second == pytest.approx(ratio, rel=0.05)
-        given = [Fraction(each.epsilon) for each in releases_of(collection)]
-        assert Fraction("0.999") < sum(given) <= 1
+        assert Fraction("0.999") < sum(map(Fraction, epsilons(collection))) <= 1
         collection.refresh_from_db()
-        assert collection.share_rule == "error"
-        assert [part.weight for part in collection.parts.all()] == list(weights)
-    assert _shared_by_error(collection, confirm, ("1", "1")).status_code == 302
-    assert confirm(collection, "share", epsilon="1", share_rule="epsilon").status_code == 302
-    assert [each.epsilon for each in releases_of(collection)] == ["0.5", "0.5"]
+        assert (collection.share_rule, weights_of(collection)) == ("error", list(weights))
+    assert share(collection, "3", "1", epsilon="0.8", share_rule="epsilon").url == link(
+        "confirm_collection", collection
+    )
+    assert epsilons(collection) == ["0.6", "0.2"]
+    assert all(each.mechanism for each in releases_of(collection))
 
 
-def test_errors_in_other_units_are_compared_as_parts_of_the_rows_and_of_the_range(plan, confirm):
-    lines = {name: typed for name, typed in THREE.items() if name not in ("form-0-first", "form-3-wanted")}
-    plan(**lines | {"population": "3000"})
+def test_errors_in_other_units_are_compared_as_parts_of_the_rows_and_of_the_range(plan, share):
+    plan(
+        **{name: typed for name, typed in THREE.items() if name not in ("form-0-first", "form-3-wanted")},
+        population="3000",
+    )
     collection = Collection.objects.latest("created_at")
-    assert _shared_by_error(collection, confirm, ("2", "1")).status_code == 302
+    assert share(collection, "2", "1", share_rule="error").status_code == 302
     years, rows = _errors(collection)
     assert (rows / 3000) / (years / (65 - 18)) == pytest.approx(2, rel=0.05)
 
 
-def test_a_sum_and_a_mean_of_one_column_are_not_compared_in_its_unit(dataset, alice, confirm):
-    asked = [{"version": 1, "queries": [{word: ["age"]}]} for word in ("sum", "mean")]
-    parts = [PartAsked(title=title, workload=workload) for title, workload in zip(("Sum", "Mean"), asked, strict=True)]
-    collection = services.collections.draft_collection(
-        dataset=dataset, by=alice, title="Yearbook", epsilon="1", parts=parts
-    )
-    for release in releases_of(collection):
-        services.releases.set_choice(
-            release=release, epsilon="0.5", delta="0", beta=release.beta, mechanism_name="laplace-numbers"
-        )
-    response = _shared_by_error(collection, confirm, ("1", "1"))
+@pytest.mark.parametrize("words_of", [("sum", "mean")])
+def test_a_sum_and_a_mean_of_one_column_are_not_compared_in_its_unit(dataset, collect, share, words_of):
+    asked = tuple((word, {"version": 1, "queries": [{word: ["age"]}]}) for word in words_of)
+    response = share(collect(dataset, asked=asked, methods=("laplace-numbers",) * 2), "1", "1", share_rule="error")
     assert response.status_code == 400
-    assert "about how many rows there are" in words(response)
-
-
-def test_errors_that_cannot_be_compared_are_named_and_nothing_is_changed(collect, dataset, confirm):
-    collection = collect(dataset)
-    response = _shared_by_error(collection, confirm, ("1", "2", "1"))
-    assert response.status_code == 400
-    assert "about how many rows there are" in words(response)
-    assert [each.epsilon for each in releases_of(collection)] == ["0.333333"] * 3
-    assert [part.weight for part in collection.parts.all()] == ["1", "1", "1"]
-    collection.refresh_from_db()
-    assert collection.share_rule == "epsilon"
+    assert UNITS in words(response)
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
-    [({"epsilon": "1,5"}, "Epsilon: '1,5' must be"), ({"share": "0"}, "Share: '0' must be above 0 and at most 1,000")],
+    ("weights", "typed", "message"),
+    [
+        (("1", "2", "1"), {"share_rule": "error"}, UNITS),
+        (("1", "1", "1"), {"epsilon": "1,5"}, "epsilon: '1,5' must be"),
+        (("0", "1", "1"), {}, "share: '0' must be above 0 and at most 1,000"),
+    ],
 )
-def test_a_share_that_breaks_its_rule_changes_nothing_and_stays_typed(collect, dataset, confirm, typed, message):
+def test_shares_that_break_a_rule_or_cannot_be_compared_change_nothing_and_stay_typed(
+    collect, dataset, share, weights, typed, message
+):
     collection = collect(dataset)
-    first = releases_of(collection)[0]
-    given = {"epsilon": "1"} | {f"share-{first.pk}" if name == "share" else name: text for name, text in typed.items()}
-    response = confirm(collection, "share", **given)
+    response = share(collection, *weights, **typed)
     assert response.status_code == 400
-    assert message.lower() in words(response).lower()
-    for name, text in given.items():
-        assert field_value(response, name) == text
-    assert [each.epsilon for each in releases_of(collection)] == ["0.333333"] * 3
+    assert message in words(response).lower()
+    assert [field_value(response, f"share-{each.pk}") for each in releases_of(collection)] == list(weights)
+    assert field_value(response, "epsilon") == typed.get("epsilon", "1")
+    assert epsilons(collection) == ["0.333333"] * 3
+    assert weights_of(collection) == ["1", "1", "1"]
+    collection.refresh_from_db()
+    assert collection.share_rule == "epsilon"
 
 
 BROKEN_LINES = [
@@ -489,26 +426,23 @@ def test_what_breaks_a_rule_names_field_value_and_rule_and_stays_typed(plan):
         assert not Release.objects.exists()
 
 
-def test_no_more_lines_than_the_page_has_are_read(plan):
-    many = {f"form-{line}-wanted": "counts" for line in range(50)}
-    columns = {f"form-{line}-first": "sex" for line in range(50)}
-    plan(**{"form-TOTAL_FORMS": "50", **many, **columns})
+def test_no_more_lines_than_the_page_has_are_read_and_none_without_their_number(plan):
+    for name in ("form-TOTAL_FORMS", "form-INITIAL_FORMS"):
+        assert plan(**THREE | {name: ""}).status_code == 400
+        assert not Release.objects.exists()
+    many = {
+        f"form-{line}-{name}": typed for line in range(50) for name, typed in (("wanted", "counts"), ("first", "sex"))
+    }
+    plan(**{"form-TOTAL_FORMS": "50", **many})
     assert CollectionPart.objects.count() <= 6
 
 
-@pytest.mark.parametrize("name", ["form-TOTAL_FORMS", "form-INITIAL_FORMS"])
-def test_a_form_without_its_number_of_lines_begins_nothing(plan, name):
-    response = plan(**THREE | {name: ""})
-    assert response.status_code == 400
-    assert not Release.objects.exists()
-
-
 def test_a_part_that_a_reviewer_has_to_see_is_confirmed_on_its_own_page_and_the_others_here(
-    collect, dataset, confirm, as_, alice
+    collect, dataset, confirm, check_page
 ):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.6")
     collection = collect(dataset, weights=("1", "2", "1"))
-    page = check_page(as_(alice), collection)
+    page = check_page(collection)
     # The first alone would pass, and the second with it would not; the third passes beside the first.
     assert [bool(part.why_apart) for part in page.context["page"].parts] == [False, True, False]
     assert confirm(collection).status_code == 302
@@ -530,26 +464,24 @@ def test_a_part_that_leaves_out_most_rows_is_confirmed_on_its_own_page(collect, 
 
 def test_of_a_public_part_others_see_that_part_alone(collect, dataset, alice, as_, charlie):
     collection = collect(dataset, weights=("1", "2", "1"))
-    submit(collection, alice)
+    submit(planned(collection), alice)
     drafts = releases_of(collection)
     for each in drafts[:2]:
         assert services.execution.execute_release(release_id=each.pk)
     services.releases.make_public(release=drafts[1])
     for reader in (charlie, None):
-        page = as_(reader).get(reverse("collection", args=[collection.pk]))
+        page = as_(reader).get(link("collection", collection))
         assert [part.title for part in page.context["page"].parts] == ["Average age"]
         assert "By sex" not in words(page)
         assert "Spent together: epsilon 0.5." in words(page)
-        assert reverse("dataset_detail", args=[collection.dataset_id]) not in body(page)
+        assert link("dataset_detail", dataset) not in body(page)
 
 
 def test_a_table_without_rows_or_declaration_is_not_planned_for(dataset, as_, alice, upload_file):
     bare = services.datasets.ingest_dataset(owner=alice, title="Bare", source=upload_file())
-    address = reverse("new_collection", args=[bare.pk])
-    assert as_(alice).get(address).url == reverse("columns", args=[bare.pk])
+    assert as_(alice).get(link("new_collection", bare)).url == link("columns", bare)
     Dataset.objects.filter(pk=dataset.pk).update(rows_deleted_at=timezone.now())
-    address = reverse("new_collection", args=[dataset.pk])
-    assert as_(alice).get(address).url == reverse("dataset_detail", args=[dataset.pk])
+    assert as_(alice).get(link("new_collection", dataset)).url == link("dataset_detail", dataset)
 
 
 def test_a_discarded_table_takes_its_collections_with_it(collect, dataset, alice):
@@ -559,26 +491,25 @@ def test_a_discarded_table_takes_its_collections_with_it(collect, dataset, alice
     assert not Collection.objects.exists()
 
 
-def test_questions_that_no_longer_fit_the_columns_are_said_at_their_part(collect, confirm, dataset, as_, alice):
+def test_questions_that_no_longer_fit_the_columns_are_said_at_their_part(collect, confirm, dataset, check_page, alice):
     collection = collect(dataset)
     services.datasets.declare_universe(dataset=dataset, columns=COLUMNS[:1], by=alice)
-    page = check_page(as_(alice), collection)
+    page = check_page(collection)
     assert [bool(part.why_barred) for part in page.context["page"].parts] == [True, True, False]
     assert confirm(collection, "share", epsilon="0.5").status_code == 302
     assert confirm(collection).status_code == 409
     assert not charges().exists()
 
 
-def test_a_draft_that_was_changed_on_its_own_pages_is_shown_and_charged_as_it_is_now(plan, confirm, as_, alice):
+def test_a_draft_that_was_changed_on_its_own_pages_is_shown_and_charged_as_it_is_now(plan, confirm, check_page):
     plan(**THREE)
     collection = Collection.objects.get()
-    shown = check_page(as_(alice), collection).context["page"]
+    shown = check_page(collection).context["page"]
     second = releases_of(collection)[1]
     services.releases.set_choice(
         release=second, epsilon="0.7", beta="0.2", mechanism_name="laplace-queries", delta=second.delta
     )
-    old = {"action": "release", "key": shown.key, "plans": list(shown.plans)}
-    response = as_(alice).post(reverse("confirm_collection", args=[collection.pk]), old)
+    response = confirm(collection, key=shown.key, plans=list(shown.plans))
     assert response.status_code == 409
     assert not charges().exists()
     # Two bounds of 98.3334% each and one of 80% hold at once with 76.6668%.
@@ -588,23 +519,19 @@ def test_a_draft_that_was_changed_on_its_own_pages_is_shown_and_charged_as_it_is
 
 
 @pytest.mark.parametrize("wanted", ["counts", "rows", *statistics_together()])
-def test_whatever_a_line_offers_is_planned_with_a_method_or_with_the_reason_why_not(plan, as_, alice, wanted):
+def test_whatever_a_line_offers_is_planned_with_a_method_or_with_the_reason_why_not(plan, check_page, wanted):
     kind = statistics_together().get(wanted)
     is_of_numbers = kind is not None and kind.fields[0].columns in (Columns.NUMERIC, Columns.RANKED)
     column = {"form-0-number": "age"} if is_of_numbers else {"form-0-first": "sex"}
     assert plan(**{"form-0-wanted": wanted, **column}).status_code == 302
-    (part,) = check_page(as_(alice), Collection.objects.get()).context["page"].parts
+    (part,) = check_page(Collection.objects.get()).context["page"].parts
     assert part.within or part.why_barred
     assert bool(part.why_barred) != bool(part.method)
 
 
 def test_kinds_that_need_more_than_columns_are_named_with_that():
-    assert {kind.title for kind in statistics_apart()} == {
-        "Largest of several counts",
-        "Which count first passes a threshold",
-        "Votes",
-        "Strongest associations",
-    }
+    titles = {"Largest of several counts", "Which count first passes a threshold", "Votes", "Strongest associations"}
+    assert {kind.title for kind in statistics_apart()} == titles
 
 
 @pytest.mark.parametrize(

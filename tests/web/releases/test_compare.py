@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-import uuid
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
@@ -18,40 +16,23 @@ from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanisms
 from releases.models import Budget, LedgerEntry, Release
 from releases.planning import comparison
 from tests.web.conftest import COLUMNS, WORKLOAD
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, field_value, link, words
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def asked_draft(dataset, alice):
-    """A draft with questions and nothing chosen yet."""
-    release = services.releases.draft_release(dataset=dataset, by=alice)
-    services.releases.set_questions(release=release, workload=WORKLOAD)
-    return release
+def send(asked, as_, alice):
+    return lambda **data: as_(alice).post(link("compare", asked), {"epsilon": "1", "delta": "0", "beta": "0.05"} | data)
 
 
 @pytest.fixture
-def send(asked_draft, as_, alice):
-    def post(**data):
-        given = {"epsilon": "1", "delta": "0", "beta": "0.05"} | data
-        return as_(alice).post(reverse("compare", args=[asked_draft.pk]), given)
-
-    return post
-
-
-@pytest.fixture
-def show(asked_draft, as_, alice):
-    return lambda **data: as_(alice).get(reverse("compare", args=[asked_draft.pk]), data)
+def show(asked, as_, alice):
+    return lambda **data: as_(alice).get(link("compare", asked), data)
 
 
 def stored(draft):
     return Release.objects.get(pk=draft.pk)
-
-
-def answering_counts(asked_draft):
-    workload = services.releases.set_questions(release=asked_draft, workload=WORKLOAD)
-    return [each for each in mechanisms().values() if each.can_answer(workload)]
 
 
 def row_of(page, title):
@@ -60,22 +41,21 @@ def row_of(page, title):
     return next(part for part in parts if f'value="{title}"' in part)
 
 
-def test_every_mechanism_for_counts_is_there_and_what_cannot_be_run_comes_last(show, asked_draft):
-    page = show()
-    for each in answering_counts(asked_draft):
-        assert each.title in row_of(page, each.name)
-    assert body(page).count('name="mechanism"') == len(answering_counts(asked_draft))
+def test_every_mechanism_for_counts_is_there_and_what_cannot_be_run_comes_last(show, asked):
+    page, workload = show(), services.releases.set_questions(release=asked, workload=WORKLOAD)
     order = re.findall(r'name="mechanism" value="([^"]+)"', body(page))
+    assert sorted(order) == sorted(each.name for each in mechanisms().values() if each.can_answer(workload))
+    assert all(mechanisms()[name].title in row_of(page, name) for name in order)
     infeasible = ["Cannot be run." in row_of(page, name) for name in order]
     assert infeasible == sorted(infeasible)
 
 
-def test_looking_at_it_stores_and_spends_nothing(show, asked_draft):
-    before = Release.objects.filter(pk=asked_draft.pk).values().get()
+def test_looking_at_it_stores_and_spends_nothing(show, asked):
+    before = Release.objects.filter(pk=asked.pk).values().get()
     entries = LedgerEntry.objects.count()
     show()
     show(error="50")
-    assert Release.objects.filter(pk=asked_draft.pk).values().get() == before
+    assert Release.objects.filter(pk=asked.pk).values().get() == before
     assert LedgerEntry.objects.count() == entries
 
 
@@ -86,7 +66,7 @@ BROKEN = [
 ]
 
 
-def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(send, asked_draft):
+def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(send, asked):
     for data, message in BROKEN:
         response = send(**({"laplace-histogram.rows": "77"} | data))
         assert response.status_code == 400
@@ -94,7 +74,7 @@ def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(send,
         for name in ("epsilon", "delta"):
             assert field_value(response, name) == data.get(name, "1" if name == "epsilon" else "0")
         assert field_value(response, "laplace-histogram.rows") == data.get("laplace-histogram.rows", "77")
-        assert stored(asked_draft).epsilon == ""
+        assert stored(asked).epsilon == ""
 
 
 @pytest.mark.parametrize(
@@ -106,43 +86,25 @@ def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(send,
     ],
 )
 def test_what_the_budget_does_not_take_is_compared_and_cannot_be_chosen(
-    make_dataset, as_, alice, granted, is_frozen, reason
+    make_dataset, make_draft, as_, alice, granted, is_frozen, reason
 ):
     dataset = make_dataset(epsilon=granted)
-    release = services.releases.draft_release(dataset=dataset, by=alice)
-    services.releases.set_questions(release=release, workload=WORKLOAD)
-    services.releases.set_choice(release=release, epsilon="2.5")
+    release = make_draft(dataset, epsilon="2.5", mechanism="")
     if is_frozen:
         services.budgets.freeze_budget(budget=dataset.budget)
-    page = as_(alice).get(reverse("compare", args=[release.pk]))
-    row = row_of(page, "laplace-queries")
+    row = row_of(as_(alice).get(link("compare", release)), "laplace-queries")
     assert "±" in row
     assert "disabled" in row
     assert reason in html.unescape(row)
 
 
 @pytest.fixture
-def ask_huge(alice, sofia, upload_file):
-    """A draft about twelve columns of ten values: 10^12 cells."""
-
-    def ask(queries):
-        names = [f"c{position}" for position in range(12)]
-        content = f"{','.join(names)}\n{','.join('3' * 12)}\n".encode()
-        dataset = services.datasets.ingest_dataset(owner=alice, title="Huge", source=upload_file(content))
-        columns = [{"name": name, "type": "integer", "edges": list(range(11))} for name in names]
-        services.datasets.declare_universe(dataset=dataset, columns=columns)
-        services.datasets.declare_protection(
-            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
-        )
-        asked = services.budgets.request_budget(
-            dataset=dataset, epsilon="1", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
-        )
-        services.budgets.approve_request(request=asked, by=sofia)
-        release = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=release, workload={"version": 1, "queries": queries})
-        return release
-
-    return ask
+def huge(make_declared):
+    """Twelve columns of ten values: 10^12 cells."""
+    names = [f"c{position}" for position in range(12)]
+    content = f"age,sex,{','.join(names)}\n30,male,{','.join('3' * 12)}\n".encode()
+    columns = [{"name": name, "type": "integer", "edges": list(range(11))} for name in names]
+    return make_declared(columns, content=content, epsilon="1")
 
 
 @pytest.mark.parametrize(
@@ -150,10 +112,10 @@ def ask_huge(alice, sofia, upload_file):
     [([{"marginals": 1}], "laplace-queries", "0", 120), ([{"marginals": 2}], "mixture-fit", "0.000001", 6_600)],
 )
 def test_of_a_universe_of_10_to_the_12_cells_what_needs_no_cell_of_it_is_released(
-    ask_huge, as_, alice, queries, name, delta, counts
+    huge, make_draft, carry_out, as_, alice, queries, name, delta, counts
 ):
-    release = ask_huge(queries)
-    url = reverse("compare", args=[release.pk])
+    release = make_draft(huge, *queries, mechanism="", delta="0.0000001")
+    url = link("compare", release)
     page = as_(alice).get(url)
     dense = row_of(page, "laplace-histogram")
     assert "It needs every cell of the universe in memory, and there are 1,000,000,000,000" in dense
@@ -161,10 +123,8 @@ def test_of_a_universe_of_10_to_the_12_cells_what_needs_no_cell_of_it_is_release
     assert "disabled" not in row_of(page, name)
     as_(alice).post(url, {"epsilon": "0.9", "delta": delta, "beta": "0.05", "mechanism": name})
     release.refresh_from_db()
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    assert stored(release).result["receipt"]["answers"] == counts
-    assert as_(alice).get(reverse("release_detail", args=[release.pk])).status_code == 200
+    assert carry_out(release).result["receipt"]["answers"] == counts
+    assert as_(alice).get(link("release_detail", release)).status_code == 200
 
 
 @pytest.fixture
@@ -181,21 +141,18 @@ def of_public_rows(alice, sofia, upload_file):
     )
     services.budgets.approve_request(request=asked, by=sofia)
 
-    def ask(*queries):
-        release = services.releases.draft_release(dataset=dataset, by=alice)
-        services.releases.set_questions(release=release, workload={"version": 1, "queries": list(queries)})
-        return release
-
-    return ask
+    return dataset
 
 
 EVERYBODY = {"count": {"sex": ["female", "male"]}}
 
 
-def test_counts_that_are_public_cannot_be_chosen_or_charged_and_every_mechanism_says_why(of_public_rows, as_, alice):
-    release = of_public_rows(EVERYBODY)
+def test_counts_that_are_public_cannot_be_chosen_or_charged_and_every_mechanism_says_why(
+    of_public_rows, make_draft, carry_out, as_, alice
+):
+    release = make_draft(of_public_rows, EVERYBODY, mechanism="")
     of_counts = [each for each in mechanisms().values() if each.is_offered and not each.answers]
-    client, url = as_(alice), reverse("compare", args=[release.pk])
+    client, url = as_(alice), link("compare", release)
     for shown in ({}, {"error": "50"}, {"curves": "1"}):
         page = client.get(url, shown)
         assert page.status_code == 200
@@ -206,39 +163,41 @@ def test_counts_that_are_public_cannot_be_chosen_or_charged_and_every_mechanism_
             assert "disabled" in row
     for name in [each.name for each in of_counts]:
         services.releases.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
-        assert client.get(reverse("confirm", args=[release.pk]), follow=True).status_code == 200
+        assert client.get(link("confirm", release), follow=True).status_code == 200
         with pytest.raises(services.release_inputs.Refusal, match="nothing needs to be released"):
-            services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+            carry_out(release, execute=False)
     assert stored(release).state == "draft"
     assert not LedgerEntry.objects.filter(release=release).exists()
 
 
 @pytest.mark.parametrize("name", ["laplace-queries", "gaussian-queries"])
-def test_counts_that_are_public_among_others_are_compared_and_released(of_public_rows, as_, alice, name):
-    release = of_public_rows({**EVERYBODY, "weight": 9}, {"marginals": 1})
-    url = reverse("compare", args=[release.pk])
-    assert "disabled" not in row_of(as_(alice).get(url), "laplace-queries")
-    services.releases.set_choice(release=release, epsilon="1", delta="0.0000001", mechanism_name=name)
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    assert stored(release).state == "published"
+def test_counts_that_are_public_among_others_are_compared_and_released(
+    of_public_rows, make_draft, carry_out, as_, alice, name
+):
+    asked = ({**EVERYBODY, "weight": 9}, {"marginals": 1})
+    release = make_draft(of_public_rows, *asked, delta="0.0000001", mechanism=name)
+    assert "disabled" not in row_of(as_(alice).get(link("compare", release)), "laplace-queries")
+    assert carry_out(release).state == "published"
 
 
-def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(asked_draft):
-    release = stored(asked_draft)
-    services.releases.set_choice(release=release, epsilon="1")
-    for plan in services.releases.compare(release=release):
-        if plan.infeasible or plan.bound is None:
-            continue
+@pytest.fixture
+def plans(asked):
+    """What is compared at epsilon 1."""
+    services.releases.set_choice(release=asked, epsilon="1")
+    return services.releases.compare(release=stored(asked))
+
+
+def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(plans):
+    bounded = [plan for plan in plans if not plan.infeasible and plan.bound is not None]
+    assert bounded
+    for plan in bounded:
         least = comparison.least_epsilon(plan, error=50.0)
         assert comparison.at_epsilon(plan, least).bound.alpha <= 50
         assert comparison.at_epsilon(plan, least * 95 / 100).bound.alpha > 50
 
 
-def test_an_expectation_is_never_sold_as_a_bound(asked_draft):
-    release = stored(asked_draft)
-    services.releases.set_choice(release=release, epsilon="1")
-    plan = next(plan for plan in services.releases.compare(release=release) if plan.mechanism == "laplace-queries")
+def test_an_expectation_is_never_sold_as_a_bound(plans):
+    plan = next(plan for plan in plans if plan.mechanism == "laplace-queries")
     widths = (41.0,) * len(plan.workload.families)
     expected = Bound(beta=plan.beta, half_widths=widths, proof=Proof.EXPECTED, formula="", source="a fit")
     object.__setattr__(plan, "bound", None)
@@ -252,10 +211,8 @@ def test_an_expectation_is_never_sold_as_a_bound(asked_draft):
     assert row.can_be_chosen
 
 
-def test_the_same_plan_is_made_from_the_stored_draft_and_from_its_json(asked_draft):
-    services.releases.set_choice(
-        release=asked_draft, epsilon="1", mechanism_name="laplace-histogram", options={"rows": 12}
-    )
-    plan = services.releases.plan_of(release=stored(asked_draft))
+def test_the_same_plan_is_made_from_the_stored_draft_and_from_its_json(asked):
+    services.releases.set_choice(release=asked, epsilon="1", mechanism_name="laplace-histogram", options={"rows": 12})
+    plan = services.releases.plan_of(release=stored(asked))
     assert plan.options["rows"] == 12
     assert Schema.from_json(plan.to_json()["schema"]).universe.names == tuple(column["name"] for column in COLUMNS)

@@ -41,16 +41,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_the_site_listens_at_the_port_that_was_asked_for(started, free_port):
-    with pytest.raises(Begun):
-        call_command("demo", "--port", str(free_port))
-    assert started == [f"127.0.0.1:{free_port}"]
-
-
-def test_without_a_port_it_takes_the_first_free_one_from_8000_on(started):
-    with pytest.raises(Begun):
-        call_command("demo")
-    assert 8000 <= int(started[0].split(":")[1]) < 8200
+def test_the_site_listens_at_the_port_that_was_asked_for_or_at_the_first_free_one_from_8000_on(started, free_port):
+    for options in (("--port", str(free_port)), ()):
+        with pytest.raises(Begun):
+            call_command("demo", *options)
+    assert started[0] == f"127.0.0.1:{free_port}"
+    assert 8000 <= int(started[1].split(":")[1]) < 8200
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_released(started):
@@ -75,8 +71,8 @@ class Process:
 
     log = "worker.log"
 
-    def __init__(self):
-        self.is_running = True
+    def __init__(self, is_running=True):
+        self.is_running = is_running
 
     def is_alive(self):
         return self.is_running
@@ -97,12 +93,7 @@ def test_a_process_that_ends_is_started_again_and_that_is_said():
 
 
 def test_a_process_that_ends_whenever_it_is_started_is_given_up():
-    def ended():
-        process = Process()
-        process.is_running = False
-        return process
-
-    kept = demo._Kept("worker", ended, say=lambda _: None)
+    kept = demo._Kept("worker", lambda: Process(is_running=False), say=lambda _: None)
     for _ in range(demo.MAX_EARLY_ENDS):
         kept.keep()
     with pytest.raises(CommandError, match=r"ends whenever it is started; see worker\.log"):

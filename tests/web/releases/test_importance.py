@@ -5,59 +5,32 @@ from __future__ import annotations
 import html
 import json
 import re
-import uuid
 from fractions import Fraction
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import Release
 from releases.planning import comparison
 from releases.publication import files
-from tests.web.conftest import WORKLOAD
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
+from tests.web.releases.conftest import queries
 
 pytestmark = pytest.mark.django_db
 
 RULE = "must be a whole number from 1 to 1,000"
-WEIGHED = {
-    "version": 1,
-    "queries": [
-        {"marginal": ["age"]},
-        {"marginal": ["sex"], "weight": 2},
-        {"marginal": ["age", "sex"], "weight": 10},
-    ],
-}
+WEIGHED = [{"marginal": ["age"]}, {"marginal": ["sex"], "weight": 2}, {"marginal": ["age", "sex"], "weight": 10}]
 
 
 @pytest.fixture
-def blank(dataset, alice):
-    return services.releases.draft_release(dataset=dataset, by=alice)
-
-
-@pytest.fixture
-def asked(blank):
-    services.releases.set_questions(release=blank, workload=WORKLOAD)
-    return blank
-
-
-@pytest.fixture
-def weighed(blank):
+def weighed(dataset, make_draft):
     """Left as they are, the counts' bounds follow from their importance alone."""
-    services.releases.set_questions(release=blank, workload=WEIGHED)
-    options = {"agree": "no"}
-    services.releases.set_choice(release=blank, epsilon="1", mechanism_name="laplace-queries", options=options)
-    return blank
+    return make_draft(dataset, *WEIGHED, options={"agree": "no"})
 
 
 @pytest.fixture
 def ask(blank, as_, alice):
-    return lambda **data: as_(alice).post(reverse("questions", args=[blank.pk]), data)
-
-
-def weights_of(release):
-    return [query.get("weight", 1) for query in Release.objects.get(pk=release.pk).workload["queries"]]
+    return lambda **data: as_(alice).post(link("questions", blank), data)
 
 
 def fields_in(page):
@@ -66,18 +39,12 @@ def fields_in(page):
     return {html.unescape(title): name for name, title in found}
 
 
-def publish(release, alice):
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    return Release.objects.get(pk=release.pk)
-
-
 def test_a_question_is_added_with_its_importance(ask, blank):
     ask(action="marginals", order="1", columns=["sex"], importance="3")
     ask(action="prefix", prefix="age", importance=" 12 ")
     ask(action="count", **{"in.sex": ["male"], "importance": "1000"})
     ask(action="marginals", order="1", columns=["age"], importance="")
-    assert Release.objects.get(pk=blank.pk).workload["queries"] == [
+    assert queries(blank) == [
         {"marginal": ["sex"], "weight": 3},
         {"prefix": "age", "weight": 12},
         {"count": {"sex": ["male"]}, "weight": 1000},
@@ -93,20 +60,18 @@ def test_an_importance_that_breaks_its_rule_is_named_and_nothing_typed_is_lost(a
         response = ask(action=action, order="1", prefix="age", importance=typed)
         assert response.status_code == 400
         assert re.search(rf"importance: '?{re.escape(typed)}'? {RULE}", words(response))
-        wrong = re.findall(
+        assert re.findall(
             r'<input id="importance-of-(\w+)"[^>]* value="([^"]*)"[^>]* aria-invalid="true"', body(response)
-        )
-        assert wrong == [(action, typed)]
-        assert Release.objects.get(pk=blank.pk).workload is None
+        ) == [(action, typed)]
+        assert queries(blank) is None
 
 
 def test_a_list_that_another_window_has_changed_weighs_no_other_question(ask, asked, as_, alice):
-    fields = fields_in(as_(alice).get(reverse("questions", args=[asked.pk])))
-    services.releases.set_questions(
-        release=asked, workload={"version": 1, "queries": [{"prefix": "age"}, {"marginal": ["sex"]}]}
-    )
+    fields = fields_in(as_(alice).get(link("questions", asked)))
+    workload = {"version": 1, "queries": [{"prefix": "age"}, {"marginal": ["sex"]}]}
+    services.releases.set_questions(release=asked, workload=workload)
     ask(action="importance", **{fields["age"]: "5", fields["sex"]: "6"})
-    assert weights_of(asked) == [1, 6]
+    assert [query.get("weight", 1) for query in queries(asked)] == [1, 6]
 
 
 def test_the_least_epsilon_for_an_error_is_the_least_for_the_least_important_question(weighed):
@@ -116,12 +81,12 @@ def test_the_least_epsilon_for_an_error_is_the_least_for_the_least_important_que
     assert comparison.at_epsilon(plan, least * Fraction(99, 100)).bound.alpha > 60
 
 
-def test_the_receipt_and_the_answers_have_the_bound_of_each_importance(weighed, alice):
-    release = publish(weighed, alice)
+def test_the_receipt_and_the_answers_have_the_bound_of_each_importance(weighed, carry_out):
+    release = carry_out(weighed)
     receipt = release.result["receipt"]
     largest, middle, smallest = receipt["bound"]["half_widths"]
     assert largest > middle > smallest
-    assert receipt["workload"] == WEIGHED
+    assert receipt["workload"]["queries"] == WEIGHED
     assert receipt["events"][0]["kind"] == "weighted_discrete_laplace"
     assert receipt["cost"]["pure"] == {"epsilon": "1"}
     sentence = receipt["bound"]["sentence"]
@@ -133,8 +98,7 @@ def test_the_receipt_and_the_answers_have_the_bound_of_each_importance(weighed, 
 
 
 def test_importance_is_kept_in_plan_files_and_in_another_release_like_it(weighed, as_, alice, dataset):
-    kept = as_(alice).get(reverse("plan_file", args=[weighed.pk]))
-    assert json.loads(body(kept))["workload"] == WEIGHED
-    as_(alice).post(reverse("new_release", args=[dataset.pk]), {"like": weighed.pk})
-    clone = Release.objects.exclude(pk=weighed.pk).get()
-    assert clone.workload == WEIGHED
+    kept = as_(alice).get(link("plan_file", weighed))
+    assert json.loads(body(kept))["workload"]["queries"] == WEIGHED
+    as_(alice).post(link("new_release", dataset), {"like": weighed.pk})
+    assert queries(Release.objects.exclude(pk=weighed.pk).get()) == WEIGHED

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from django.conf import settings
-from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from releases.display.error_messages import place_in_words
@@ -33,6 +32,7 @@ from releases.presentation.results.statistics import shown_statistic
 from releases.publication import files
 from releases.publication.headline import headline
 from releases.questions.base import Shape, kind_of, kinds, offered_statistics, phrases
+from tests.web.releases.conftest import posted
 from tests.web.releases.test_statistic_questions import ASKED, COLUMNS
 
 COUNTS = [{"marginals": 1}, {"marginal": ["age", "sex"]}, {"prefix": "age"}, {"count": {"sex": ["male"]}}]
@@ -84,15 +84,10 @@ def test_every_kind_of_the_engine_has_its_kind_in_the_web():
 
 @pytest.mark.parametrize(("kind", "typed", "question"), ASKED)
 def test_a_form_says_the_question_and_the_question_fills_the_form(kind, typed, question):
-    posted = QueryDict(mutable=True)
-    for name, value in typed.items():
-        posted.setlist(name, value if isinstance(value, list) else [value])
-    form = StatisticForm(offered_statistics()[kind], posted, universe=schema().universe)
+    form = StatisticForm(offered_statistics()[kind], posted(typed), universe=schema().universe)
     assert form.is_valid(), form.errors
     assert form.statistic.to_json(schema().universe) == question
-    again = QueryDict(mutable=True)
-    for name, value in form.typed_of(form.statistic).items():
-        again.setlist(name, value if isinstance(value, list) else [value])
+    again = posted(form.typed_of(form.statistic))
     second = StatisticForm(offered_statistics()[kind], again, universe=schema().universe)
     assert second.is_valid(), second.errors
     assert second.statistic == form.statistic

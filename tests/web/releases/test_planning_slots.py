@@ -28,6 +28,7 @@ from releases.middleware import body_limit
 from releases.middleware.body_limit import BodyLimitMiddleware
 from releases.planning.slots import NoSlot, PlanningSlot
 from tests.web.account.test_principals import filled, pages
+from tests.web.pages import link
 from tests.web.shared.test_access import FILLED, world
 from tests.web.undoing import undone
 
@@ -57,10 +58,6 @@ def all_taken(settings):
     yield take
     for slot in held:
         slot.free()
-
-
-def bearer(user):
-    return {"Authorization": f"Bearer {services.tokens.make_token(user=user, name='a script')}"}
 
 
 PLAN = {"workload": {"version": 1, "queries": [{"marginals": 1}]}, "epsilon": "1"}
@@ -197,11 +194,11 @@ def test_whatever_plans_takes_a_slot_before_its_transaction_and_says_when_to_com
     wrong, metered = set(), set()
     all_taken(alice)
     for person in (alice, sofia):
-        browser, token = Client(), bearer(person)
+        browser, token = Client(), services.tokens.make_token(user=person, name="a script")
         browser.force_login(person)
         for name, method, address, sent in requests_to(world):
             is_program = address.startswith("/api/") and name != "programs"
-            client = Client(headers=token) if is_program else browser
+            client = Client(headers={"Authorization": f"Bearer {token}"}) if is_program else browser
             given = {"content_type": "application/json"} if is_program and method != "get" else {}
             called = work.called = f"{method} {name}"
             with undone():
@@ -222,18 +219,28 @@ def test_whatever_plans_takes_a_slot_before_its_transaction_and_says_when_to_com
     assert PLAN_SURELY - metered == set()
 
 
-def test_others_and_what_does_not_plan_go_on(dataset, draft, alice, bob, as_, client, all_taken):
+def test_others_and_what_does_not_plan_go_on_and_what_was_typed_is_sent_again_with_one_press(
+    draft, alice, bob, as_, all_taken
+):
     all_taken(alice)
-    assert as_(alice).get(reverse("dataset_list")).status_code == 200
-    assert as_(alice).get(reverse("catalogue")).status_code == 200
-    assert as_(bob).get(reverse("compare", args=[draft.pk])).status_code == 200
+    typed = {"epsilon": "0.75", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"}
+    page = as_(alice).post(link("compare", draft), typed)
+    assert page.status_code == BUSY
+    for name, value in typed.items():
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page.content.decode()
+    for who, address in (
+        (alice, reverse("dataset_list")),
+        (alice, reverse("catalogue")),
+        (bob, link("compare", draft)),
+    ):
+        assert as_(who).get(address).status_code == 200
 
 
 def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice, as_, settings, monkeypatch):
     settings.PLANNING_SLOTS = settings.PLANNING_PLACES = 1
     client = as_(alice)
     client.raise_request_exception = False
-    address = reverse("compare", args=[draft.pk])
+    address = link("compare", draft)
     for _ in range(3):
         assert client.get(address).status_code == 200
     with monkeypatch.context() as broken:
@@ -244,15 +251,6 @@ def test_a_slot_is_free_again_after_a_request_whatever_became_of_it(draft, alice
             assert client.get(address).status_code == 500
     assert client.get(address).status_code == 200
     assert before_planning.get() is None
-
-
-def test_what_was_typed_is_sent_again_with_one_press(draft, alice, as_, all_taken):
-    all_taken(alice)
-    typed = {"epsilon": "0.75", "delta": "0", "beta": "0.05", "mechanism": "laplace-histogram"}
-    page = as_(alice).post(reverse("compare", args=[draft.pk]), typed)
-    assert page.status_code == BUSY
-    for name, value in typed.items():
-        assert f'<input type="hidden" name="{name}" value="{value}">' in page.content.decode()
 
 
 def test_one_who_waits_gets_the_slot_and_one_too_many_is_refused_at_once(settings):

@@ -10,10 +10,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from releases.management.commands.release import WAITS_FOR_REVIEW
-from releases.models import BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
+from releases.models import BudgetRequest, Dataset, Notice, Organisation, Release
 from releases.planning.comparison import first_delta
 from tests.engine.tables import formats
 from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
+from tests.web.releases.conftest import charges
 
 pytestmark = pytest.mark.django_db
 
@@ -33,17 +34,17 @@ def release(tmp_path, upload_file, monkeypatch):
     }
 
     def give(epsilon, **others):
-        said = io.StringIO()
+        said, code = io.StringIO(), 0
         try:
             call_command("release", **{**arguments, **others}, epsilon=epsilon, stdout=io.StringIO(), stderr=said)
         except SystemExit as ended:
-            return ended.code, said.getvalue(), (tmp_path / "out").exists()
-        return 0, said.getvalue(), (tmp_path / "out").exists()
+            code = ended.code
+        return code, said.getvalue(), (tmp_path / "out").exists()
 
     return give
 
 
-def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code(release):
+def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code_and_what_needs_none_is_released(release):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
     code, said, wrote = release("2")
     assert code == WAITS_FOR_REVIEW == 4
@@ -52,27 +53,36 @@ def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code(release
         "Nothing is charged"
     )
     assert not wrote
-    assert not LedgerEntry.objects.filter(kind="charge").exists()
+    assert not charges().exists()
     assert Release.objects.get().state == "awaiting review"
-
-
-def test_what_needs_none_is_released(release):
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="1")
     assert release("1") == (0, "", True)
 
 
-def test_how_values_read_as_declared_is_asked_before_they_are_counted(release, tmp_path):
+@pytest.fixture
+def write(tmp_path):
+    """The arguments that name files: columns of one's own, each counted."""
+
+    def files(columns, **asked):
+        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": columns}
+        workload = {"version": 1, "queries": [{"marginals": 1}], **asked}
+        written = {"schema": schema, "workload": workload}
+        return {name: write_json(tmp_path / f"own-{name}", held) for name, held in written.items()}
+
+    return files
+
+
+def answers(tmp_path):
+    return list(csv.DictReader((tmp_path / "out" / "answers.csv").open(newline="")))
+
+
+def test_how_values_read_as_declared_is_asked_before_they_are_counted(release, write, tmp_path):
     """Of 200 people a third is below 34 in this declaration, which leaves the rest outside."""
     columns = [
         {"name": "age", "type": "integer", "edges": [18, 34], "outside": "drop"},
         {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
     ]
-    schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": columns}
-    asked = {"version": 1, "states": True, "queries": [{"marginals": 1}]}
-    given = {"schema": write_json(tmp_path / "s.json", schema), "workload": write_json(tmp_path / "w.json", asked)}
-    assert release("4", **given) == (0, "", True)
-    with (tmp_path / "out" / "answers.csv").open(newline="") as answers:
-        found = [(row["age"] or row["sex"], float(row["estimate"])) for row in csv.DictReader(answers)]
+    assert release("4", **write(columns, states=True)) == (0, "", True)
+    found = [(row["age"] or row["sex"], float(row["estimate"])) for row in answers(tmp_path)]
     inside = sum(18 <= 18 + (i * 7) % 48 <= 34 for i in range(200))
     exact = [inside, 200 - inside, 0, 0, 0, 200, 0]
     assert [state for state, _ in found] == [
@@ -95,18 +105,15 @@ def test_how_values_read_as_declared_is_asked_before_they_are_counted(release, t
         ({"delta": "0.0000001"}, "0.0000001"),
     ],
 )
-def test_without_a_delta_a_release_begins_with_the_delta_of_a_draft_on_the_site(release, given, begins_with):
-    assert release("1", **given)[0] == 0
-    made = Release.objects.get()
-    assert made.delta == begins_with
-    if "delta" not in given:
-        assert made.delta == first_delta(made.dataset.budget)
-
-
-def test_a_table_seen_before_decides_the_delta_that_a_release_begins_with(release):
-    assert release("1", budget_delta="0.00002")[0] == 0
-    assert release("1")[0] == 0
-    assert [made.delta for made in Release.objects.order_by("created_at")] == ["0.00000002"] * 2
+def test_without_a_delta_a_release_begins_with_the_delta_of_a_draft_on_the_site_and_the_next_of_the_table_with_the_same(
+    release, given, begins_with
+):
+    for others in (given, given if "delta" in given else {}):
+        assert release("1", **others)[0] == 0
+        made = Release.objects.latest("created_at")
+        assert made.delta == begins_with
+        if "delta" not in given:
+            assert made.delta == first_delta(made.dataset.budget)
 
 
 def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):
@@ -141,16 +148,14 @@ def test_the_same_text_under_another_decimal_sign_is_another_dataset_with_the_bu
 
 
 @pytest.mark.parametrize("name", ["xlsx", "dta"])
-def test_numbers_typed_as_text_in_other_formats_are_read_by_the_declared_sign(release, upload_file, tmp_path, name):
+def test_numbers_typed_as_text_in_other_formats_are_read_by_the_declared_sign(
+    release, write, upload_file, tmp_path, name
+):
     table = upload_file(formats.FORMATS[name]([(1.0, "20,5", "Ulm")] * 40, ","), name=f"people.{name}")
     columns = [{"name": "height", "type": "number", "edges": [0, 20, 21], "outside": "drop"}]
-    declared = {
-        "schema": write_json(tmp_path / "heights.json", {"version": 1, "unit": {"kind": "row"}, "columns": columns}),
-        "workload": write_json(tmp_path / "one.json", {"version": 1, "queries": [{"marginals": 1}]}),
-    }
+    given = write(columns) | {"table": table}
     with pytest.raises(CommandError, match="separator: ';' has no meaning for a"):
-        release("50", table=table, separator=";", **declared)
+        release("50", separator=";", **given)
     # With this epsilon the noise is 0, but for one time in 10^20.
-    assert release("50", table=table, decimal=",", budget="100", **declared)[0] == 0
-    with (tmp_path / "out" / "answers.csv").open() as written:
-        assert [float(row["estimate"]) for row in csv.DictReader(written)] == [0, 40]
+    assert release("50", decimal=",", budget="100", **given)[0] == 0
+    assert [float(row["estimate"]) for row in answers(tmp_path)] == [0, 40]

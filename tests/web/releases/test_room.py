@@ -7,7 +7,6 @@ import uuid
 from fractions import Fraction
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.accountant import Price
@@ -19,20 +18,15 @@ from releases.ledger import ledger, refusals
 from releases.ledger.capacity import closed_by, room
 from releases.models import Budget
 from releases.planning import comparison
+from tests.web.pages import link
 
 ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
 MILLIONTH = Fraction(1, 10**6)
 
 
 def charge(dataset, by, event, delta=Fraction(0)):
-    return ledger.charge(
-        release=services.releases.draft_release(dataset=dataset, by=by),
-        **ROW,
-        events=[event],
-        delta=delta,
-        key=uuid.uuid4(),
-        actor=by,
-    )
+    release = services.releases.draft_release(dataset=dataset, by=by)
+    ledger.charge(release=release, **ROW, events=[event], delta=delta, key=uuid.uuid4(), actor=by)
 
 
 @pytest.mark.django_db
@@ -52,16 +46,10 @@ def test_as_many_releases_are_charged_as_the_table_says_and_no_more(make_dataset
         charge(dataset, alice, event, delta)
 
 
-def test_a_budget_for_pure_releases_has_no_room_for_gaussian_noise():
+def test_a_budget_for_pure_releases_has_no_room_for_gaussian_noise_and_more_than_a_thousand_are_not_counted():
     found = room(Totals(), Caps.of(Policy.PURE, epsilon=Fraction(3), delta=Fraction(0)))
-    assert [(each.epsilon, each.laplace, each.gaussian_text) for each in found] == [
-        ("0.1", 30, "–"),
-        ("0.5", 6, "–"),
-        ("1", 3, "–"),
-    ]
-
-
-def test_more_than_a_thousand_are_not_counted():
+    shown = [(each.epsilon, each.laplace, each.gaussian_text) for each in found]
+    assert shown == [("0.1", 30, "–"), ("0.5", 6, "–"), ("1", 3, "–")]
     found = room(Totals(), Caps.of(Policy.ZCDP, epsilon=Fraction(10), delta=MILLIONTH))
     assert found[0].gaussian_text == "1,000 or more"
 
@@ -85,10 +73,10 @@ def test_what_a_release_closes_is_said_in_one_sentence_and_nothing_where_it_clos
 @pytest.mark.django_db
 def test_what_still_fits_and_what_a_release_closes_is_said_where_one_decides(as_, alice, make_dataset, make_draft):
     release = make_draft(make_dataset(epsilon="2"), epsilon="1.5")
-    compared = as_(alice).get(reverse("compare", args=[release.pk]))
+    compared = as_(alice).get(link("compare", release))
     assert compared.context["fits"] == room(Totals(), Budget.objects.get().caps)
     # Outside of what is folded away.
     outside = re.sub(r"<details.*?</details>", "", compared.content.decode(), flags=re.DOTALL)
     assert "After this release, releases of epsilon" in outside
-    fits = as_(alice).get(reverse("confirm", args=[release.pk])).context["page"].fits
+    fits = as_(alice).get(link("confirm", release)).context["page"].fits
     assert [(each.epsilon, each.laplace) for each in fits] == [("0.1", 5), ("0.5", 1), ("1", 0)]

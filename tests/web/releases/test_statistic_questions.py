@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.http import QueryDict
-from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.statistic import offered_words
 from releases.forms.statistics import StatisticForm
-from releases.models import Release
 from releases.questions.base import offered_statistics
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.pages import body, field_value, inline_code, link, words
+from tests.web.releases.conftest import posted, queries
 
 pytestmark = pytest.mark.django_db
 
@@ -38,11 +36,7 @@ ASKED = [
         {"columns": ["tea", "rice"], "category": "yes", "ballots": "2"},
         {"votes": {"columns": ["tea", "rice"], "category": "yes", "ballots": 2}},
     ),
-    (
-        "mean",
-        {"columns": ["income"], "by": "sex, tea"},
-        {"mean": {"columns": ["income"], "by": ["sex", "tea"]}},
-    ),
+    ("mean", {"columns": ["income"], "by": "sex, tea"}, {"mean": {"columns": ["income"], "by": ["sex", "tea"]}}),
     ("sum", {"columns": ["age", "income"], "by": "sex"}, {"sum": {"columns": ["age", "income"], "by": ["sex"]}}),
     (
         "mean",
@@ -91,10 +85,8 @@ ASKED = [
 
 
 @pytest.fixture
-def blank(make_dataset, alice):
-    dataset = make_dataset(content=CONTENT)
-    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS)
-    return services.releases.draft_release(dataset=dataset, by=alice)
+def blank(make_declared, alice):
+    return services.releases.draft_release(dataset=make_declared(COLUMNS, content=CONTENT), by=alice)
 
 
 @pytest.fixture
@@ -102,18 +94,13 @@ def visit(blank, as_, alice):
     """Look at the page of a kind, or send it."""
 
     def open_or_send(kind, data=None, **headers):
-        url = reverse("questions", args=[blank.pk])
+        url = link("questions", blank)
         client = as_(alice)
         if data is None:
             return client.get(url, {"kind": kind})
         return client.post(url, {"kind": kind, **data}, headers=headers)
 
     return open_or_send
-
-
-def queries(blank):
-    workload = Release.objects.get(pk=blank.pk).workload
-    return workload and workload["queries"]
 
 
 def test_every_statistic_of_the_engine_is_offered():
@@ -167,26 +154,15 @@ BROKEN = [
     ("largest_count", {"counts": ["{"]}, "The count is not JSON"),
     ("largest_count", {"counts": [MEN, '{"sex": ["x"]}']}, "Count, sex: 'x' must be one of female, male"),
     ("threshold", {"above": "5", "answers": "1"}, "The counts: [] must be a list of predicates"),
-    (
-        "threshold",
-        {"counts": [MEN], "above": "", "answers": "1"},
-        "Threshold, in rows: nothing is given; must be",
-    ),
-    (
-        "threshold",
-        {"counts": [MEN], "above": "5", "answers": "2"},
-        "Stop after so many above: 2 must be",
-    ),
+    ("threshold", {"counts": [MEN], "above": "", "answers": "1"}, "Threshold, in rows: nothing is given; must be"),
+    ("threshold", {"counts": [MEN], "above": "5", "answers": "2"}, "Stop after so many above: 2 must be"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "typed", "message"), BROKEN)
 def test_a_broken_rule_is_named_at_its_field(kind, typed, message):
-    posted = QueryDict(mutable=True)
-    for name, value in typed.items():
-        posted.setlist(name, value if isinstance(value, list) else [value])
     universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
-    form, place = StatisticForm(offered_statistics()[kind], posted, universe=universe), message.split(":")[0]
+    form, place = StatisticForm(offered_statistics()[kind], posted(typed), universe=universe), message.split(":")[0]
     assert not form.is_valid()
     named = [name for name, field in form.fields.items() if place in (name, field.label)]
     ((field, (said,)),) = form.errors.items()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import uuid
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting import accountant
@@ -23,28 +20,30 @@ from releases.planning import comparison
 from releases.publication import files
 from releases.services import certificates, release_inputs
 from releases.worker import runner
-from tests.web.conftest import COLUMNS, CSV, WORKLOAD, write_json
-from tests.web.pages import body, field_value, words
+from tests.web.conftest import COLUMNS, CSV, WORKLOAD, rows_of, write_json
+from tests.web.pages import body, field_value, link, words
 from tests.web.public.test_api import Program
 
 pytestmark = pytest.mark.django_db
 
 ASKED = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"}
-
-
-def page_of(release, name="certify"):
-    return reverse(name, args=[release.pk])
+EPSILON = 10**accountant.EPSILON_PLACES
 
 
 @pytest.fixture
-def certify(alice, carry_out):
+def certify(carry_out, draft_of):
     """A certificate of a published release, drafted, submitted and run."""
+    return lambda of, *, run=True, **asked: carry_out(draft_of(of, **asked), execute=run)
 
-    def make(of, *, run=True, by=alice, **asked):
-        draft = services.certificates.draft_certificate(of=of, by=by, **{**ASKED, **asked})
-        return carry_out(draft, execute=run, by=by)
 
-    return make
+@pytest.fixture
+def draft_of(alice):
+    return lambda of, **asked: services.certificates.draft_certificate(of=of, by=alice, **{**ASKED, **asked})
+
+
+@pytest.fixture
+def submit(alice):
+    return lambda draft: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
 
 
 @pytest.fixture
@@ -54,14 +53,14 @@ def certificate(published, certify, once):
     return made
 
 
-def counts_that_do_not_exist(*args, **kwargs):
-    raise AssertionError("the data were touched")
-
-
 @pytest.fixture
 def no_data(monkeypatch):
     """Whoever opens a table fails."""
-    monkeypatch.setattr("releases.worker.runner.run", counts_that_do_not_exist)
+
+    def touched(*given, **more):
+        raise AssertionError("the data were touched")
+
+    monkeypatch.setattr(runner, "run", touched)
 
 
 # The way
@@ -69,82 +68,74 @@ def no_data(monkeypatch):
 
 def test_the_way_from_the_result_over_plan_and_confirmation_to_the_certificate(published, as_, alice, no_data):
     browser = as_(alice)
-    shown = browser.get(page_of(published, "release_detail"))
-    assert 'action="' + page_of(published) in body(shown)
+    shown = browser.get(link("release_detail", published))
+    assert 'action="' + link("certify", published) in body(shown)
     assert field_value(shown, "epsilon") == "0.65"  # noise within half of the bound of the answers
-    assert browser.get(page_of(published), {"epsilon": "0.1"}).status_code == 200
+    assert browser.get(link("certify", published), {"epsilon": "0.1"}).status_code == 200
     assert not Release.objects.filter(certifies=published).exists()
-    drafted = browser.post(page_of(published), {**ASKED, "epsilon": "0.1"})
+    drafted = browser.post(link("certify", published), {**ASKED, "epsilon": "0.1"})
     draft = Release.objects.get(certifies=published)
-    assert drafted.url == page_of(draft, "confirm")
+    assert drafted.url == link("confirm", draft)
     confirm = browser.get(drafted.url)
     assert draft.entries.count() == 0
     sent = {name: field_value(confirm, name) for name in ("key", "plan", "title")}
-    assert browser.post(drafted.url, sent).url == page_of(draft, "release_detail")
+    assert browser.post(drafted.url, sent).url == link("release_detail", draft)
     draft.refresh_from_db()
     assert draft.status is ReleaseState.QUEUED
     assert draft.title == "Certified quality of Release 1"
 
 
 def test_what_was_typed_wrongly_is_named_and_kept(published, as_, alice):
-    wrong = {**ASKED, "epsilon": "much"}
     for send in (as_(alice).get, as_(alice).post):
-        page = send(page_of(published), wrong)
+        page = send(link("certify", published), {**ASKED, "epsilon": "much"})
         assert page.status_code == 400
         assert field_value(page, "epsilon") == "much"
         assert "epsilon: 'much'" in words(page)
-    assert as_(alice).post(page_of(published), {**ASKED, "what": "the truth"}).status_code == 400
+    assert as_(alice).post(link("certify", published), {**ASKED, "what": "the truth"}).status_code == 400
     assert not Release.objects.filter(certifies=published).exists()
 
 
 # What it costs
 
 
-def test_it_is_charged_exactly_its_epsilon_on_a_line_of_its_own(published, certificate):
+def test_it_is_charged_exactly_its_epsilon_on_a_line_of_its_own_and_with_a_delta_no_more(
+    published, certificate, certify
+):
     entry = LedgerEntry.objects.get(release=certificate)
     assert entry.sequence == LedgerEntry.objects.get(release=published).sequence + 1
-    assert entry.epsilon == 5 * 10 ** (accountant.EPSILON_PLACES - 2)
-    plan = plan_from_json(certificate.plan)
-    assert entry.detail["events"] == [event.to_json() for event in plan.events]
-    assert len(plan.events) == 1
+    assert entry.epsilon == EPSILON * 5 // 100
+    (event,) = plan_from_json(certificate.plan).events
+    assert entry.detail["events"] == [event.to_json()]
     assert not list(verification.verify(Budget.objects.get(pk=published.dataset.budget_id)))
-
-
-def test_with_a_delta_it_is_gaussian_noise_and_still_within_its_epsilon(published, certify):
-    certificate = certify(published, delta="0.0000001")
-    entry = LedgerEntry.objects.get(release=certificate)
+    entry = LedgerEntry.objects.get(release=certify(published, delta="0.0000001"))
     assert entry.detail["events"][0]["kind"] == "discrete_gaussian"
-    assert 0 < entry.detail["price"]["epsilon"] <= 5 * 10 ** (accountant.EPSILON_PLACES - 2)
+    assert 0 < entry.detail["price"]["epsilon"] <= EPSILON * 5 // 100
 
 
-def test_what_the_budget_does_not_allow_is_refused_and_nothing_is_charged(published, as_, alice):
-    plan = as_(alice).get(page_of(published), {"epsilon": "1.5"})
+def test_what_the_budget_does_not_allow_is_refused_and_nothing_is_charged(published, draft_of, submit, as_, alice):
+    plan = as_(alice).get(link("certify", published), {"epsilon": "1.5"})
     assert '<button disabled aria-describedby="why-not">' in body(plan)
-    draft = services.certificates.draft_certificate(of=published, by=alice, **{**ASKED, "epsilon": "1.5"})
+    draft = draft_of(published, epsilon="1.5")
     with pytest.raises(refusals.InsufficientBudget):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+        submit(draft)
     assert draft.entries.count() == 0
 
 
-def test_above_the_organisation_s_threshold_a_reviewer_sees_it_first(published, alice, sofia):
+@pytest.mark.parametrize("approved", ["", "0.02"])
+def test_above_the_organisation_s_threshold_a_reviewer_sees_it_first_and_sends_it_back_where_it_is_for_less(
+    published, draft_of, submit, sofia, approved
+):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.01")
-    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
-    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice) is None
-    services.reviews.approve_release(request=draft.reviews.get(), by=sofia, send=False)
+    draft = draft_of(published)
+    assert submit(draft) is None
+    less = {"epsilon": approved} if approved else {}
+    services.reviews.approve_release(request=draft.reviews.get(), by=sofia, send=False, **less)
     draft.refresh_from_db()
-    assert draft.status is ReleaseState.QUEUED
+    if approved:
+        assert (draft.status, draft.certifies, draft.epsilon) == (ReleaseState.DRAFT, published, "0.02")
+        assert submit(draft).epsilon == EPSILON * 2 // 100
+    assert Release.objects.get(pk=draft.pk).status is ReleaseState.QUEUED
     assert services.execution.execute_release(release_id=draft.pk)
-
-
-def test_a_reviewer_s_smaller_epsilon_sends_it_back_as_a_draft_of_a_certificate(published, alice, sofia):
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.01")
-    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
-    services.reviews.approve_release(request=draft.reviews.get(), by=sofia, epsilon="0.02", send=False)
-    draft.refresh_from_db()
-    assert (draft.status, draft.certifies, draft.epsilon) == (ReleaseState.DRAFT, published, "0.02")
-    entry = services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
-    assert entry.epsilon == 2 * 10 ** (accountant.EPSILON_PLACES - 2)
 
 
 # What is measured
@@ -153,11 +144,7 @@ def test_a_reviewer_s_smaller_epsilon_sends_it_back_as_a_draft_of_a_certificate(
 def exact_errors(of):
     """The largest error of the synthetic rows and of the answers, from the files and the rows, counted apart."""
     people = [(18 + (i * 7) % 48, "female" if i % 3 else "male") for i in range(200)]
-    rows = [
-        (int(row["age"]), row["sex"])
-        for row in csv.DictReader((files.folder_of(of) / "synthetic.csv").open(newline=""))
-    ]
-    answers = csv.DictReader((files.folder_of(of) / "answers.csv").open(newline=""))
+    rows = [(int(row["age"]), row["sex"]) for row in rows_of(of, "synthetic.csv")]
 
     def met(age, sex, row):
         label = row["age"]
@@ -165,7 +152,7 @@ def exact_errors(of):
         return low <= age <= high and row["sex"] in ("", sex)
 
     synthetic = answered = 0.0
-    for row in answers:
+    for row in rows_of(of):
         true, made = (sum(met(age, sex, row) for age, sex in table) for table in (people, rows))
         synthetic = max(synthetic, abs(true - made))
         answered = max(answered, abs(true - float(row["estimate"])))
@@ -185,11 +172,9 @@ def test_what_noise_is_added_to_is_the_largest_error_of_the_published_files(publ
 
 
 def test_rows_made_in_a_number_of_one_s_own_are_scaled_to_the_released_total(
-    dataset, make_queued, certify, monkeypatch
+    dataset, make_draft, carry_out, certify, monkeypatch
 ):
-    of = make_queued(dataset, options={"rows": 20}, epsilon="0.8")
-    assert services.execution.execute_release(release_id=of.pk)
-    of.refresh_from_db()
+    of = carry_out(make_draft(dataset, options={"rows": 20}, epsilon="0.8"))
     given = {}
     real = certificates._numbers
     monkeypatch.setattr(certificates, "_numbers", lambda *args: given.setdefault("numbers", real(*args)))
@@ -211,11 +196,13 @@ def test_rows_made_in_a_number_of_one_s_own_are_scaled_to_the_released_total(
         ([{"marginal": ["age"]}, {"count": {"sex": ["male"]}}], ["age"], "synthetic rows"),
     ],
 )
-def test_only_what_a_release_has_is_certified(dataset, alice, certify, make_draft, carry_out, asked, columns, refused):
+def test_only_what_a_release_has_is_certified(
+    dataset, draft_of, certify, make_draft, carry_out, asked, columns, refused
+):
     of = carry_out(make_draft(dataset, *asked, epsilon="0.5"))
     assert of.result["receipt"].get("synthetic_columns", []) == columns
     with pytest.raises(InvalidInput, match=f"what: '{refused}' must be one of released answers"):
-        services.certificates.draft_certificate(of=of, by=alice, **{**ASKED, "what": refused})
+        draft_of(of, what=refused)
     assert certify(of, what="").result["receipt"]["bound"]["says"].startswith("the largest error of the released")
 
 
@@ -227,7 +214,7 @@ def test_its_files_hold_the_one_number_and_nothing_of_the_release_s_files_is_cha
     certificate = certify(published)
     assert held() == before
     assert not any(name.startswith("synthetic") for name in certificate.result["files"])
-    (row,) = csv.DictReader(io.StringIO((files.folder_of(certificate) / "answers.csv").read_text()))
+    (row,) = rows_of(certificate)
     receipt = json.loads((files.folder_of(certificate) / "receipt.json").read_text())
     assert row["lower"] == "0"
     assert float(row["upper"]) == receipt["notes"]["at most"]
@@ -239,12 +226,18 @@ def test_its_files_hold_the_one_number_and_nothing_of_the_release_s_files_is_cha
 # What it refuses
 
 
+def change(release):
+    """Change a file of a release; where it is."""
+    path = files.folder_of(release) / "synthetic.parquet"
+    path.write_bytes(path.read_bytes() + b"\0")
+    return path
+
+
 def test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_touched(
     published, certify, no_data, caplog, settings
 ):
     certificate = certify(published, run=False)
-    path = files.folder_of(published) / "synthetic.parquet"
-    path.write_bytes(path.read_bytes() + b"\0")
+    change(published)
     for _ in range(settings.MAX_ATTEMPTS):
         assert not services.execution.execute_release(release_id=certificate.pk)
     failures = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
@@ -255,49 +248,34 @@ def test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_t
     assert [entry.kind for entry in certificate.entries.order_by("sequence")] == ["charge", "return"]
 
 
-def test_the_files_are_looked_at_before_the_table_is_opened(published, certify, monkeypatch):
-    certificate = certify(published, run=False)
-    order = []
-    real = files.sha256_of
-    monkeypatch.setattr(files, "sha256_of", lambda path: order.append("file") or real(path))
-    run = runner.run
-    monkeypatch.setattr(runner, "run", lambda *args, **given: order.append("table") or run(*args, **given))
-    assert services.execution.execute_release(release_id=certificate.pk)
-    # The published file, the stored table's, and then what is in it; afterwards the files that are published.
-    assert order[:3] == ["file", "file", "table"]
-    assert "table" not in order[3:]
-
-
-def test_a_file_that_was_changed_before_the_charge_is_refused_without_one(published, alice):
-    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
-    path = files.folder_of(published) / "synthetic.parquet"
-    path.write_bytes(path.read_bytes() + b"\0")
+def test_a_file_that_was_changed_before_the_charge_is_refused_without_one(published, draft_of, submit):
+    draft = draft_of(published)
+    path = change(published)
     with pytest.raises(services.release_inputs.Refusal, match="was changed since"):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+        submit(draft)
     path.unlink()
     with pytest.raises(services.release_inputs.Refusal, match=r"synthetic\.parquet of the release is no longer there"):
         services.releases.plan_of(release=draft)
     assert draft.entries.count() == 0
 
 
-def test_columns_that_were_declared_again_make_it_another_question(published, alice):
-    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
+def test_columns_that_were_declared_again_make_it_another_question(published, draft_of, submit):
+    draft = draft_of(published)
     columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
     services.datasets.declare_universe(dataset=published.dataset, columns=columns)
-    draft = Release.objects.get(pk=draft.pk)
     with pytest.raises(services.release_inputs.Refusal, match="have changed since"):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice)
+        submit(Release.objects.get(pk=draft.pk))
 
 
-def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(published, alice, as_):
-    draft = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
+def test_a_release_withdrawn_before_the_confirmation_is_certified_no_more(published, draft_of, alice, as_):
+    draft = draft_of(published)
     services.releases.withdraw_release(release=published, by=alice)
-    answer = as_(alice).get(page_of(draft, "confirm"), follow=True)
-    assert answer.redirect_chain[-1][0] == page_of(published, "release_detail")
+    answer = as_(alice).get(link("confirm", draft), follow=True)
+    assert answer.redirect_chain[-1][0] == link("release_detail", published)
 
 
 def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason(
-    dataset, published, draft, make_dataset, make_draft, carry_out, certificate, close, alice, as_
+    dataset, published, draft, make_dataset, make_draft, carry_out, certificate, close, draft_of, alice, as_
 ):
     median = make_draft(dataset, {"median": "age"}, epsilon="0.1", mechanism="exponential-quantile")
     other = make_dataset(content=CSV + b"one more,30,male\n")
@@ -310,25 +288,24 @@ def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason
         (certificate, "It is a certificate itself"),
         (draft, "Only a finished release can be certified; this one is draft."),
     ):
-        of = Release.objects.get(pk=of.pk)
         with pytest.raises(services.release_inputs.Refusal, match=reason):
-            services.certificates.draft_certificate(of=of, by=alice, **ASKED)
-        assert as_(alice).get(page_of(of)).status_code == 302
-        assert as_(alice).post(page_of(of), ASKED).status_code == 302
+            draft_of(Release.objects.get(pk=of.pk))
+        assert as_(alice).get(link("certify", of)).status_code == 302
+        assert as_(alice).post(link("certify", of), ASKED).status_code == 302
     assert Release.objects.filter(certifies__isnull=False).count() == 1
 
 
-def test_the_question_cannot_be_typed_nor_a_certificate_s_be_changed(draft, published, alice, as_):
-    certificate = services.certificates.draft_certificate(of=published, by=alice, **ASKED)
+def test_the_question_cannot_be_typed_nor_a_certificate_s_be_changed(draft, published, draft_of, alice, as_):
+    certificate = draft_of(published)
     with pytest.raises(InvalidInput, match="own page"):
         services.releases.set_questions(release=draft, workload=certificate.workload)
     with pytest.raises(services.release_inputs.Refusal, match="A certificate asks for the error of one release"):
         services.releases.set_questions(release=certificate, workload=WORKLOAD)
     browser = as_(alice)
     held = Release.objects.get(pk=certificate.pk).workload
-    browser.post(page_of(certificate, "questions"), {"action": "clear"})
-    browser.post(page_of(certificate, "compare"), {**ASKED, "mechanism": "laplace-queries"})
-    browser.post(page_of(certificate, "load_plan"), {})
+    browser.post(link("questions", certificate), {"action": "clear"})
+    browser.post(link("compare", certificate), {**ASKED, "mechanism": "laplace-queries"})
+    browser.post(link("load_plan", certificate), {})
     certificate.refresh_from_db()
     assert (certificate.workload, certificate.mechanism) == (held, "measured-error")
 
@@ -343,13 +320,13 @@ def test_it_stands_in_no_comparison_of_mechanisms(draft):
 
 
 def test_buying_twice_is_allowed_and_every_line_of_the_ledger_is_named(published, certificate, certify, as_, alice):
-    assert page_of(certificate, "release_detail") in body(as_(alice).get(page_of(published)))
+    assert link("release_detail", certificate) in body(as_(alice).get(link("certify", published)))
     lines = [each.entries.get().sequence for each in (certificate, certify(published))]
     assert lines[1] == lines[0] + 1
-    page = words(as_(alice).get(page_of(published, "release_detail")))
+    page = words(as_(alice).get(link("release_detail", published)))
     assert all(f"ledger line no. {line}" in page for line in lines)
     for name in ("receipt", "registry", "release_detail"):
-        assert as_(alice).get(page_of(certificate, name)).status_code == 200
+        assert as_(alice).get(link(name, certificate)).status_code == 200
 
 
 def test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_are_public_apart(
@@ -360,18 +337,18 @@ def test_a_certificate_is_shown_to_those_who_may_see_it_and_it_and_its_release_a
     def shows():
         return {
             who.username if who else "nobody": "Certified: at 95%"
-            in words(as_(who).get(page_of(public, "release_detail")))
+            in words(as_(who).get(link("release_detail", public)))
             for who in (None, alice, bob, charlie, sofia)
         }
 
     assert shows() == {"nobody": False, "alice": True, "bob": True, "charlie": False, "sofia": False}
-    assert "Certified afterwards" not in words(as_(None).get(page_of(public, "receipt")))
+    assert "Certified afterwards" not in words(as_(None).get(link("receipt", public)))
     services.releases.make_public(release=certificate)
     assert all(shows().values())
-    assert "Certified afterwards" in words(as_(None).get(page_of(public, "receipt")))
-    assert "Certify the quality" not in words(as_(charlie).get(page_of(public, "release_detail")))
+    assert "Certified afterwards" in words(as_(None).get(link("receipt", public)))
+    assert "Certify the quality" not in words(as_(charlie).get(link("release_detail", public)))
     services.releases.make_private(release=public)
-    own = as_(None).get(page_of(certificate, "release_detail"))
+    own = as_(None).get(link("release_detail", certificate))
     assert "The release it certifies is not public." in words(own)
     assert str(public.pk) not in body(own)
 
@@ -433,26 +410,17 @@ def test_the_command_that_releases_refuses_it_before_anything_is_stored(tmp_path
 # Making it public with its release
 
 
-def test_certificates_are_made_public_together_with_their_release_as_far_as_ticked(published, certify, as_, alice):
+def test_certificates_are_made_public_together_with_their_release_as_far_as_ticked_and_nothing_else_is(
+    published, certify, make_draft, carry_out, as_, alice
+):
     told, kept = certify(published, what="synthetic rows"), certify(published, what="released answers")
-    address = page_of(published, "visibility")
-    asked = as_(alice).get(address)
+    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
+    asked = as_(alice).get(link("visibility", published))
     for each in (told, kept):
         assert f'name="certificates" value="{each.pk}" checked' in body(asked)
-    as_(alice).post(address, {"public": "yes", "certificates": [str(told.pk)]})
-    for each, is_public in ((published, True), (told, True), (kept, False)):
-        each.refresh_from_db()
-        assert each.is_public is is_public
-    shown = body(as_(None).get(page_of(published, "release_detail")))
-    assert page_of(told, "release_detail") in shown
-    assert page_of(kept, "release_detail") not in shown
-
-
-def test_no_other_release_is_made_public_by_naming_it_as_a_certificate(
-    published, certificate, as_, alice, make_draft, carry_out
-):
-    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
-    as_(alice).post(page_of(published, "visibility"), {"public": "yes", "certificates": [str(other.pk), "nonsense"]})
-    for each in (other, certificate):
-        each.refresh_from_db()
-        assert not each.is_public
+    ticked = {"public": "yes", "certificates": [str(told.pk), str(other.pk), "nonsense"]}
+    as_(alice).post(link("visibility", published), ticked)
+    assert set(Release.objects.filter(is_public=True)) == {published, told}
+    shown = body(as_(None).get(link("release_detail", published)))
+    assert link("release_detail", told) in shown
+    assert link("release_detail", kept) not in shown

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import random
 from datetime import date
 
 import pyarrow.compute
 import pyarrow.parquet
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.dates import By, Dates
@@ -17,29 +15,23 @@ from releases.models import Release
 from releases.presentation.results.release_comparison import Interval, pair_of
 from releases.publication import files
 from releases.questions.headline import number_text
-from tests.web.conftest import COLUMNS
-from tests.web.pages import inline_code, words
+from tests.web.conftest import COLUMNS, rows_of
+from tests.web.pages import inline_code, link, words
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def pair(make_dataset, make_queued, once):
+def pair(make_dataset, make_draft, carry_out, once):
     """Two releases of the same questions at different epsilons."""
     dataset = make_dataset(epsilon="10")
-
-    def really():
-        for title, epsilon in (("One", "1"), ("Two", "2")):
-            release = make_queued(dataset, epsilon=epsilon)
-            assert services.execution.execute_release(release_id=release.pk)
-            Release.objects.filter(pk=release.pk).update(title=title)
-
-    once("pair", really)
+    for title, epsilon in (("One", "1"), ("Two", "2")):
+        once(title, lambda: carry_out(make_draft(dataset, epsilon=epsilon, title=title)))  # noqa: B023  called at once
     return list(Release.objects.order_by("title"))
 
 
 def beside(client, release, **given):
-    return client.get(reverse("compare_releases", args=[release.pk]), given)
+    return client.get(link("compare_releases", release), given)
 
 
 def number(text):
@@ -48,9 +40,8 @@ def number(text):
 
 def stored(release, names):
     """The released answers of one question, by their labels."""
-    rows = csv.DictReader((files.folder_of(release) / "answers.csv").open())
     ends = ("estimate", "lower", "upper")
-    given = [row for row in rows if all(row[name] for name in names)]
+    given = [row for row in rows_of(release) if all(row[name] for name in names)]
     return {tuple(row[name] for name in names): [float(row[end]) for end in ends] for row in given}
 
 
@@ -81,20 +72,23 @@ def paired(first, second, *, is_count=True):
     return pair_of(first, second, named=iter([("of", "a")]), titles=("", ""), is_count=is_count)
 
 
+def ends(estimate, lower, upper):
+    return Interval(estimate=estimate, lower=lower, upper=upper)
+
+
 def test_a_difference_has_a_minus_and_ends_that_say_what_is_certain():
-    assert paired(around(1.0), around(1234.0)).difference == "−1,233"
-    assert paired(around(1.0), around(1.2)).difference == "0"
-    assert paired(around(3.0), around(1.0)).difference == "2"
-    assert paired(around(1.0), around(1.5), is_count=False).difference == "−0.5"
+    for first, second, is_count, difference in (
+        (1.0, 1234.0, True, "−1,233"),
+        (1.0, 1.2, True, "0"),
+        (3.0, 1.0, True, "2"),
+        (1.0, 1.5, False, "−0.5"),
+    ):
+        assert paired(around(first), around(second), is_count=is_count).difference == difference
     assert paired(around(-5.0), around(1.0)).columns[0] == ("", "−5", "9")
-
-    cut = Interval(estimate=0.0, lower=0.0, upper=4.0)
-    whole = Interval(estimate=9.0, lower=3.0, upper=9.5)
-    assert paired(cut, whole).most == "10"
-
-    shown = paired(Interval(estimate=10.0, lower=8.3, upper=12.0), Interval(estimate=4.0, lower=2.0, upper=8.0))
+    assert paired(ends(0.0, 0.0, 4.0), ends(9.0, 3.0, 9.5)).most == "10"
+    shown = paired(ends(10.0, 8.3, 12.0), ends(4.0, 2.0, 8.0))
     assert (shown.change, shown.verdict) == ("1 to 10", "larger")
-    fewer = paired(Interval(estimate=1.0, lower=0.0, upper=2.4), Interval(estimate=4.0, lower=2.9, upper=8.0))
+    fewer = paired(ends(1.0, 0.0, 2.4), ends(4.0, 2.9, 8.0))
     assert (fewer.change, fewer.verdict) == ("−8 to −1", "smaller")
 
 
@@ -152,12 +146,13 @@ def test_only_releases_with_a_question_in_common_are_offered(pair, make_draft, c
     assert "not compared: they have no question in common" in words(beside(as_(alice), one, other=other.pk))
 
 
-def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_offered(pair, make_queued, as_, alice):
+def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_offered(
+    pair, make_draft, carry_out, as_, alice
+):
     one, _ = pair
     services.datasets.declare_universe(dataset=one.dataset, columns=[COLUMNS[0] | {"outside": "drop"}, COLUMNS[1]])
     one.dataset.refresh_from_db()
-    later = make_queued(one.dataset)
-    assert services.execution.execute_release(release_id=later.pk)
+    later = carry_out(make_draft(one.dataset))
     assert "There is no other finished release" in words(beside(as_(alice), later))
     shown = beside(as_(alice), later, other=one.pk)
     assert "age is declared differently in the two releases" in words(shown)
@@ -184,7 +179,7 @@ def test_two_releases_of_the_same_statistic_stand_side_by_side_with_their_digits
     shown = beside(as_(alice), one, other=two.pk)
     (each,) = shown.context["page"].pairs
     for release, (_, estimate, half_width) in zip((one, two), each.columns, strict=True):
-        row = next(csv.DictReader((files.folder_of(release) / "answers.csv").open()))
+        (row,) = rows_of(release)
         released, upper, lower = (float(row[name]) for name in ("estimate", "upper", "lower"))
         assert estimate == number_text(released)
         assert half_width == number_text(max(upper - released, released - lower))
@@ -211,16 +206,14 @@ def test_a_median_that_was_measured_is_not_compared_with_one_that_was_chosen(pub
 
 
 @pytest.fixture
-def years(make_dataset, make_queued, once):
+def years(make_dataset, make_draft, carry_out, once):
     """This year's table and last year's, which has half of its people, each with a release of the same questions."""
     rows = [f"{20 + each % 50},{'male' if each % 3 else 'female'}" for each in range(4_000)]
 
     def really():
         for title, number_of_rows in (("This year", 4_000), ("Last year", 2_000)):
             dataset = make_dataset(epsilon="50", content="\n".join(["age,sex", *rows[:number_of_rows]]).encode())
-            release = make_queued(dataset, epsilon="40")
-            assert services.execution.execute_release(release_id=release.pk)
-            Release.objects.filter(pk=release.pk).update(title=title)
+            carry_out(make_draft(dataset, epsilon="40", title=title))
 
     once("years", really)
     return list(Release.objects.order_by("-title"))
@@ -228,8 +221,7 @@ def years(make_dataset, make_queued, once):
 
 def test_releases_of_two_tables_are_compared_with_the_range_of_the_true_difference(years, as_, alice):
     this, last = years
-    offered = words(beside(as_(alice), this))
-    assert "Last year" in offered
+    assert "Last year" in words(beside(as_(alice), this))
     page = beside(as_(alice), this, other=last.pk, question="1").context["page"]
     assert page.is_of_two_tables
     assert not page.are_one_number

@@ -15,11 +15,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from django.http import QueryDict
-from django.urls import reverse
 
-from releases import services
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Component, Distribution, Result
 from releases.engine.estimation.synthetic import bytes_a_row, synthetic_records
@@ -33,7 +31,8 @@ from releases.publication.dictionary import dictionary_csv
 from releases.publication.report import report_of
 from releases.questions.base import statistic_kind
 from tests.engine.tables.reference import code
-from tests.web.pages import body, words
+from tests.web.conftest import rows_of
+from tests.web.pages import body, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -54,19 +53,17 @@ def table():
 
 
 @pytest.fixture
-def dataset(make_dataset):
-    made = make_dataset(content=table(), epsilon="100")
-    services.datasets.declare_universe(dataset=made, columns=[MONTHS, SEX])
-    made.refresh_from_db()
-    return made
+def dataset(make_declared):
+    return make_declared([MONTHS, SEX], content=table(), epsilon="100")
 
 
 @pytest.fixture
 def release_of(dataset, make_draft, carry_out):
-    def make(*queries, mechanism):
-        return carry_out(make_draft(dataset, *queries, epsilon="40", mechanism=mechanism))
+    return lambda *queries, mechanism: carry_out(make_draft(dataset, *queries, epsilon="40", mechanism=mechanism))
 
-    return make
+
+def universe_of(*columns):
+    return Schema.from_json({"version": 1, "columns": list(columns)}).universe
 
 
 def estimates(release):
@@ -88,8 +85,7 @@ def test_running_totals_follow_time_and_leave_rows_without_a_date_out(release_of
 
 def test_synthetic_rows_have_dates_of_their_months_as_the_table_writes_them(release_of):
     release = release_of({"marginal": ["admitted", "sex"]}, mechanism="laplace-histogram")
-    folder = files.folder_of(release)
-    rows = list(csv.DictReader((folder / "synthetic.csv").open()))
+    folder, rows = files.folder_of(release), rows_of(release, "synthetic.csv")
     found = Counter(code(MONTHS, row["admitted"])[0] for row in rows)
     assert found[4] == sum(not row["admitted"] for row in rows)
     assert [found[place] for place in range(5)] == pytest.approx([*ROWS.values(), len(NO_DATES)], abs=4)
@@ -116,7 +112,7 @@ RANGES = (
 @pytest.mark.parametrize("described", RANGES, ids=[f"{each['type']} by {each['by']}" for each in RANGES])
 def test_synthetic_dates_are_read_back_into_the_bins_that_they_were_made_for(described, tmp_path):
     given = {name: value for name, value in described.items() if name != "by" or value != "edges"}
-    universe = Universe(attributes=Schema.from_json({"version": 1, "columns": [given, SEX]}).universe.attributes)
+    universe = universe_of(given, SEX)
     weights = np.arange(1.0, 1 + universe.size).reshape(universe.shape)
     distribution = Distribution(components=(Component(names=universe.names, weights=weights),))
     records = synthetic_records(universe, distribution, rows=4000, rng=OperatingSystemRandomness())
@@ -135,7 +131,7 @@ def test_each_day_of_a_bin_is_as_likely_as_another():
     """A day has 1,000 of 29,000 rows on average, with a standard deviation of 31: one of them is 250 off with a chance
     below 1e-13. So with hours of 1,000 rows."""
     described = {**DAY, "type": "datetime", "format": "YYYY-MM-DD", "first": "2024-02-01", "last": "2024-02-29"}
-    universe = Schema.from_json({"version": 1, "columns": [{**described, "by": "month"}]}).universe
+    universe = universe_of({**described, "by": "month"})
     distribution = Distribution(components=(Component(names=("admitted",), weights=np.ones(1)),))
     records = synthetic_records(universe, distribution, rows=29_000, rng=OperatingSystemRandomness())
     texts = files.synthetic_table(universe, records).column("admitted").to_pylist()
@@ -158,14 +154,13 @@ def test_each_day_of_a_bin_is_as_likely_as_another():
     ],
 )
 def test_a_range_of_bins_is_asked_for_by_their_names(condition, expected):
-    universe = Schema.from_json({"version": 1, "columns": [MONTHS, SEX]}).universe
+    universe = universe_of(MONTHS, SEX)
     workload = Workload.from_json({"version": 1, "queries": [{"count": {"admitted": condition}}]}, universe)
     assert workload.families[0].bins == (expected,)
     assert Workload.from_json(workload.to_json(), universe) == workload
-    typed = {f"{end}.admitted": name for end, name in condition.items()} if isinstance(condition, dict) else {}
-    if typed:
+    if isinstance(condition, dict):
         posted = QueryDict(mutable=True)
-        posted.update(typed)
+        posted.update({f"{end}.admitted": name for end, name in condition.items()})
         assert ConditionsForm(posted, universe=universe).predicate() == {"admitted": condition}
 
 
@@ -180,9 +175,9 @@ def test_a_range_of_bins_is_asked_for_by_their_names(condition, expected):
     ],
 )
 def test_a_range_that_is_none_is_refused(condition, field):
-    universe = Schema.from_json({"version": 1, "columns": [MONTHS]}).universe
+    asked = {"version": 1, "queries": [{"count": {"admitted": condition}}]}
     with pytest.raises(InvalidInput) as refused:
-        Workload.from_json({"version": 1, "queries": [{"count": {"admitted": condition}}]}, universe)
+        Workload.from_json(asked, universe_of(MONTHS))
     assert refused.value.field == f"queries[0].{field}"
 
 
@@ -203,14 +198,10 @@ def true_quantiles(share, sex="fm"):
     return [each for each in every if sum(day < each for day in days) <= wanted <= sum(day <= each for day in days)]
 
 
-def released(release):
-    return list(csv.DictReader((files.folder_of(release) / "answers.csv").open()))
-
-
 @pytest.mark.parametrize(("query", "shares"), [({"median": "admitted"}, [0.5]), (QUARTILES, [0.25, 0.75])])
 def test_a_quantile_of_dates_is_a_date_and_so_are_the_ends_of_its_interval(release_of, query, shares):
     """At epsilon 40 an interval misses with a probability far below its 5%."""
-    rows = released(release_of(query, mechanism="counted-quantile"))
+    rows = rows_of(release_of(query, mechanism="counted-quantile"))
     assert len(rows) == len(shares)
     for row, share in zip(rows, shares, strict=True):
         about, lower, upper = (date.fromisoformat(row[end]) for end in ENDS)
@@ -222,11 +213,11 @@ def test_a_quantile_of_dates_is_a_date_and_so_are_the_ends_of_its_interval(relea
 
 def test_quantiles_of_dates_by_group_are_those_of_each_group(release_of, as_, alice):
     release = release_of(BY_SEX, mechanism="counted-quantile")
-    for row, sex in zip(released(release), "fm", strict=True):
+    for row, sex in zip(rows_of(release), "fm", strict=True):
         lower, upper = (date.fromisoformat(row[end]) for end in ENDS[1:])
         true = true_quantiles(0.5, sex)
         assert (row["of"], lower <= true[0], true[-1] <= upper) == (sex, True, True)
-    answer = as_(alice).get(reverse("release_detail", args=[release.pk]), {"first": "0", "second": "1"})
+    answer = as_(alice).get(link("release_detail", release), {"first": "0", "second": "1"})
     chart = answer.context["page"].statistic.chart
     assert {layer["encoding"]["x"]["type"] for layer in chart["layer"]} == {"temporal"}
     assert [row["label"] for row in chart["data"]["values"]] == ["f", "m"]
@@ -238,20 +229,20 @@ def test_quantiles_of_dates_by_group_are_those_of_each_group(release_of, as_, al
 
 def test_pages_and_files_of_a_median_of_dates_write_dates_alone(release_of, as_, alice):
     release = release_of({"median": "admitted"}, mechanism="counted-quantile")
-    (row,) = released(release)
+    (row,) = rows_of(release)
     about, lower, upper = (date.fromisoformat(row[end]) for end in ENDS)
     said = release.result["headline"]
     day = f"{about.day} {about:%B} {about.year}"
     assert said.startswith(f"Half of the rows have admitted on or before {day}; the true median ")
     if lower < upper:
         assert f"lies between {lower.day} {lower:%B} and {upper.day} {upper:%B} {upper.year}, with" in said
-    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    page = words(as_(alice).get(link("release_detail", release)))
     assert day in page
     assert "Not before" in page
     assert f"lies between {lower} and {upper}" in release.result["receipt"]["bound"]["sentence"] or lower == upper
     (stored,) = pyarrow.parquet.read_table(files.folder_of(release) / "answers.parquet").to_pylist()
     assert [stored[end] for end in ENDS] == [about, lower, upper]
-    downloaded = as_(alice).get(reverse("answers", args=[release.pk]))
+    downloaded = as_(alice).get(link("answers", release))
     given = json.loads(b"".join(downloaded.streaming_content))
     assert [given["answers"][0][end] for end in ENDS] == [str(about), str(lower), str(upper)]
     (written,) = report_of(release.result, files.reader(files.folder_of(release)), digest="").tables
@@ -263,17 +254,16 @@ def test_pages_and_files_of_a_median_of_dates_write_dates_alone(release_of, as_,
 
 def test_a_median_that_is_drawn_and_not_measured_is_a_date_too(release_of):
     release = release_of({"median": "admitted"}, mechanism="exponential-quantile")
-    (row,) = released(release)
+    (row,) = rows_of(release)
     drawn = date.fromisoformat(row["answer"])
     assert date(2024, 1, 15) <= drawn <= date(2024, 4, 10)
-    assert (
-        f"About half of the rows have admitted on or before {drawn.day} {drawn:%B} 2024" in release.result["headline"]
-    )
+    said = f"About half of the rows have admitted on or before {drawn.day} {drawn:%B} 2024"
+    assert said in release.result["headline"]
 
 
 def test_no_end_of_an_interval_of_dates_is_outside_of_the_declared_range(release_of):
     """Noise of a pure epsilon adds a half width to either side, whatever the range."""
-    (row,) = released(release_of({"quantile": {"column": "admitted", "at": "0.99"}}, mechanism="smooth-median-cauchy"))
+    (row,) = rows_of(release_of({"quantile": {"column": "admitted", "at": "0.99"}}, mechanism="smooth-median-cauchy"))
     ends = [date.fromisoformat(row[end]) for end in ("lower", "estimate", "upper")]
     assert ends == sorted(ends)
     assert date(2024, 1, 15) <= ends[0] <= ends[2] <= date(2024, 4, 10)
@@ -282,7 +272,7 @@ def test_no_end_of_an_interval_of_dates_is_outside_of_the_declared_range(release
 @pytest.mark.parametrize("year", [1, 1583, 2024, 9999])
 def test_no_second_is_lost_in_the_files(year, tmp_path):
     described = {"name": "at", "type": "datetime", "edges": ["0001-01-01", "2024-02-29", "9999-12-31"]}
-    universe = Schema.from_json({"version": 1, "columns": [described]}).universe
+    universe = universe_of(described)
     question = read_question({"version": 1, "queries": [{"median": "at"}]}, universe)
     dates = universe["at"].dates
     moments = [datetime(year, 2, 28, 23, 59, 58 + place) for place in (0, 1)] + [datetime(year, 3, 1, 0, 0, 1)]
@@ -300,27 +290,28 @@ def test_no_second_is_lost_in_the_files(year, tmp_path):
     assert str(moments[0]) in (tmp_path / "answers.csv").read_text()
 
 
-def test_dates_are_grouped_by_another_column_than_their_own(dataset, alice):
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
-    query = {"quantiles": {"column": "admitted", "at": ["0.5"], "by": "admitted"}}
-    with pytest.raises(InvalidInput, match="must be another column"):
-        services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ({"quantiles": {"column": "admitted", "at": ["0.5"], "by": "admitted"}}, "must be another column"),
+        *(
+            ({word: column}, None)
+            for word, column in (("mean", ["admitted"]), ("range", "admitted"), ("categories", "admitted"))
+        ),
+    ],
+)
+def test_dates_have_no_sums_and_nothing_to_learn_and_are_grouped_by_another_column(make_draft, dataset, query, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        make_draft(dataset, query)
 
 
-def test_the_page_of_questions_offers_medians_of_dates(dataset, as_, alice):
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
+def test_the_page_of_questions_offers_medians_of_dates_and_that_of_columns_does_not_learn_them(
+    dataset, make_draft, as_, alice
+):
     kind = statistic_kind(Quantile(attributes=("admitted",)))
     assert kind.fields[0].columns.names(dataset.universe) == ["admitted"]
-    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"median": "admitted"}]})
-    page = words(as_(alice).get(reverse("compare", args=[draft.pk])))
-    assert "days" in page
-
-
-def test_dates_have_no_sums_and_nothing_to_learn(dataset, as_, alice):
-    for query in ({"mean": ["admitted"]}, {"range": "admitted"}, {"categories": "admitted"}):
-        draft = services.releases.draft_release(dataset=dataset, by=alice)
-        with pytest.raises(InvalidInput):
-            services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
-    page = body(as_(alice).get(reverse("columns", args=[dataset.pk])))
+    draft = make_draft(dataset, {"median": "admitted"}, mechanism="", delta="0.0000001")
+    assert "days" in words(as_(alice).get(link("compare", draft)))
+    page = body(as_(alice).get(link("columns", dataset)))
     assert "?column=admitted" not in page
     assert "?column=sex" in page

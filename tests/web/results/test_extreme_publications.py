@@ -7,7 +7,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-from django.urls import reverse
 
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.estimation import synthetic
@@ -19,7 +18,7 @@ from releases.engine.verification.cases import case_for, counts_of
 from releases.engine.verification.recording import with_extreme_draws
 from releases.models import Release
 from releases.publication import files
-from tests.web.pages import words
+from tests.web.pages import link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -51,9 +50,9 @@ def test_every_draw_can_be_written_stored_and_shown(name, published, as_, alice)
         # PostgreSQL stores no number that is none, and SQLite does.
         json.dumps(outcome, allow_nan=False)
         Release.objects.change(result=outcome, folder=f"{published.pk}/{folder.name}")
-        page = as_(alice).get(reverse("release_detail", args=[published.pk]))
+        page = as_(alice).get(link("release_detail", published))
         assert page.status_code == 200
-        assert as_(alice).get(reverse("receipt", args=[published.pk])).status_code == 200
+        assert as_(alice).get(link("receipt", published)).status_code == 200
         most = plan.most_synthetic_rows
         if outcome["receipt"]["synthetic_rows"]:
             assert outcome["receipt"]["most_synthetic_rows"] == most >= outcome["receipt"]["synthetic_rows"]

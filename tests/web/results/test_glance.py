@@ -10,7 +10,6 @@ import re
 
 import numpy as np
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.engine.bounds.accuracy import Proof
@@ -18,43 +17,46 @@ from releases.engine.domain.universe import Attribute, Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
 from releases.presentation.results.glance import Counted, glance_of, quartile_about, quartile_within
 from releases.questions.together import at_a_glance
-from tests.web.pages import body, words
+from tests.web.conftest import rows_of
+from tests.web.pages import body, link, words
 
 AGES = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20, 30, 40], "missing_as": "no number"})
 
 
-@pytest.fixture(autouse=True)
-def _no_worker():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.services.releases.enqueue", lambda release_id: None)
-        yield
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
 
 
 @pytest.fixture
 def press(dataset, as_, alice):
     """Press the button for every column, as alice."""
-    address = reverse("new_collection", args=[dataset.pk])
-    return lambda epsilon="0.5": as_(alice).post(address, {"glance-epsilon": epsilon})
+    return lambda epsilon="0.5", of=dataset: as_(alice).post(link("new_collection", of), {"glance-epsilon": epsilon})
 
 
 @pytest.fixture
-def released(press, as_, alice):
+def release(press, as_, alice):
     """What the button plans, released by the page that checks it and computed by a worker."""
-    confirm = as_(alice).get(press().url).context["page"]
-    collection = Collection.objects.get()
-    address = reverse("confirm_collection", args=[collection.pk])
-    sent = {"action": "release", "key": confirm.key, "plans": list(confirm.plans)}
-    assert as_(alice).post(address, sent).status_code == 302
-    for part in collection.parts.all():
-        assert services.execution.execute_release(release_id=part.release_id)
-    return collection
+
+    def run(**given):
+        confirm = press(**given).url
+        page, collection = as_(alice).get(confirm).context["page"], Collection.objects.get()
+        sent = {"action": "release", "key": page.key, "plans": list(page.plans)}
+        assert as_(alice).post(confirm, sent).status_code == 302
+        for part in collection.parts.all():
+            assert services.execution.execute_release(release_id=part.release_id)
+        return collection
+
+    return run
 
 
-@pytest.mark.django_db
+@pytest.fixture
+def released(release):
+    return release()
+
+
 def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spends_nothing_before_it_is_confirmed(press):
     response = press()
     collection = Collection.objects.get()
-    assert response.url == reverse("confirm_collection", args=[collection.pk])
+    assert response.url == link("confirm_collection", collection)
     counts, read = (part.release for part in collection.parts.all())
     for release in (counts, read):
         assert release.workload["queries"] == [{"marginal": ["age"]}, {"marginal": ["sex"]}]
@@ -65,7 +67,6 @@ def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spend
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("epsilon", ["", "0", "1,5", "much"])
 def test_an_epsilon_that_is_none_is_said_beside_its_field_and_plans_nothing(press, epsilon):
     response = press(epsilon)
@@ -75,15 +76,11 @@ def test_an_epsilon_that_is_none_is_said_beside_its_field_and_plans_nothing(pres
     assert not Collection.objects.exists()
 
 
-@pytest.mark.django_db
 def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(released, as_, alice):
-    page = as_(alice).get(reverse("collection", args=[released.pk]))
+    page = as_(alice).get(link("collection", released))
     age, sex = page.context["glances"]
-    assert (age.name, len(age.histogram), [each.name for each in age.quartiles]) == (
-        "age",
-        5,
-        ["First quartile", "Median", "Third quartile"],
-    )
+    assert (age.name, len(age.histogram)) == ("age", 5)
+    assert [each.name for each in age.quartiles] == ["First quartile", "Median", "Third quartile"]
     assert {bar.label for bar in sex.named} == {"female", "male"}
     assert (age.first, age.last) == ("18 to 24", "55 to 65")
     assert body(page).count('<section class="glance">') == 2
@@ -92,9 +89,8 @@ def test_its_page_shows_each_column_with_its_quartiles_from_what_was_released(re
     assert sex.missing.startswith("Missing: ")
 
 
-@pytest.mark.django_db
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
-    address = reverse("collection", args=[released.pk])
+    address = link("collection", released)
     assert as_(charlie).get(address).status_code == 404
     services.releases.make_public(release=released.parts.get(place=0).release)
     shown = as_(charlie).get(address).context["glances"]
@@ -102,13 +98,12 @@ def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, 
     assert [each.missing for each in shown] == ["Rows without a value are not counted here."] * 2
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("proof", [each for each in Proof if each not in (Proof.BEFORE, Proof.AFTER)])
 def test_no_interval_is_drawn_from_a_bound_that_is_not_proved(released, as_, alice, proof):
     for part in released.parts.select_related("release"):
         part.release.result["receipt"]["bound"]["proof"] = proof.value
         Release.objects.filter(pk=part.release.pk).change(result=part.release.result)
-    assert as_(alice).get(reverse("collection", args=[released.pk])).context["glances"] == []
+    assert as_(alice).get(link("collection", released)).context["glances"] == []
 
 
 #: Two columns say the same, and two others have nothing to do with them; a fifth is the same in every row.
@@ -124,46 +119,34 @@ ROWS = [f"{('office,light', 'field,heavy')[n % 2]},{'fm'[n // 2 % 2]},{n * 7 % 1
 
 
 @pytest.fixture
-def related(make_dataset, alice):
-    dataset = make_dataset(content="\n".join(["work,shoes,sex,age,country", *ROWS, ""]).encode())
-    services.datasets.declare_universe(dataset=dataset, columns=RELATED, by=alice)
-    return dataset
+def related(make_declared):
+    return make_declared(RELATED, content="\n".join(["work,shoes,sex,age,country", *ROWS, ""]).encode())
 
 
 @pytest.fixture
-def compared(related, as_, alice):
+def compared(related, release):
     """At epsilon 2, so that what chance does is small: the collection, and the release of its pairs."""
-    confirm = as_(alice).post(reverse("new_collection", args=[related.pk]), {"glance-epsilon": "2"}).url
-    collection = Collection.objects.get()
-    page = as_(alice).get(confirm).context["page"]
-    assert (
-        as_(alice).post(confirm, {"action": "release", "key": page.key, "plans": list(page.plans)}).status_code == 302
-    )
-    for part in collection.parts.all():
-        assert services.execution.execute_release(release_id=part.release_id)
+    collection = release(epsilon="2", of=related)
     return collection, collection.parts.get(release__title="Strongest associations").release
 
 
-@pytest.mark.django_db
-def test_the_pairs_have_two_parts_of_five_and_columns_of_one_value_are_left_out(related, as_, alice):
-    address = reverse("new_collection", args=[related.pk])
-    assert "the three pairs of columns that go together most" in words(as_(alice).get(address))
-    response = as_(alice).post(address, {"glance-epsilon": "0.5"})
+def test_the_pairs_have_two_parts_of_five_and_columns_of_one_value_are_left_out(related, press, as_, alice):
+    page = as_(alice).get(link("new_collection", related))
+    assert "the three pairs of columns that go together most" in words(page)
+    response = press(of=related)
     counts, pairs = (part.release for part in Collection.objects.get().parts.all())
     assert (counts.epsilon, pairs.epsilon) == ("0.3", "0.2")
-    assert pairs.workload["queries"] == [
-        {"strongest_associations": {"columns": ["work", "shoes", "sex", "age"], "k": 3}}
-    ]
+    asked = {"columns": ["work", "shoes", "sex", "age"], "k": 3}
+    assert pairs.workload["queries"] == [{"strongest_associations": asked}]
     assert pairs.mechanism == "strongest-associations"
     shares = as_(alice).get(response.url).context["form"]
     assert [shares[name].initial for name in shares.names.values()] == ["3", "2"]
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
-@pytest.mark.django_db
 def test_its_page_shows_the_pair_that_goes_together_with_its_counts_and_what_is_certain(compared, as_, alice):
     collection, _ = compared
-    page = as_(alice).get(reverse("collection", args=[collection.pk]))
+    page = as_(alice).get(link("collection", collection))
     first, *others = page.context["associations"]
     assert (first.title, len(others)) == ("work × shoes", 2)
     assert re.fullmatch(
@@ -182,17 +165,16 @@ def test_its_page_shows_the_pair_that_goes_together_with_its_counts_and_what_is_
     assert "vega-lite" in body(page)
 
 
-@pytest.mark.django_db
 def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_receipt(compared, as_, alice):
     _, release = compared
-    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    page = as_(alice).get(link("release_detail", release))
     shown = page.context["page"].statistic.associations
     assert shown[0].title == "work × shoes"
     assert shown[0].sentence in words(page)
     assert "Of all pairs of columns, these go together most, or nearly so: “work × shoes”" in words(page)
 
     def download(name):
-        response = as_(alice).get(reverse("download", args=[release.pk, name]))
+        response = as_(alice).get(link("download", release, name))
         assert response.status_code == 200
         return b"".join(response).decode()
 
@@ -200,9 +182,7 @@ def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_
     cells = [(tuple(each[name] for name in ("first_value", "second_value")), int(each["estimate"])) for each in written]
     assert cells[:4] == [(labels, numbers[0]) for labels, numbers in shown[0].cells]
     assert {each["pair"] for each in written} == {"1", "2", "3"}
-    assert [each["answer"] for each in csv.DictReader(io.StringIO(download("answers.csv")))] == [
-        each.title for each in shown
-    ]
+    assert [each["answer"] for each in rows_of(release)] == [each.title for each in shown]
     report = download("report.html")
     assert shown[0].sentence in html.unescape(report)
     assert all(f"<h3>{each.title}</h3>" in report for each in shown)
@@ -211,19 +191,17 @@ def test_its_release_has_them_on_its_page_in_its_files_in_its_report_and_in_its_
     assert [event["kind"] for event in receipt["events"]] == ["repeated", "discrete_gaussian"]
 
 
-@pytest.mark.django_db
 def test_who_may_not_see_the_release_of_pairs_sees_no_pair(compared, as_, charlie):
     collection, release = compared
     services.releases.make_public(release=collection.parts.get(place=0).release)
-    address = reverse("collection", args=[collection.pk])
+    address = link("collection", collection)
     assert as_(charlie).get(address).context["associations"] == []
     services.releases.make_public(release=release)
     assert len(as_(charlie).get(address).context["associations"]) == 3
 
 
-@pytest.mark.django_db
 def test_of_two_columns_no_pairs_are_compared_and_the_page_says_why(press, dataset, as_, alice):
-    page = words(as_(alice).get(reverse("new_collection", args=[dataset.pk])))
+    page = words(as_(alice).get(link("new_collection", dataset)))
     assert "Pairs of columns are not compared here: the columns must be at least 3" in page
     assert "that go together most" not in page.split("How the epsilon is shared")[0]
     press()
@@ -231,18 +209,18 @@ def test_of_two_columns_no_pairs_are_compared_and_the_page_says_why(press, datas
 
 
 def shown(counts, *, error=0.0, attribute=AGES):
+    return glance_of(attribute, within(counts, error))
+
+
+def within(counts, error=0.0):
     known = np.asarray(counts, dtype=float)
-    counted = Counted(about=known, lower=np.maximum(known - error, 0), upper=np.maximum(known + error, 0))
-    return glance_of(attribute, counted)
+    return Counted(about=known, lower=np.maximum(known - error, 0), upper=np.maximum(known + error, 0))
 
 
 def test_quartiles_follow_from_the_counts_as_far_as_these_are_known():
     column = shown([40, 40, 40, 40, 40])
-    assert [(each.about, each.within) for each in column.quartiles] == [
-        ("10", "0 to 10"),
-        ("20", "10 to 20"),
-        ("30", "20 to 30"),
-    ]
+    found = [(each.about, each.within) for each in column.quartiles]
+    assert found == [("10", "0 to 10"), ("20", "10 to 20"), ("30", "20 to 30")]
     assert column.missing == "Missing: 20.0% (20.0 to 20.0)."
     assert [bar.share for bar in column.histogram] == ["20.0%"] * 4
 
@@ -271,9 +249,8 @@ def test_wherever_the_counts_lie_in_their_intervals_the_quartiles_lie_in_theirs(
 
 
 def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out_and_is_told():
-    assert [(part.title, part.weight) for part in at_a_glance(Universe(attributes=(AGES,)), may_check=True)] == [
-        ("Everything at a glance", "3")
-    ]
+    alone = at_a_glance(Universe(attributes=(AGES,)), may_check=True)
+    assert [(part.title, part.weight) for part in alone] == [("Everything at a glance", "3")]
     dropping = Attribute.from_json({**AGES.to_json(), "name": "b", "missing_as": "drop"})
     both = Universe(attributes=(AGES, dropping))
     asked = at_a_glance(both, may_check=True)
@@ -281,13 +258,10 @@ def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_ro
     assert len(at_a_glance(both, may_check=False)) == 1
 
     dropped = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20]})
-    counted = Counted(about=np.asarray([40.0, 40.0]), lower=np.asarray([30.0, 30.0]), upper=np.asarray([50.0, 50.0]))
-    read = np.asarray([80.0, 0.0, 0.0, 20.0])
-    states = Counted(about=read, lower=np.maximum(read - 10, 0), upper=read + 10)
-    assert glance_of(dropped, counted, states=states).missing == "Missing: 20.0% (8.3 to 30.0)."
+    found = glance_of(dropped, within([40.0, 40.0], 10), states=within([80.0, 0.0, 0.0, 20.0], 10))
+    assert found.missing == "Missing: 20.0% (8.3 to 30.0)."
 
 
 def test_the_ends_of_a_share_are_rounded_away_from_it():
-    known = np.asarray([1.0, 2.0])
-    assert Counted(about=known, lower=known, upper=known).share(0) == "33.3% (33.3 to 33.4)"
-    assert Counted(about=known, lower=known, upper=known).share(1) == "66.7% (66.6 to 66.7)"
+    assert within([1.0, 2.0]).share(0) == "33.3% (33.3 to 33.4)"
+    assert within([1.0, 2.0]).share(1) == "66.7% (66.6 to 66.7)"

@@ -1,22 +1,28 @@
-"""A release whose rows were left out, by a column that was misread, is doubted before it is made public."""
+"""A release whose rows were left out, by a column that was misread, is doubted before it is made public; where not all
+values of a column are numbers, its rows can be counted apart."""
 
 from __future__ import annotations
 
 import re
 
+import pyarrow.parquet
 import pytest
-from django.urls import reverse
 
 from releases import services
+from releases.engine.domain.universe import NO_NUMBER, Schema
+from releases.engine.errors import InvalidInput
+from releases.models import Dataset
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
+from releases.publication import files
 from releases.publication.readme import readme_text
 from releases.publication.receipt import counted_in_words, rules_that_drop
-from tests.web.conftest import CSV
-from tests.web.pages import body
+from tests.web.conftest import COLUMNS, CSV
+from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
+#: Every age is written with a comma, so that none is a number.
 MISREAD = re.sub(rb",(\d\d),", rb',"\1,5",', CSV)
 
 
@@ -31,7 +37,7 @@ def release_of(make_dataset, make_draft, carry_out):
 
 def actions(client, release):
     """The buttons below *Who may see it*, in order."""
-    page = body(client.get(reverse("release_detail", args=[release.pk])))
+    page = body(client.get(link("release_detail", release)))
     shown = page[page.index("Who may see it") : page.index("Withdraw</summary>")]
     return re.findall(r'<(?:a role="button"|button)( class="secondary outline")?[^>]*>([^<]+)<', shown)
 
@@ -59,7 +65,7 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
     total = release.result["receipt"]["total"]["estimate"]
     assert 100 < total < 300
     said = f"About {total:,.0f} rows counted. How many were left out is not known."
-    page = body(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    page = body(as_(alice).get(link("release_detail", release)))
     assert page.index(said) < page.index('id="answers"')
     readme = readme_text(release.result["receipt"], [], digest="", address="")
     assert said in " ".join(readme.split())
@@ -76,20 +82,17 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
     ids=["a table", "a count", "a mean", "a median"],
 )
 def test_a_number_of_rows_is_named_only_where_one_was_released(
-    make_dataset, make_draft, carry_out, mechanism, query, is_known
+    dataset, make_draft, carry_out, mechanism, query, is_known
 ):
-    said = counted_in_words(carry_out(make_draft(make_dataset(), query, mechanism=mechanism)).result["receipt"])
+    said = counted_in_words(carry_out(make_draft(dataset, query, mechanism=mechanism)).result["receipt"])
     assert bool(re.search(r"\d", said)) is is_known
     assert said.endswith("How many were left out is not known." if is_known else "is not known.")
 
 
 @pytest.mark.parametrize("query", [{"marginals": 1}, {"count": {"sex": ["male"]}}], ids=["a table", "a count"])
-def test_a_declaration_that_drops_no_row_says_so(make_dataset, make_draft, carry_out, query):
-    dataset = make_dataset()
+def test_a_declaration_that_drops_no_row_says_so(make_declared, make_draft, carry_out, query):
     caught = {"name": "sex", "type": "categorical", "categories": ["female", "male", "other"], "outside": "other"}
-    services.datasets.declare_universe(dataset=dataset, columns=[caught])
-    dataset.refresh_from_db()
-    receipt = carry_out(make_draft(dataset, query)).result["receipt"]
+    receipt = carry_out(make_draft(make_declared([caught]), query)).result["receipt"]
     assert rules_that_drop(receipt) == []
     assert "no rule leaves" in counted_in_words(receipt).lower()
 
@@ -101,3 +104,98 @@ def test_a_row_that_belongs_to_nobody_is_among_what_can_be_left_out():
     assert rules_that_drop({"schema": {**schema, "unit": {"kind": "row"}}}) == []
     (rule,) = rules_that_drop({"schema": {**schema, "unit": {"kind": "person", "id": "patient", "max_rows": 3}}})
     assert rule == "A row without patient is left out, and of one person at most 3 count."
+
+
+# A column in which not all values are numbers: its rows count, apart from the order of the numbers
+
+
+ROWS = CSV.count(b"\n") - 1
+#: Half of the ages are written with a comma, so that they are no numbers.
+HALF = b"".join(
+    re.sub(rb",(\d\d),", rb',"\1,5",', line) if position % 2 else line
+    for position, line in enumerate(CSV.splitlines(keepends=True))
+)
+APART = [{**each, "missing_as": NO_NUMBER} if "edges" in each else each for each in COLUMNS]
+
+
+@pytest.fixture
+def half(make_declared):
+    return make_declared(APART, content=HALF, epsilon="100")
+
+
+@pytest.fixture
+def counted_apart(half, make_draft, carry_out):
+    return lambda query, mechanism="laplace-queries": carry_out(
+        make_draft(half, query, epsilon="20", mechanism=mechanism)
+    )
+
+
+def counts_of(release):
+    answers = files.read_answers(files.folder_of(release))
+    return dict(zip(answers.column(1).to_pylist(), answers["estimate"].to_pylist(), strict=True))
+
+
+def test_rows_without_a_number_are_counted_in_a_bin_of_their_own(counted_apart):
+    release = counted_apart({"marginal": ["age"]})
+    counts = counts_of(release)
+    assert list(counts)[-1] == NO_NUMBER
+    assert sum(counts.values()) == pytest.approx(ROWS, abs=3)
+    assert counts[NO_NUMBER] == pytest.approx(ROWS / 2, abs=3)
+    assert rules_that_drop(release.result["receipt"]) == []
+    assert not result_page(release, wish=Wish()).is_all_near_zero
+
+
+def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(counted_apart):
+    release = counted_apart({"marginal": ["age", "sex"]}, mechanism="laplace-histogram")
+    folder, schema = files.folder_of(release), Schema.from_json(release.result["receipt"]["schema"])
+    ages = pyarrow.parquet.read_table(folder / "synthetic.parquet").column("age")
+    assert ages.null_count == pytest.approx(ROWS / 2, abs=5)
+    assert ages.type == "int64"
+    table = files.synthetic_marginals(folder / "synthetic.parquet", schema.universe)(("age",))
+    assert table[-1] == ages.null_count
+    assert release.result["receipt"]["synthetic_beside"]["outside"] == 0
+    written = (folder / "synthetic.csv").read_text().splitlines()[1:]
+    assert sum("" in line.split(",") for line in written) == ages.null_count
+    assert set(services.release_inputs.certifiable(release)) == {"synthetic rows", "released answers", "both"}
+
+
+@pytest.mark.parametrize(
+    ("query", "mechanism"),
+    [
+        ({"prefix": "age"}, "laplace-queries"),
+        ({"mean": ["age"]}, "laplace-numbers"),
+        ({"median": "age"}, "exponential-quantile"),
+    ],
+    ids=["running totals", "a mean", "a median"],
+)
+def test_where_numbers_are_ordered_or_added_up_rows_without_one_are_left_out_and_it_is_said(
+    counted_apart, query, mechanism
+):
+    release = counted_apart(query, mechanism=mechanism)
+    rules = rules_that_drop(release.result["receipt"])
+    assert [rule for rule in rules if "age" in rule]
+    if "prefix" in query:
+        assert max(counts_of(release).values()) == pytest.approx(ROWS / 2, abs=3)
+        assert NO_NUMBER not in counts_of(release)
+        assert set(services.release_inputs.certifiable(release))
+
+
+def test_rows_without_a_number_can_be_asked_for_but_not_beside_running_totals(half, make_draft, counted_apart):
+    release = counted_apart({"count": {"age": [NO_NUMBER], "sex": ["female", "male"]}})
+    assert release.result["receipt"]["answers"] == 1
+    with pytest.raises(InvalidInput, match="must be one of"):
+        make_draft(half, {"prefix": "age"}, {"count": {"age": [NO_NUMBER]}})
+
+
+def test_a_column_declared_in_the_browser_counts_them_unless_a_person_leaves_them_out(make_dataset, as_, alice):
+    dataset = make_dataset(content=HALF)
+    address = link("columns", dataset)
+    page = body(as_(alice).get(address))
+    fields = dict(re.findall(r'name="(form-\d+-name|form-TOTAL_FORMS|form-INITIAL_FORMS)" value="([^"]*)"', page))
+    at = next(name.split("-")[1] for name, value in fields.items() if value == "age")
+    for rule, kept in (("", NO_NUMBER), ("drop", "")):
+        typed = {f"form-{at}-kind": "integer", f"form-{at}-values": "0, 50, 100", f"form-{at}-missing_rule": rule}
+        assert as_(alice).post(address, {**fields, **typed}).status_code == 302
+        assert Dataset.objects.get(pk=dataset.pk).universe["age"].missing_as == kept
+        shown = body(as_(alice).get(address))
+        assert ('<option value="drop" selected' in shown) is (rule == "drop")

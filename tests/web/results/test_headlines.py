@@ -102,11 +102,7 @@ def test_the_bins_that_are_said_to_hold_the_median_hold_it(drawn):
             [Released(label="age", estimate=70, lower=70, upper=70)],
             "90% of the rows have age 70 years or less; the true value is 70 years",
         ),
-        (
-            {"median": "age"},
-            [Released(label="age", chosen="53")],
-            "About half of the rows have age 53 years or less",
-        ),
+        ({"median": "age"}, [Released(label="age", chosen="53")], "About half of the rows have age 53 years or less"),
         (
             {"sum": ["age"]},
             [Released(label="age", estimate=1234567.0, lower=1230000.2, upper=1239000.1)],

@@ -17,7 +17,7 @@ from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, BudgetRequest, Collection, Dataset, Release, Upload
 from tests.web.conftest import COLUMNS, WORKLOAD, give
-from tests.web.pages import body, field_value, masked
+from tests.web.pages import body, field_value, link, masked
 from tests.web.undoing import undone
 
 pytestmark = pytest.mark.django_db
@@ -67,17 +67,17 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         sent = {"title": "Survey", "table": SimpleUploadedFile(name, content)}
         upload = do("upload", alice, "/datasets/new/", sent).url
         received = Upload.objects.get()
-        assert upload == reverse("upload_detail", args=[received.pk])
+        assert upload == link("upload_detail", received)
         look("sent", upload, f"{upload}status/", f"/api/uploads/{received.pk}", *everywhere)
         assert services.uploads.execute_upload(upload_id=received.pk)
         look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
         services.datasets.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
         steps = ("dataset_detail", "columns", "protection", "budget", "new_session", "new_collection")
-        pages = [reverse(page, args=[dataset.pk]) for page in steps]
-        pages.append(reverse("learn_range", args=[dataset.pk]) + "?column=age")
-        pages.append(reverse("learn_categories", args=[dataset.pk]) + "?column=sex&other=x&epsilon=1&delta=0.00001")
-        pages.append(reverse("check_columns", args=[dataset.pk]) + "?rows=300")
+        pages = [link(page, dataset) for page in steps]
+        pages.append(link("learn_range", dataset) + "?column=age")
+        pages.append(link("learn_categories", dataset) + "?column=sex&other=x&epsilon=1&delta=0.00001")
+        pages.append(link("check_columns", dataset) + "?rows=300")
         look("uploaded", *pages, *everywhere)
         codebook = {"version": 1, "columns": COLUMNS}
         do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})
@@ -87,9 +87,9 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         request = reverse("budget_request", args=[BudgetRequest.objects.get().pk])
         look("asked", *pages, request, *everywhere)
         do("grant", sofia, request, {"epsilon": "3", "delta": "0.000001", "note": "", "decision": "approve"})
-        do("draft", alice, reverse("new_release", args=[dataset.pk]), {})
+        do("draft", alice, link("new_release", dataset), {})
         release = Release.objects.get()
-        draft = [reverse(page, args=[release.pk]) for page in ("questions", "compare", "confirm")]
+        draft = [link(page, release) for page in ("questions", "compare", "confirm")]
         do("question", bob, draft[0], {"workload": json.dumps(WORKLOAD)})
         look("questioned", *draft[:2])
         look("questioned", draft[1] + "?curves=1&error=30", only={"alice": alice})
@@ -98,13 +98,13 @@ def walk(as_, alice, bob, charlie, sofia, monkeypatch):
         look("chosen", *draft, request, *everywhere)
         lines = {"form-TOTAL_FORMS": "6", "form-INITIAL_FORMS": "0", "epsilon": "0.5", "population": "1000"}
         asked = {"form-0-wanted": "mean", "form-0-number": "age", "form-0-first": "sex", "form-1-wanted": "rows"}
-        do("plan several", alice, reverse("new_collection", args=[dataset.pk]), lines | asked)
+        do("plan several", alice, link("new_collection", dataset), lines | asked)
         together = [reverse(page, args=[Collection.objects.get().pk]) for page in ("confirm_collection", "collection")]
         look("planned together", *together, *everywhere)
         page = as_(alice).get(draft[2])
         do("confirm", alice, draft[2], {name: field_value(page, name) for name in ("key", "plan", "title")})
-        result = [reverse(page, args=[release.pk]) for page in ("release_detail", "release_status")]
-        files = [reverse("download", args=[release.pk, file]) for file in ("answers.csv", "receipt.json")]
+        result = [link(page, release) for page in ("release_detail", "release_status")]
+        files = [link("download", release, file) for file in ("answers.csv", "receipt.json")]
         budget = reverse("budget_detail", args=[Budget.objects.get().pk])
         look("queued", *pages, *draft, *result, *files, budget, *everywhere)
         return seen
@@ -162,7 +162,7 @@ def test_what_a_result_shows_besides_its_noisy_numbers_is_the_same_too(walk, as_
             release = make_queued(make_dataset(content=content), options={"rows": 50})
             assert services.execution.execute_release(release_id=release.pk)
             release.refresh_from_db()
-            page = masked(body(as_(alice).get(reverse("release_detail", args=[release.pk]))))
+            page = masked(body(as_(alice).get(link("release_detail", release))))
             before, after = page.split("<tbody>")[0], page.split("Downloads</h2>")[1]
             before = _without_rows_beside_answers(before.split('<script id="answers-data"')[0])
             # The sentence at its head is made of the noisy numbers.
@@ -208,7 +208,7 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
 
         def look(dataset):
             for page in ("dataset_detail", "columns", "protection", "budget", "delete_dataset", "rename_dataset"):
-                keep(as_(charlie).get(reverse(page, args=[dataset.pk])))
+                keep(as_(charlie).get(link(page, dataset)))
             api = f"/api/datasets/{dataset.pk}"
             lists = ("/", "/datasets/", "/releases/", "/notices/", "/api/datasets")
             for address in (*lists, api, f"{api}/budget-requests"):
@@ -228,11 +228,11 @@ def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
                 look(mine)
             codebook = json.dumps({"version": 1, "columns": COLUMNS})
             protected = {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
-            keep(as_(charlie).post(reverse("columns", args=[first.pk]), {"codebook": codebook}, follow=True))
-            keep(as_(charlie).post(reverse("protection", args=[first.pk]), protected, follow=True))
+            keep(as_(charlie).post(link("columns", first), {"codebook": codebook}, follow=True))
+            keep(as_(charlie).post(link("protection", first), protected, follow=True))
             look(second)
             asked = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."}
-            keep(as_(charlie).post(reverse("budget", args=[first.pk]), asked, follow=True))
+            keep(as_(charlie).post(link("budget", first), asked, follow=True))
             services.datasets.declare_protection(
                 dataset=waiting, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
             )

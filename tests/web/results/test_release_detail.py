@@ -1,30 +1,30 @@
-"""A release's own page: its progress, its answers, and what can be done with it."""
+"""A release's own page: its progress, its answers, and what can be done with it, up to everybody's reading it."""
 
 from __future__ import annotations
 
 import json
 import re
+import uuid
 from datetime import timedelta
 
 import pytest
-from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import Consistency
 from releases.engine.mechanisms.base import mechanism as mechanism_named
-from releases.models import Release
+from releases.models import AuditEvent, Budget, Organisation, Release
 from releases.publication import files
 from releases.publication.receipt import fuller_bins, rules_in_words
 from releases.services.releases import _change_draft
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 
 pytestmark = pytest.mark.django_db
 
 
 def detail(release):
-    return reverse("release_detail", args=[release.pk])
+    return link("release_detail", release)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_part_that_is_fetched_again_says_what_can_still_be_done(queued, as_,
 
     def part(**state):
         Release.objects.update(**state)
-        return as_(alice).get(reverse("release_status", args=[queued.pk]), headers={"HX-Request": "true"})
+        return as_(alice).get(link("release_status", queued), headers={"HX-Request": "true"})
 
     assert "Cancel and get the charge back" in words(as_(alice).get(detail(queued)))
     assert 'id="what-to-do"' not in body(part()), "a press on the button that still holds is not lost"
@@ -109,3 +109,76 @@ def test_the_part_that_is_fetched_again_says_what_can_still_be_done(queued, as_,
         assert "The charge can no longer be given back." in words(each)
         assert "ancel" not in words(each)
     assert f'name="like" value="{queued.pk}"' in body(part(state="failed"))
+
+
+# Publishing to everybody, taking back, withdrawing, cancelling
+
+
+def post(client, name, release, **data):
+    return client.post(link(name, release), data, follow=True)
+
+
+def readable(client, release):
+    """Every page and file of a release that a reader may want."""
+    urls = [link(name, release) for name in ("release_detail", "release_status", "answers", "receipt")]
+    urls += [link("download", release, name) for name in release.result["files"]]
+    return {client.get(url).status_code for url in urls}
+
+
+def test_a_published_release_is_its_people_s_until_they_make_it_public_and_again_once_they_take_it_back(
+    published, as_, alice, charlie
+):
+    assert readable(as_(None), published) == {302}
+    assert readable(as_(charlie), published) == {404}
+    # Making it public a second time is recorded once, and a form that says neither changes nothing.
+    for value in ("yes", "yes", "", "maybe"):
+        post(as_(alice), "visibility", published, public=value)
+        assert readable(as_(None), published) == {200}
+        assert AuditEvent.objects.filter(action="make public").count() == 1
+    assert readable(as_(charlie), published) == {200}
+    post(as_(alice), "visibility", published, public="no")
+    assert readable(as_(None), published) == {302, 410}
+    assert as_(None).get(link("release_detail", published)).status_code == 410
+
+
+@pytest.mark.parametrize("state", ["draft", "queued"])
+def test_what_is_not_published_cannot_be_made_public(draft, queued, as_, alice, state):
+    post(as_(alice), "visibility", {"draft": draft, "queued": queued}[state], public="yes")
+    assert not Release.objects.filter(is_public=True).exists()
+
+
+def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, as_, alice, charlie):
+    spent = Budget.objects.get().spent_epsilon
+    post(as_(alice), "withdraw", public)
+    assert readable(as_(None), public) == {302, 410}
+    for person in (None, charlie):
+        gone = as_(person).get(link("release_detail", public))
+        assert gone.status_code == 410
+        assert "at least" not in words(gone)
+    assert as_(alice).get(link("download", public, "answers.csv")).status_code == 410
+    assert Budget.objects.get().spent_epsilon == spent > 0
+    assert as_(alice).get(link("release_detail", public)).status_code == 200
+    assert "Only a finished release can be withdrawn." in words(post(as_(alice), "withdraw", public))
+
+
+def test_a_withdrawn_release_that_was_never_public_is_not_there_for_others(published, as_, charlie):
+    services.releases.withdraw_release(release=published)
+    for person, status in ((None, 302), (charlie, 404)):
+        assert as_(person).get(link("release_detail", published)).status_code == status
+
+
+@pytest.mark.parametrize("waits_for", ["a worker", "a reviewer"])
+def test_whoever_presses_cancel_twice_is_not_told_that_it_runs(waits_for, draft, as_, alice):
+    if waits_for == "a reviewer":
+        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    for _ in range(2):
+        assert "already started" not in words(post(as_(alice), "cancel_release", draft))
+    assert Budget.objects.get().spent_epsilon == 0
+    with pytest.raises(services.release_inputs.Refusal, match="there is no charge of it to give back"):
+        services.releases.cancel_release(release=draft, by=alice)
+
+
+def test_a_release_that_a_worker_has_claimed_cannot_be_cancelled(published, as_, alice):
+    post(as_(alice), "cancel_release", published)
+    assert Budget.objects.get().spent_epsilon > 0

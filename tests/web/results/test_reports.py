@@ -12,12 +12,11 @@ from io import BytesIO
 import nbclient
 import nbformat
 import pytest
-from django.urls import reverse
 
-from releases import services
 from releases.display import charts
 from releases.publication import drawing, report
 from releases.publication.files import folder_of
+from tests.web.pages import link
 
 pytestmark = pytest.mark.django_db
 
@@ -25,45 +24,36 @@ HOSTILE = '<script>alert("x")</script>'
 
 
 @pytest.fixture
-def run(dataset, make_queued):
-    def run(**given):
-        release = make_queued(dataset, **given)
-        assert services.execution.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
-
-    return run
+def run(dataset, make_draft, carry_out):
+    return lambda **given: carry_out(make_draft(dataset, **given))
 
 
-def html_of(release):
-    return (folder_of(release) / report.HTML).read_text()
+@pytest.fixture
+def archive(as_, alice):
+    """The archive of a release, opened."""
+
+    def open_(release):
+        response = as_(alice).get(link("download", release, "release.zip"))
+        return zipfile.ZipFile(BytesIO(b"".join(response.streaming_content)))
+
+    return open_
 
 
 @pytest.mark.draws
-def test_a_report_has_the_sentence_charts_numbers_cost_limits_and_citation(run, as_, alice):
+def test_a_report_has_the_sentence_charts_numbers_cost_limits_and_citation(run, archive):
     release = run(mechanism="laplace-histogram")
-    page = html_of(release)
-    receipt = release.result["receipt"]
-    for said in (
-        release.result["headline"],
-        receipt["bound"]["sentence"],
-        receipt["mechanism"]["title"],
-        receipt["date"],
-    ):
+    page, receipt = (folder_of(release) / report.HTML).read_text(), release.result["receipt"]
+    told = (release.result["headline"], receipt["bound"]["sentence"], receipt["mechanism"]["title"], receipt["date"])
+    for said in told:
         assert said.replace("'", "&#x27;") in page
     assert page.count("<svg") == len(re.findall(r"<figure", page)) > 0
     for outside in ("<script", "http://", "https://", "src=", "@import"):
         assert outside not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", page), outside
-    with zipfile.ZipFile(BytesIO(b"".join(as_(alice).get(archive_of(release)).streaming_content))) as archive:
-        names = [name.split("/")[1] for name in archive.namelist()]
-    assert {"report.html", "report.pdf"} <= set(names)
+    with archive(release) as opened:
+        assert {"report.html", "report.pdf"} <= {name.split("/")[1] for name in opened.namelist()}
     pdf = (folder_of(release) / drawing.PDF).read_bytes()
     assert pdf.startswith(b"%PDF-")
     assert pdf.rstrip().endswith(b"%%EOF")
-
-
-def archive_of(release):
-    return reverse("download", args=[release.pk, "release.zip"])
 
 
 @pytest.mark.draws
@@ -98,21 +88,19 @@ def test_a_release_is_published_without_a_report_where_none_can_be_made(run, mon
     assert release.status.value == "published"
     assert not any(name.startswith("report") for name in release.result["files"])
     assert "no report was drawn" in caplog.text
-    page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+    page = as_(alice).get(link("release_detail", release))
     assert b"report.pdf" not in page.content
 
 
 def test_a_report_is_a_download_and_no_page_of_the_site(run, as_, alice):
-    release = run()
-    answer = as_(alice).get(reverse("download", args=[release.pk, report.HTML]))
+    answer = as_(alice).get(link("download", run(), report.HTML))
     assert answer["Content-Disposition"].startswith("attachment")
     assert answer["X-Content-Type-Options"] == "nosniff"
 
 
-def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_question(run, as_, alice, tmp_path):
-    release = run(mechanism="laplace-histogram")
-    with zipfile.ZipFile(BytesIO(b"".join(as_(alice).get(archive_of(release)).streaming_content))) as archive:
-        archive.extractall(tmp_path)
+def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_question(run, archive, tmp_path):
+    with archive(run(mechanism="laplace-histogram")) as opened:
+        opened.extractall(tmp_path)
     (path,) = tmp_path.glob("*/notebook.ipynb")
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)

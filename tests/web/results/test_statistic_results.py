@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
-from django.urls import reverse
 
-from releases import services
-from releases.publication import files
 from releases.questions.headline import number_text
-from tests.web.conftest import COLUMNS
-from tests.web.pages import body, inline_code, words
+from tests.web.conftest import COLUMNS, rows_of
+from tests.web.pages import body, inline_code, link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -23,11 +17,9 @@ MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 
 
 @pytest.fixture
-def publish(make_dataset, make_draft, carry_out):
+def publish(make_declared, make_draft, carry_out):
     """A published release of one statistic at an epsilon that leaves next to no noise."""
-    dataset = make_dataset(content=CONTENT, epsilon="100")
-    services.datasets.declare_universe(dataset=dataset, columns=MANY)
-    dataset.refresh_from_db()
+    dataset = make_declared(MANY, content=CONTENT, epsilon="100")
 
     def make(mechanism, question, *, epsilon="30", delta="0", **options):
         choice = {"epsilon": epsilon, "delta": delta, "options": options or None}
@@ -39,17 +31,13 @@ def publish(make_dataset, make_draft, carry_out):
 @pytest.fixture
 def show(as_, alice):
     def get(release):
-        page = as_(alice).get(reverse("release_detail", args=[release.pk]))
+        page = as_(alice).get(link("release_detail", release))
         assert page.status_code == 200
         assert inline_code(page) == []
         assert '<select id="question"' not in body(page)
         return page
 
     return get
-
-
-def rows_of(release):
-    return list(csv.DictReader(io.StringIO((files.folder_of(release) / "answers.csv").read_text())))
 
 
 def test_a_sum_is_a_number_with_its_interval(publish, show):
@@ -104,13 +92,12 @@ def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(p
 
 def test_a_survey_is_a_distribution_with_a_chart_and_a_table(publish, show):
     release = publish("randomized-response", {"survey": "sex"})
-    page = show(release)
-    assert 'id="answers-data"' in body(page)
-    assert [each["of"] for each in rows_of(release)] == ["female", "male"]
-    for row in rows_of(release):
-        assert f'<th scope="row">{row["of"]}</th><td class="number">{number_text(float(row["estimate"]))}</td>' in body(
-            page
-        )
+    page, rows = body(show(release)), rows_of(release)
+    assert 'id="answers-data"' in page
+    assert [each["of"] for each in rows] == ["female", "male"]
+    for row in rows:
+        cells = f'<th scope="row">{row["of"]}</th><td class="number">{number_text(float(row["estimate"]))}</td>'
+        assert cells in page
 
 
 def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):

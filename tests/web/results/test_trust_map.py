@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections import Counter
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import Release
 from releases.presentation.results import trust as page_of_trust
 from releases.publication import files
 from releases.publication.trust_map import TRUST_MAP
-from tests.web.conftest import CSV
-from tests.web.pages import body
+from tests.web.conftest import CSV, rows_of
+from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
@@ -37,17 +35,9 @@ def run(make_dataset, make_draft, carry_out, once):
     return run
 
 
-def page_of(client, release):
-    return client.get(reverse("release_detail", args=[release.pk]))
-
-
-def downloaded(client, release, name):
-    response = client.get(reverse("download", args=[release.pk, name]))
-    return list(csv.DictReader(io.StringIO(b"".join(response.streaming_content).decode())))
-
-
-def by_names(rows):
-    return {tuple(row[f"column_{place}"] for place in (1, 2, 3) if row[f"column_{place}"]): row for row in rows}
+@pytest.fixture
+def page_of(as_, alice):
+    return lambda release: as_(alice).get(link("release_detail", release))
 
 
 def bin_of(row):
@@ -56,26 +46,24 @@ def bin_of(row):
     return f"{edges[position]} to {edges[position + 1] - (position < 4)}", row["sex"]
 
 
-def test_the_file_is_what_answers_and_rows_say(run, as_, alice):
+def test_the_file_is_what_answers_and_rows_say(run):
     """Worked out again from the downloads alone."""
-    release, client = run(mechanism="marginal-fit", workload=FEW, epsilon="0.5"), as_(alice)
-    answers, rows, found = (downloaded(client, release, name) for name in ("answers.csv", "synthetic.csv", TRUST_MAP))
-    found = by_names(found)
+    release = run(mechanism="marginal-fit", workload=FEW, epsilon="0.5")
+    answers, rows, found = (rows_of(release, name) for name in ("answers.csv", "synthetic.csv", TRUST_MAP))
+    found = {tuple(row[f"column_{place}"] for place in (1, 2, 3) if row[f"column_{place}"]): row for row in found}
     assert set(found) == {("age",), ("sex",), ("age", "sex")}
     assert {row["state"] for row in found.values()} == {"measured"}
-    counted = {}
-    for row in rows:
-        counted[bin_of(row)] = counted.get(bin_of(row), 0) + 1
+    counted = Counter(map(bin_of, rows))
     ends = {
         (each["age"], each["sex"]): (float(each["lower"]), float(each["upper"]), float(each["estimate"]))
         for each in answers
     }
     assert counted.keys() <= ends.keys()
-    off = max(max(abs(counted.get(cell, 0) - end) for end in found_ends[:2]) for cell, found_ends in ends.items())
+    off = max(max(abs(counted[cell] - end) for end in found_ends[:2]) for cell, found_ends in ends.items())
     pair = found["age", "sex"]
     assert float(pair["rows_off_at_most"]) == pytest.approx(off, abs=0.011)
     total = sum(estimate for *_, estimate in ends.values())
-    away = sum(abs(counted.get(cell, 0) / len(rows) - estimate / total) for cell, (*_, estimate) in ends.items()) / 2
+    away = sum(abs(counted[cell] / len(rows) - estimate / total) for cell, (*_, estimate) in ends.items()) / 2
     assert float(pair["share_off_estimated"]) == pytest.approx(away, abs=1e-4)
     assert away <= float(pair["share_off_at_most"]) <= 1
     assert found["age",]["association"] == ""
@@ -90,17 +78,17 @@ def test_a_bound_is_rounded_towards_caution():
     assert page_of_trust._agreement(0.0101) == "98.9%"
 
 
-def test_a_release_from_before_has_its_page_without_a_map(run, as_, alice):
+def test_a_release_from_before_has_its_page_without_a_map(run, page_of):
     release = run(mechanism="marginal-fit")
     release.result["files"].pop(TRUST_MAP)
     release.result["receipt"].pop("synthetic_quality")
     Release.objects.filter(pk=release.pk).change(result=release.result)
-    page = body(page_of(as_(alice), release))
+    page = body(page_of(release))
     assert "Quality of the synthetic rows" not in page
     assert TRUST_MAP not in page
 
 
-def test_a_release_is_published_without_a_map_where_none_can_be_made(run, monkeypatch, caplog, as_, alice):
+def test_a_release_is_published_without_a_map_where_none_can_be_made(run, monkeypatch, caplog, page_of):
     def fails(*_, **__):
         raise MemoryError
 
@@ -109,7 +97,7 @@ def test_a_release_is_published_without_a_map_where_none_can_be_made(run, monkey
     assert release.status.value == "published"
     assert TRUST_MAP not in release.result["files"]
     assert "no trust map was made" in caplog.text
-    assert page_of(as_(alice), release).status_code == 200
+    assert page_of(release).status_code == 200
 
 
 def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkeypatch):
@@ -121,10 +109,9 @@ def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkey
         return made[0]
 
     monkeypatch.setattr(services.execution.reading, "run_plan", once)
-    maps = []
-    for content in (CSV, CSV + b"p9999,30,male\n"):
-        release = run(content=content, mechanism="marginal-fit")
-        folder = files.folder_of(release)
-        maps.append(((folder / TRUST_MAP).read_bytes(), release.result["receipt"]["synthetic_quality"]))
+    releases = [run(content=content, mechanism="marginal-fit") for content in (CSV, CSV + b"p9999,30,male\n")]
     assert len(made) == 2
-    assert maps[0] == maps[1]
+    one, other = ((files.folder_of(each) / TRUST_MAP).read_bytes() for each in releases)
+    assert one == other
+    one, other = (each.result["receipt"]["synthetic_quality"] for each in releases)
+    assert one == other

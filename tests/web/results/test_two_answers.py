@@ -1,18 +1,22 @@
-"""Any two answers of a table beside each other: what is claimed of them holds whenever both intervals do."""
+"""Two answers of a table beside each other, and shares of the rows: what is claimed holds whenever the intervals do."""
 
 from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from fractions import Fraction
 
 import pytest
-from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
 from releases.engine.domain.dates import By, Dates
+from releases.presentation.results.answers import Wish
+from releases.presentation.results.result_page import result_page
 from releases.presentation.results.rows import Answer
+from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import MOST_OFFERED, two_answers
+from tests.web.pages import link
 
 NUMBER = r"−?[\d,]+(?:\.\d+)?"
 BETWEEN = re.compile(rf"between ({NUMBER}) and ({NUMBER})\.$")
@@ -93,7 +97,7 @@ def test_what_has_no_two_numbers_with_intervals_offers_nothing(answers):
 
 @pytest.mark.django_db
 def test_a_reader_compares_two_answers_of_a_release_by_its_address(published, as_, alice):
-    address = reverse("release_detail", args=[published.pk])
+    address = link("release_detail", published)
     plain = as_(alice).get(address).context["page"].table.two
     chosen = as_(alice).get(address, {"question": "0", "first": "1", "second": "0"}).context["page"].table.two
     assert plain.sentences == ()
@@ -128,3 +132,47 @@ def test_two_dates_are_compared_by_the_time_between_them_to_the_second():
     assert known == "“a” is about 1 day 4 seconds after “b”; the true time between them is 1 day 4 seconds."
     assert of_dates(early, early)[0] == "The dates do not show which of “a” and “b” is later."
     assert "lies between −2 seconds and 2 seconds" in of_dates(early, early)[1]
+
+
+# A share of the rows, with an interval that holds whenever those of the counts do
+
+
+@st.composite
+def covered(draw):
+    truths = draw(st.lists(st.integers(0, 40), min_size=2, max_size=6))
+    lowers = [draw(st.integers(0, truth)) for truth in truths]
+    uppers = [truth + draw(st.integers(0, 9)) for truth in truths]
+    return truths, lowers, uppers, draw(st.booleans())
+
+
+@given(covered())
+def test_the_true_share_lies_in_its_interval_and_both_ends_are_reached_by_some_table(drawn):
+    truths, lowers, uppers, is_public = drawn
+    total = sum(truths)
+    whole = Whole.of(uppers, lowers, uppers, rows=total if is_public else None)
+    if not total or whole is None:
+        return
+    for place, truth in enumerate(truths):
+        least, most = whole.interval(lowers[place], uppers[place])
+        assert least - 1e-12 <= Fraction(truth, total) <= most + 1e-12
+        if not is_public and lowers[place] > 0:
+            others = sum(uppers) - uppers[place]
+            assert least == pytest.approx(lowers[place] / (lowers[place] + others))
+
+
+def test_a_share_is_written_with_its_interval_rounded_outwards():
+    whole = Whole.of([30.0, 60.0], [29.0, 58.0], [31.0, 62.0], rows=None)
+    assert whole.text(answer("a", 30.0, 29.0, 31.0)) == "33.3% (31.8 to 34.9)"
+    public = Whole.of([30.0, 60.0], [29.0, 58.0], [31.0, 62.0], rows=90)
+    assert public.text(answer("a", 30.0, 29.0, 31.0)) == "33.3% (32.2 to 34.5)"
+    assert Whole.of([0.0, 0.0], [0.0, 0.0], [5.0, 5.0], rows=None) is None
+
+
+@pytest.mark.django_db
+def test_a_whole_table_has_shares_that_add_up_and_a_filtered_one_has_the_same(published):
+    shown = result_page(published, wish=Wish(question="1")).table
+    assert shown.has_shares
+    shares = {row.labels: float(re.match(r"[\d.]+", row.share)[0]) for row in shown.rows}
+    assert sum(shares.values()) == pytest.approx(100, abs=0.2)
+    (one,) = result_page(published, wish=Wish(question="1", only="female")).table.rows
+    assert float(re.match(r"[\d.]+", one.share)[0]) == shares[one.labels]

@@ -6,11 +6,10 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from django.urls import reverse
 
 from releases import services
 from releases.models import EntryKind, LedgerEntry, Organisation
-from tests.web.pages import words
+from tests.web.pages import link, words
 
 pytestmark = pytest.mark.django_db
 
@@ -45,57 +44,62 @@ def charged():
 def test_many_small_releases_pass_up_to_the_threshold_and_no_further(dataset, submit, alice):
     for _ in range(5):
         assert submit(dataset, "0.1", alice).state == "queued"
-    waiting = submit(dataset, "0.000001", alice)
-    assert waiting.state == "awaiting review"
+    assert submit(dataset, "0.000001", alice).state == "awaiting review"
     assert charged() == 5
 
 
 def test_the_reviewer_reads_what_was_released_before_it(dataset, submit, as_, alice, sofia):
     submit(dataset, "0.5", alice)
     waiting = submit(dataset, "0.1", alice)
-    said = words(as_(sofia).get(reverse("release_request", args=[waiting.reviews.get().pk])))
+    said = words(as_(sofia).get(link("release_request", waiting.reviews.get())))
     assert "with it alice would have released epsilon 0.6 (0.5 before it) of this budget" in said
 
 
-def test_what_a_reviewer_approved_does_not_count(dataset, submit, alice, sofia):
-    large = submit(dataset, "0.6", alice)
-    services.reviews.approve_release(request=large.reviews.get(), by=sofia, send=False)
+@pytest.fixture
+def approve(submit, sofia):
+    """Submit a release that waits, and approve it for this epsilon, or as it is."""
+
+    def run(dataset, asked, person, **less):
+        release = submit(dataset, asked, person)
+        services.reviews.approve_release(request=release.reviews.get(), by=sofia, send=False, **less)
+        release.refresh_from_db()
+        return release
+
+    return run
+
+
+def test_what_a_reviewer_approved_does_not_count(dataset, submit, approve, alice):
+    assert approve(dataset, "0.6", alice).state == "queued"
     assert submit(dataset, "0.5", alice).state == "queued"
     assert submit(dataset, "0.1", alice).state == "awaiting review"
 
 
-def test_a_release_approved_for_less_passes_as_it_was_approved(dataset, submit, alice, sofia):
+def test_a_release_approved_for_less_passes_as_it_was_approved(dataset, submit, approve, carry_out, alice):
     submit(dataset, "0.5", alice)
-    small = submit(dataset, "0.3", alice)
-    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.2", send=False)
-    small.refresh_from_db()
+    small = approve(dataset, "0.3", alice, epsilon="0.2")
     assert not services.releases.needs_review(release=small, plan=services.releases.plan_of(release=small), by=alice)
-    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert carry_out(small, execute=False).state == "queued"
 
 
-def test_what_was_approved_for_less_and_then_changed_is_unseen_and_counts(dataset, submit, alice, sofia):
-    small = submit(dataset, "0.9", alice)
-    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.1", send=False)
-    small.refresh_from_db()
-    services.releases.set_choice(release=small, epsilon="0.5", mechanism_name=small.mechanism)
-    small.refresh_from_db()
-    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
-    assert submit(dataset, "0.5", alice).state == "awaiting review"
-
-
-def test_what_was_approved_for_less_and_left_so_does_not_count(dataset, submit, alice, sofia):
-    small = submit(dataset, "0.9", alice)
-    services.reviews.approve_release(request=small.reviews.get(), by=sofia, epsilon="0.4", send=False)
-    small.refresh_from_db()
-    assert services.releases.submit_release(release=small, key=uuid.uuid4(), by=alice, send=False) is not None
-    assert submit(dataset, "0.5", alice).state == "queued"
+@pytest.mark.parametrize(
+    ("epsilon", "changed", "next_is"),
+    [("0.1", "0.5", "awaiting review"), ("0.4", "", "queued")],
+    ids=["changed", "left"],
+)
+def test_what_was_approved_for_less_counts_if_it_was_changed_and_not_if_it_was_left_so(
+    dataset, submit, approve, carry_out, alice, epsilon, changed, next_is
+):
+    small = approve(dataset, "0.9", alice, epsilon=epsilon)
+    if changed:
+        services.releases.set_choice(release=small, epsilon=changed, mechanism_name=small.mechanism)
+    assert carry_out(small, execute=False).state == "queued"
+    assert submit(dataset, "0.5", alice).state == next_is
 
 
 def test_others_and_other_budgets_have_sums_of_their_own(dataset, make_dataset, submit, alice, bob):
     other = make_dataset(content=b"person,age,sex\np1,30,male\np2,40,female\n")
-    assert [submit(each, "0.5", who).state for each, who in ((dataset, alice), (other, alice), (dataset, bob))] == [
-        "queued"
-    ] * 3
+    for each, who in ((dataset, alice), (other, alice), (dataset, bob)):
+        assert submit(each, "0.5", who).state == "queued"
 
 
 def test_what_was_given_back_counts_no_longer(dataset, submit, alice):
