@@ -35,6 +35,7 @@ WANTED = {
         "prometheus_client",
         "python_calamine",
         "pyreadstat",
+        "tzdata",
         "yaml",
     ],
     "test": [

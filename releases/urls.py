@@ -83,6 +83,7 @@ release_urls = [
 #: Planned on a dataset -> Checked and released together -> Read together
 collection_urls = [
     path("<uuid:collection_id>/", collections.collection, name="collection"),
+    path("<uuid:collection_id>/report.html", collections.collection_report, name="collection_report"),
     path("<uuid:collection_id>/confirm/", collections.confirm_collection, name="confirm_collection"),
 ]
 

@@ -54,10 +54,10 @@ def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginal
 """
 
 
-#: Sets Django up once. Reads lines of paths of scripts, runs those of one line at once, each in a fork of its own with
-#: its output in files beside it, and prints how each ended.
+#: Sets Django up once, and the process that reads tables. Reads lines of paths of scripts, runs those of one line at
+#: once, each in a fork of its own with its output in files beside it, and prints how each ended.
 SERVER = """
-import os, sys, traceback
+import os, socket, sys, traceback
 import django
 django.setup()
 # What most scripts need, imported once.
@@ -65,10 +65,15 @@ import allauth.mfa.models, numba, pyarrow
 import releases.engine.tables.ingest, releases.engine.tables.query, releases.publication.files
 import releases.services, releases.urls
 from releases.engine.mechanisms.base import mechanisms
+from releases.worker import runner
 mechanisms()
+# A fork forgets the process of its parent, and would import everything into one of its own.
+runner.warm()
+reader = os.dup(runner._requests.fileno())
 
 def run(path):
     code = 1
+    runner._requests = socket.socket(fileno=reader)
     try:
         for name, number in (("out", 1), ("err", 2)):
             os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)

@@ -30,16 +30,25 @@ def test_nobody_reaches_the_site_but_through_the_proxy():
 
 
 def test_what_the_containers_take_from_the_repository_and_from_secrets_is_there():
+    installing = (ROOT / "docs/operations/install.md").read_text()
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], volume
+            if source.startswith("./secrets/"):
+                assert source.removeprefix("./") in installing
+            else:
+                assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], volume
         assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
-    installing = (ROOT / "docs/operations/install.md").read_text()
     for secret in COMPOSE["secrets"].values():
         assert secret["file"].removeprefix("./") in installing, secret
     # The image's entry point leaves out what cannot be executed.
     assert (ROOT / "deploy/nginx/16-dpweb.envsh").stat().st_mode & 0o111
+
+
+def test_the_site_and_its_workers_read_the_passwords_of_databases_from_one_folder():
+    for name in ("web", "worker", "uploads"):
+        folder = SERVICES[name]["environment"]["SECRETS_DIR"]
+        assert f"./secrets/connections:{folder}:ro" in SERVICES[name]["volumes"]
 
 
 def test_only_the_service_that_migrates_signs_in_as_the_owner_of_the_tables():

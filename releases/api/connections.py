@@ -81,10 +81,9 @@ def use_table(request: HttpRequest, database: str, chosen: TableIn) -> Any:
 
 
 def _of_site(name: str) -> Connection:
-    found = {each.name: each for each in services.connections.connections()}
-    if name not in found:
+    if (found := services.connections.find_connection(name)) is None:
         raise Http404
-    return found[name]
+    return found
 
 
 def _named(each: Connection) -> dict[str, Any]:

@@ -102,6 +102,7 @@ _FIELDS = {
     "missing": "missing_codes",
     "missing_as": "missing_rule",
     "format": "date_format",
+    "zone": "zone",
     "name": "name",
     "formula": "formula",
     "lookup table": "lookup",
@@ -147,6 +148,12 @@ class ColumnForm(forms.Form):
         widget=QuickSelect,
         required=False,
         choices=[("", "how are they written?"), *((each, in_example(each)) for each in DATE_FORMATS)],
+    )
+    zone = forms.CharField(
+        label="Time zone",
+        required=False,
+        max_length=50,
+        widget=QuickInput(attrs={"placeholder": "such as Europe/Berlin"}),
     )
     values = forms.CharField(
         label="Categories or edges",
@@ -312,7 +319,8 @@ class ColumnForm(forms.Form):
             raise InvalidInput(
                 "format", None, "must be chosen: how the file writes dates; it is never looked for in rows"
             )
-        return {"format": written, **dates_from_text(values, written=written)}
+        zone = self.cleaned_data.get("zone", "")
+        return {"format": written, **({"zone": zone} if zone else {}), **dates_from_text(values, written=written)}
 
     def _outside(self, categories: list[str]) -> str:
         """The rule in the menu, in the word of the schema format; empty for the usual one.
@@ -425,7 +433,7 @@ def _as_declared(attribute: Attribute) -> dict[str, str]:
     if attribute.formula is not None:
         initial |= {"made": "1", "formula": attribute.formula.text}
     if attribute.dates is not None:
-        initial["date_format"] = attribute.dates.written
+        initial |= {"date_format": attribute.dates.written, "zone": attribute.dates.zone}
     if attribute.missing:
         initial["missing_codes"] = ", ".join(attribute.missing)
     if attribute.missing_as == DROP or (attribute.has_grammar and attribute.drops_missing):

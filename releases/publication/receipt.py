@@ -292,6 +292,12 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
         for each in dated
         if each.dates is not None
     ]
+    rules += [
+        f"A time of {each.name} with an offset from UTC, such as +02:00 or Z, is read as what the clocks of "
+        f"{each.dates.zone} showed then."
+        for each in dated
+        if each.dates is not None and each.dates.zone
+    ]
     rules += [f"Any other value of {each.name} counts as {each.outside}." for each in catching]
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
     rules += _missing_rules(declared)

@@ -131,7 +131,8 @@ def range_in_words(dates: Dates) -> str:
     grouped = (
         "between edges" if dates.by is By.EDGES else f"by {'hour of the day' if dates.by is By.HOUR else dates.by}"
     )
-    return f"from {dates.first} to {dates.last}, {grouped}, written {dates.written}"
+    zone = f", times with an offset by the clocks of {dates.zone}" if dates.zone else ""
+    return f"from {dates.first} to {dates.last}, {grouped}, written {dates.written}{zone}"
 
 
 def names_bins(text: str) -> bool:

@@ -46,6 +46,7 @@ _NAMES_OF_HEADS = {
     "missing_as": ("missing_as", "missing as", "missing values"),
     "decimals": ("decimals",),
     "format": ("format", "date format"),
+    "zone": ("zone", "time zone", "timezone"),
     DESCRIPTION: ("description", "label", "meaning"),
     UNIT: ("unit", "units"),
 }
@@ -221,6 +222,8 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
         elif kind.is_of_dates:
             written = cells.get("format", "").strip() or DATE_FORMATS[0]
             described |= {"format": written, **dates_from_text(values, written=written)}
+            if zone := cells.get("zone", "").strip():
+                described["zone"] = zone
         else:
             described["edges"] = edges_from_text(values, kind=kind)
         if outside := cells.get("outside", "").strip():
@@ -229,8 +232,9 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
             described["missing"] = missing
         if missing_as := cells.get("missing_as", "").strip():
             described["missing_as"] = missing_as
-        if not kind.is_of_dates and (given := cells.get("format", "").strip()):
-            raise InvalidInput("format", given, "is for dates; declare the type date or datetime")
+        for field in ("format", "zone"):
+            if not kind.is_of_dates and (given := cells.get(field, "").strip()):
+                raise InvalidInput(field, given, "is for dates; declare the type date or datetime")
         if decimals := cells.get("decimals", "").strip():
             described["decimals"] = _whole(decimals)
         return Attribute.from_json(described)

@@ -158,13 +158,17 @@ def connections() -> list[Connection]:
     return [each for each in all_connections() if not each.fault]
 
 
+def find_connection(name: str) -> Connection | None:
+    """The one of a name that may be read, where there is one."""
+    return next((each for each in connections() if each.name == name), None)
+
+
 def connection_named(name: str) -> Connection:
     """
     Raises:
         Unavailable: there is no such database.
     """
-    found = next((each for each in connections() if each.name == name), None)
-    if found is None:
+    if (found := find_connection(name)) is None:
         raise Unavailable(f"The database {name} is not among those that this site may read any more.")
     return found
 

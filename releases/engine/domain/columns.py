@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from releases.engine.domain.dates import DATE_FORMATS
+from releases.engine.domain.dates import DATE_FORMATS, check_zone_of_dates
 from releases.engine.errors import InvalidInput
 
 MAX_MISSING_CODES = 30
@@ -36,12 +36,14 @@ class FileColumn:
         kind: categorical (text), or the grammar that text has to follow.
         missing: texts that mean that a value is missing.
         written: of dates, one of `DATE_FORMATS`; else empty.
+        zone: by whose clocks times with an offset are read; empty where they are read as they are written.
     """
 
     name: str
     kind: AttributeKind = AttributeKind.CATEGORICAL
     missing: tuple[str, ...] = ()
     written: str = ""
+    zone: str = ""
 
     def __post_init__(self) -> None:
         if not is_plain(self.name):
@@ -49,6 +51,7 @@ class FileColumn:
         check_missing_codes(self.missing)
         if self.kind.is_of_dates != (self.written in DATE_FORMATS):
             raise InvalidInput("format", self.written, f"must be one of {', '.join(DATE_FORMATS)}, of dates alone")
+        check_zone_of_dates(self.zone, written=self.written, has_time=self.has_time)
 
     @property
     def is_numeric(self) -> bool:
@@ -62,6 +65,8 @@ class FileColumn:
         described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
         if self.written:
             described["format"] = self.written
+        if self.zone:
+            described["zone"] = self.zone
         if self.missing:
             described["missing"] = list(self.missing)
         return described
@@ -73,8 +78,8 @@ class FileColumn:
         Raises:
             InvalidInput: naming the field, the value and the rule.
         """
-        if not isinstance(value, dict) or set(value) - {"name", "type", "format", "missing"}:
-            raise InvalidInput("reads", value, "must be objects with name, type, and perhaps format and missing")
+        if not isinstance(value, dict) or set(value) - {"name", "type", "format", "zone", "missing"}:
+            raise InvalidInput("reads", value, "must be objects with name, type, and perhaps format, zone and missing")
         name, kind, missing = value.get("name"), value.get("type", "categorical"), value.get("missing", [])
         if not isinstance(name, str):
             raise InvalidInput("reads", name, "must have a name that is text")
@@ -85,7 +90,9 @@ class FileColumn:
         written = value.get("format", DATE_FORMATS[0] if AttributeKind(kind).is_of_dates else "")
         if not isinstance(written, str):
             raise InvalidInput("reads", written, "must have a format of dates that is text")
-        return FileColumn(name=name, kind=AttributeKind(kind), missing=tuple(missing), written=written)
+        return FileColumn(
+            name=name, kind=AttributeKind(kind), missing=tuple(missing), written=written, zone=value.get("zone", "")
+        )
 
 
 def check_missing_codes(missing: tuple[str, ...]) -> None:

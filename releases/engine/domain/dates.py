@@ -1,7 +1,7 @@
 """Dates: how a table writes them, and the bins that they fall into.
 
-The calendar is the proleptic Gregorian one of ISO 8601, years 1 to 9999. A time of day is the one that is written:
-no time zone is calculated.
+The calendar is the proleptic Gregorian one of ISO 8601, years 1 to 9999. A time of day is the one that is written; only
+where a time zone is declared, one with an offset from UTC is read as what the clocks of that zone showed then.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from releases.engine.domain.zones import check_zone
 from releases.engine.errors import InvalidInput
 
 #: How dates can be written; a time of day may follow.
@@ -52,6 +53,7 @@ class Dates:
         by: what a bin holds. Weeks are those of ISO 8601, from Monday; hours are of the day.
         has_time: each value has a time of day.
         starts: the first days of bins BY EDGES; empty otherwise. The first of them is `first`.
+        zone: by whose clocks times with an offset are read; empty where they are read as they are written.
     """
 
     written: str
@@ -60,10 +62,12 @@ class Dates:
     by: By
     has_time: bool = False
     starts: tuple[date, ...] = ()
+    zone: str = ""
 
     def __post_init__(self) -> None:
         if self.written not in DATE_FORMATS:
             raise InvalidInput("format", self.written, f"must be one of {', '.join(DATE_FORMATS)}")
+        check_zone_of_dates(self.zone, written=self.written, has_time=self.has_time)
         if self.by is By.EDGES:
             is_rising = all(before < after for before, after in pairwise(self.starts))
             if self.starts[:1] != (self.first,) or not is_rising or self.last < self.starts[-1]:
@@ -205,14 +209,14 @@ class Dates:
         return "seconds" if self.has_time else "days"
 
     def to_json(self) -> dict[str, Any]:
-        described: dict[str, Any] = {"format": self.written}
+        described: dict[str, Any] = {"format": self.written} | ({"zone": self.zone} if self.zone else {})
         if self.by is By.EDGES:
             return {**described, "edges": [str(each) for each in (*self.starts, self.last)]}
         return {**described, "first": str(self.first), "last": str(self.last), "by": self.by.value}
 
     @staticmethod
     def from_json(value: dict[str, Any], *, has_time: bool) -> Dates:
-        """From the fields `format`, and `first`, `last` and `by` or `edges`.
+        """From the fields `format`, perhaps `zone`, and `first`, `last` and `by` or `edges`.
 
         Raises:
             InvalidInput: naming the field, the value and the rule.
@@ -220,6 +224,7 @@ class Dates:
         written = value.get("format", DATE_FORMATS[0])
         if not isinstance(written, str):
             raise InvalidInput("format", written, "must be text")
+        zone = value.get("zone", "")
         if "edges" in value:
             for field in ("first", "last"):
                 if field in value:
@@ -231,14 +236,34 @@ class Dates:
                 raise InvalidInput("edges", listed, f"must be a list of 2 to {MAX_DATE_BINS + 1:,} dates")
             *starts, last = (read_date(each, field="edges") for each in listed)
             return Dates(
-                written=written, first=starts[0], last=last, by=By.EDGES, has_time=has_time, starts=tuple(starts)
+                written=written,
+                first=starts[0],
+                last=last,
+                by=By.EDGES,
+                has_time=has_time,
+                starts=tuple(starts),
+                zone=zone,
             )
         by = value.get("by")
         if by not in list(By) or by == By.EDGES:
             known = ", ".join(each for each in By if each is not By.EDGES)
             raise InvalidInput("by", by, f"must be one of {known}; or leave it out and list edges")
         first, last = (read_date(value.get(field), field=field) for field in ("first", "last"))
-        return Dates(written=written, first=first, last=last, by=By(by), has_time=has_time)
+        return Dates(written=written, first=first, last=last, by=By(by), has_time=has_time, zone=zone)
+
+
+def check_zone_of_dates(zone: object, *, written: str, has_time: bool) -> None:
+    """
+    Raises:
+        InvalidInput: it is no time zone, or times with an offset cannot be written so.
+    """
+    if zone == "":
+        return
+    check_zone(zone)
+    if not has_time:
+        raise InvalidInput("zone", zone, "is for dates with a time of day; declare the type datetime")
+    if written != DATE_FORMATS[0]:
+        raise InvalidInput("zone", zone, f"is for dates written {DATE_FORMATS[0]}, behind which an offset may follow")
 
 
 def read_date(value: object, *, field: str) -> date:

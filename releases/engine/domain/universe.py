@@ -230,8 +230,8 @@ class Attribute:
             return self.state_of.reads
         if self.formula is not None:
             return self.formula.reads
-        written = self.dates.written if self.dates is not None else ""
-        return (FileColumn(name=self.name, kind=self.kind, missing=self.missing, written=written),)
+        said = {} if self.dates is None else {"written": self.dates.written, "zone": self.dates.zone}
+        return (FileColumn(name=self.name, kind=self.kind, missing=self.missing, **said),)
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -359,7 +359,7 @@ class Attribute:
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
         unknown = set(value) - {
             *("name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as", "state_of"),
-            *("format", "first", "last", "by", "formula", "reads"),
+            *("format", "zone", "first", "last", "by", "formula", "reads"),
         }
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
@@ -375,7 +375,7 @@ class Attribute:
         if not isinstance(missing_as, str):
             raise InvalidInput("missing_as", missing_as, "must be text")
         is_of_dates = AttributeKind(kind).is_of_dates
-        for field in ("categories", "decimals") if is_of_dates else ("format", "first", "last", "by"):
+        for field in ("categories", "decimals") if is_of_dates else ("format", "zone", "first", "last", "by"):
             if field in value:
                 rule = "has no meaning for dates" if is_of_dates else "is for dates; declare the type date or datetime"
                 raise InvalidInput(field, value[field], rule)

@@ -1,5 +1,6 @@
 """Step 2 of columns of dates: the day that the text writes, counted from 1970-01-01; of dates with a time of day the
-second. Null where the text writes none.
+second. Null where the text writes none. Where a time zone is declared and the text has an offset, the second is that
+of the zone's clocks at that instant.
 
 The text has to match one pattern, which allows the days that there are and no others: so what follows never fails, and
 no date is moved. Databases calculate the rest with doubles, which are exact here.
@@ -7,12 +8,13 @@ no date is moved. Databases calculate the rest with doubles, which are exact her
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from releases.engine.domain.columns import FileColumn
 from releases.engine.domain.dates import DATE_FORMATS
+from releases.engine.domain.zones import offsets
 from releases.engine.tables.dialects import Dialect, as_double, column, double, step
 from releases.engine.tables.number import number_of
 from releases.engine.tables.text import text_of
@@ -29,9 +31,12 @@ _DAYS = (
     ("29", "0~2", _LEAP_YEAR),
 )
 _TIME = "[ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"
-#: An offset from Greenwich is not calculated with: the time is the one that is written.
+#: From UTC. Without a declared zone it is not calculated with: the time is the one that is written.
 _OFFSET = "(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+_OFFSET_IN_USE = "(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _PARTS = {"year": "YYYY", "month": "MM", "day": "DD"}
+#: Whether the written clock is ahead of UTC or behind it.
+_WAYS = {"ahead": "+", "behind": "-"}
 
 
 def date_numbers(rows: exp.Select, columns: Mapping[int, FileColumn], dialect: Dialect) -> exp.Select:
@@ -46,8 +51,14 @@ def date_numbers(rows: exp.Select, columns: Mapping[int, FileColumn], dialect: D
     }
     # Years that begin with March, so that a leap day is the last of one.
     shifts = {_named(axis, "shift"): _shift(axis) for axis, _ in dated}
-    numbers = {number_of(axis): _number(axis, dates) for axis, dates in dated}
-    for made in (written, parts, shifts, numbers):
+    zoned = [(axis, dates) for axis, dates in dated if dates.zone]
+    walls = {_named(axis, "wall"): _number(axis, dates) for axis, dates in zoned}
+    instants = {_named(axis, "instant"): _instant(axis) for axis, _ in zoned}
+    numbers = {
+        number_of(axis): _by_clock_of_zone(axis, dates, dialect) if dates.zone else _number(axis, dates)
+        for axis, dates in dated
+    }
+    for made in filter(None, (written, parts, shifts, walls, instants, numbers)):
         rows = step(rows, [exp.alias_(each, name, quoted=True) for name, each in made.items()], dialect)
     return rows
 
@@ -62,7 +73,7 @@ def grammar(dates: FileColumn) -> str:
         for part, digits in (("YYYY", year), ("MM", month), ("DD", day)):
             text = text.replace(part, digits.replace("0~", nought))
         days.append(text)
-    offset = _OFFSET if dates.written == DATE_FORMATS[0] else ""
+    offset = f"{_OFFSET_IN_USE}?" if dates.zone else _OFFSET if dates.written == DATE_FORMATS[0] else ""
     return f"^({'|'.join(days)})({_TIME}{offset}){'' if dates.has_time else '?'}$"
 
 
@@ -94,7 +105,16 @@ def _texts_of_parts(text: exp.Expr, dates: FileColumn) -> dict[str, exp.Expr]:
         has_seconds = exp.EQ(this=_cut(time, 6, 1), expression=exp.Literal.string(":"))
         seconds = exp.case().when(has_seconds, _cut(time, 7, 2), copy=False).else_(exp.Literal.string("0"), copy=False)
         found |= {"hour": _cut(time, 1, 2), "minute": _cut(time, 4, 2), "second": seconds}
+    if dates.zone:
+        for way, sign in _WAYS.items():
+            digits = _called("REPLACE", _split(time, sign, 2), ":", "")
+            found |= {f"{way}_hours": _or_nought(_cut(digits, 1, 2)), f"{way}_minutes": _or_nought(_cut(digits, 3, 2))}
     return found
+
+
+def _or_nought(digits: exp.Expr) -> exp.Expr:
+    is_empty = exp.EQ(this=digits, expression=exp.Literal.string(""))
+    return exp.case().when(is_empty, exp.Literal.string("0"), copy=False).else_(digits.copy(), copy=False)
 
 
 def _shift(axis: int) -> exp.Expr:
@@ -116,6 +136,32 @@ def _number(axis: int, dates: FileColumn) -> exp.Expr:
     hours = exp.Paren(this=days * double(24.0) + _part(axis, "hour"))
     minutes = exp.Paren(this=hours * double(60.0) + _part(axis, "minute"))
     return minutes * double(60.0) + _part(axis, "second")
+
+
+def _instant(axis: int) -> exp.Expr:
+    """The second of UTC, where the text has an offset."""
+    ahead, behind = (
+        double(3600.0) * _part(axis, f"{way}_hours") + double(60.0) * _part(axis, f"{way}_minutes") for way in _WAYS
+    )
+    return _part(axis, "wall") - exp.Paren(this=ahead) + exp.Paren(this=behind)
+
+
+def _by_clock_of_zone(axis: int, dates: FileColumn, dialect: Dialect) -> exp.Expr:
+    """A time without an offset is one of the zone's clocks already."""
+    has_offset = dialect.matches(_part(axis, "written"), f"^.*:[0-9.]+{_OFFSET_IN_USE}$")
+    instant = _part(axis, "instant")
+    there = instant + _ahead(instant, offsets(dates.zone))
+    return exp.case().when(has_offset, there, copy=False).else_(_part(axis, "wall"), copy=False)
+
+
+def _ahead(instant: exp.Expr, changes: Sequence[tuple[int, int]]) -> exp.Expr:
+    """The offset at an instant, by halves: a few comparisons a row, however many changes there were."""
+    if len(changes) == 1:
+        return double(float(changes[0][1]))
+    half = len(changes) // 2
+    is_before = exp.LT(this=instant.copy(), expression=double(float(changes[half][0])))
+    early, late = (_ahead(instant, part) for part in (changes[:half], changes[half:]))
+    return exp.case().when(is_before, early, copy=False).else_(late, copy=False)
 
 
 def _whole_times(value: exp.Expr, divisor: int) -> exp.Expr:

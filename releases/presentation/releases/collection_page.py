@@ -13,6 +13,7 @@ from releases.models import Collection, LedgerEntry, Release, ReleaseState
 from releases.presentation.releases.collection_check import confidence
 from releases.presentation.releases.release_status import release_status
 from releases.publication.archive import ARCHIVE
+from releases.publication.report import HTML
 
 #: What people download first, by the name without its ending.
 _FIRST = ("report", "answers", "synthetic")
@@ -55,6 +56,7 @@ class CollectionPage:
         confidence: how sure all of their bounds are at once.
         check_address: where drafts that are left are released; empty where there are none.
         address: what is fetched until nothing changes by itself; empty where nothing does.
+        report_address: of one report of all that is published; empty where nothing is.
     """
 
     title: str
@@ -65,6 +67,7 @@ class CollectionPage:
     confidence: str
     check_address: str
     address: str
+    report_address: str
 
 
 def collection_page(collection: Collection, releases: Sequence[Release], *, is_own: bool) -> CollectionPage:
@@ -86,7 +89,16 @@ def collection_page(collection: Collection, releases: Sequence[Release], *, is_o
         if is_own and ReleaseState.DRAFT in states
         else "",
         address=reverse("collection", args=[collection.pk]) if waits else "",
+        report_address=reverse("collection_report", args=[collection.pk]) if any(map(has_report, releases)) else "",
     )
+
+
+def has_report(release: Release) -> bool:
+    """
+    Args:
+        release: of `for_collection`.
+    """
+    return release.status is ReleaseState.PUBLISHED and HTML in (release.published_files or ())  # type: ignore[attr-defined]
 
 
 def _part(release: Release, *, is_own: bool) -> PartShown:

@@ -28,9 +28,8 @@ def database_table(request: HttpRequest, database: str) -> HttpResponse:
     """Its tables, one of which becomes a dataset."""
     if (refused := _refused(request)) is not None:
         return refused
-    if database not in {each.name for each in services.connections.connections()}:
+    if (named := services.connections.find_connection(database)) is None:
         raise Http404
-    named = services.connections.connection_named(database)
     context = {"connection": named, **frame("data")}
     try:
         listed = services.connections.tables_of(named)

@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
 from releases import services
@@ -30,10 +30,14 @@ from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.error_ratio import Part, shares_for_ratio
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
-from releases.presentation.releases.collection_page import collection_page
+from releases.presentation.releases.collection_page import collection_page, has_report
 from releases.presentation.releases.column_check import column_check
 from releases.presentation.results.glance import chosen_pairs, glance, one_way_tables
 from releases.publication.column_checks import MOST_CHECKS, checks_had
+from releases.publication.files import folder_of
+from releases.publication.joined_report import body_of
+from releases.publication.readme import name_of
+from releases.publication.report import HTML
 from releases.questions.together import (
     PartAsked,
     assumed,
@@ -47,6 +51,7 @@ from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
 from releases.views.releases.compare import with_guess
 from releases.views.releases.kinds import pages_of
+from releases.views.results.downloads import record_download
 
 _OF_ALL = "how sure a reader of all of them can become of a fact about one unit."
 #: Lines that show before more are asked for.
@@ -340,3 +345,23 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
         "has_charts": bool(pairs or page.address),
     }
     return render(request, template, context)
+
+
+@login_not_required
+def collection_report(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
+    """One report of the parts that are published and that the reader may see."""
+    found = get_collection_for(request, collection_id)
+    mine = Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place")
+    releases = list(filter(has_report, mine))
+    if not releases:
+        raise Http404
+    page = collection_page(found, releases, is_own=False)
+    bodies = [body_of(folder_of(each)) for each in releases]
+    for each in releases:
+        record_download(request, each, f"{HTML} of a collection")
+    parts = [
+        {"title": part.title, "says": part.says, "body": body} for part, body in zip(page.parts, bodies, strict=True)
+    ]
+    response = render(request, "collections/report.html", {"page": page, "parts": parts})
+    response["Content-Disposition"] = f'attachment; filename="{name_of(found.title, str(found.pk))}-{HTML}"'
+    return response

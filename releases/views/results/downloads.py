@@ -37,7 +37,7 @@ def answers(request: HttpRequest, release_id: uuid.UUID) -> StreamingHttpRespons
     """All answers of a release as JSON."""
     release = get_published_for(request, release_id)
     assert release.result is not None
-    _record_download(request, release, "answers.json")
+    record_download(request, release, "answers.json")
     written = answers_as_json(files.folder_of(release), release.result["receipt"])
     return StreamingHttpResponse(written, content_type="application/json")
 
@@ -99,7 +99,7 @@ def file_of_release(request: HttpRequest, release_id: uuid.UUID, name: str) -> H
     if release.result is None or name not in download_names(release.result):
         raise Http404
     folder, result = files.folder_of(release), release.result
-    _record_download(request, release, name)
+    record_download(request, release, name)
     response: HttpResponseBase
     if name == ARCHIVE:
         pieces = archive.archive_of(folder, result, address=address_of(request, release))
@@ -124,6 +124,7 @@ def _with_its_bound(name: str, receipt: dict[str, Any]) -> str:
     return f"{files.ANSWERS}-within-{within}-at-{percent(1 - Fraction(bound['beta'])).removesuffix('%')}-percent.csv"
 
 
-def _record_download(request: HttpRequest, release: Release, name: str) -> None:
+def record_download(request: HttpRequest, release: Release, name: str) -> None:
+    """Who took which file of a release; nobody of whom it is not known."""
     reader = signed_in(request) if request.user.is_authenticated else None
     audit_log.record(AuditAction.DOWNLOAD, actor=reader, on=release, detail=name)

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 SPACES = b" \t\n\x0b\x0c\r"
 DIGITS = b"0123456789"
@@ -137,8 +138,23 @@ def moment(column, text):
         return None
     if time is None:
         return None if column["type"] == "datetime" else (found, 0)
-    second = clock(without_offset(time) if form == "YYYY-MM-DD" else time)
-    return None if second is None else (found, second)
+    wall = without_offset(time) if form == "YYYY-MM-DD" else time
+    second = clock(wall)
+    if second is None or not column.get("zone") or wall == time:
+        return None if second is None else (found, second)
+    return by_clock_of_zone(found, second, time[len(wall) :], column["zone"])
+
+
+def by_clock_of_zone(day, second, offset, zone):
+    """The day and second that the clocks of a zone showed; None where the offset is none of a day's hours."""
+    digits = offset[1:].replace(":", "") or "00"
+    if int(digits[:2]) > 23 or int(digits[2:] or 0) > 59:
+        return None
+    ahead = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    written = datetime.datetime.combine(day, datetime.time(), datetime.UTC) + datetime.timedelta(seconds=second)
+    instant = written + ahead if offset[0] == "-" else written - ahead
+    there = instant.astimezone(ZoneInfo(zone))
+    return there.date(), 3600 * there.hour + 60 * there.minute + there.second
 
 
 def named_bin(column, day, second):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 
 import pytest
 
@@ -150,6 +150,50 @@ def test_dates_that_count_by_themselves_are_the_days_and_seconds_that_the_refere
                 assert (values.min() >= low, values.max() <= high) == (True, True)
 
 
+#: Summer times in both halves of the year, half hours, a day that was left out, and clocks that never changed.
+ZONES = ("Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Tokyo")
+#: Instants at which clocks of one of them changed, and others.
+CHANGES = (
+    *("2021-03-28T01:00", "2021-10-31T01:00", "2011-12-30T10:00", "2021-03-14T05:30", "2021-11-07T04:30"),
+    *("2021-04-03T15:00", "2021-10-02T15:30", "2021-04-11T02:00", "1996-10-27T01:00", "2005-10-30T01:00"),
+    *("1987-10-25T02:31", "2021-12-31T23:30", "2022-01-01T00:30", "1969-12-31T23:59", "2024-02-29T23:59"),
+)
+
+
+@EACH_ENGINE
+def test_times_with_an_offset_are_those_of_the_clocks_of_the_declared_zone(load, request):
+    """By the second, around the instants at which clocks change; a time without an offset is one of the zone."""
+    texts = []
+    for change in CHANGES:
+        at = datetime.fromisoformat(f"{change}:00+00:00")
+        for apart in (-3601, -1, 0, 1, 1800, 3600):
+            instant = at + timedelta(seconds=apart)
+            west = instant.astimezone(timezone(-timedelta(hours=3, minutes=30)))
+            texts += [f"{instant:%Y-%m-%d %H:%M:%S}{end}" for end in ("Z", "+00", "+00:00", "", ".75Z", "-0000")]
+            texts += [f"{west:%Y-%m-%dT%H:%M:%S}{end}" for end in ("-03:30", "-0330", "-03:60", "-24", "+99:00", "")]
+            texts += [f"{instant + timedelta(hours=14):%Y-%m-%d %H:%M}+14"]
+    texts += ["2021-03-28", "2021-03-28Z", "2021-03-28 12:00+1", "2021-03-28 12:00 Z", "28.03.2021 12:00Z", "", None]
+    rows = [{ID: str(place), TIME: text} for place, text in enumerate(texts)]
+    for zone in ZONES[:2] if request.node.callspec.id == "spark" else ZONES:
+        described = {"name": TIME, "type": "datetime", "format": FORMATS[0], "zone": zone, "outside": "clamp"}
+        described |= {"first": "1969-12-31", "last": "2024-12-31", "by": "year"}
+        schema = {"version": 1, "columns": [described], "unit": UNITS[0], "neighbours": "add_remove"}
+        read = Schema.from_json(schema)
+        counts = TableCounts(load(rows, request), replace(read, universe=read.universe.exactly((TIME,))))
+        tally = counts.tally((TIME,))
+        found = dict(zip(zip(tally.values[0].tolist(), strict=True), tally.counts.tolist(), strict=True))
+        expected = dict(Reference({**schema, "columns": [{**described, "exact": True}]}, rows).tally([TIME]))
+        assert found == expected, zone
+        assert len(found) > 200
+        assert Schema.from_json(read.to_json()) == read
+        # Read as it is written, it is another second.
+        plain = Schema.from_json({**schema, "columns": [{**described, "zone": ""}]})
+        tally = TableCounts(load(rows, request), replace(plain, universe=plain.universe.exactly((TIME,)))).tally(
+            (TIME,)
+        )
+        assert set(tally.values[0].tolist()) != {place for (place,) in expected}
+
+
 @EACH_ENGINE
 def test_how_each_date_reads_as_declared_is_counted_as_the_reference_says(load, request):
     rows, schema = dirty(1, random.Random(7)), {**declared(1), "unit": UNITS[0]}
@@ -236,6 +280,11 @@ _FEBRUARY = {"first": "2024-01-01", "last": "2024-02-02", "by": "day"}
         ("last", {"first": "2024-01-02", "last": "2024-01-01", "by": "year"}),
         ("last", {"first": "2024-01-02", "last": "2024-01-07", "by": "weekday"}),
         ("by", {**_FEBRUARY, "by": "hour"}),
+        ("zone", {**_FEBRUARY, "zone": "Europe/Berlin"}),
+        ("zone", {**_FEBRUARY, "type": "datetime", "zone": "Europe/Atlantis"}),
+        ("zone", {**_FEBRUARY, "type": "datetime", "zone": "CET "}),
+        ("zone", {**_FEBRUARY, "type": "datetime", "zone": 1}),
+        ("zone", {**_FEBRUARY, "type": "datetime", "format": "DD.MM.YYYY", "zone": "Europe/Berlin"}),
         ("by", {**_FEBRUARY, "by": "decade"}),
         ("by", {"first": "2024-01-01", "last": "2024-01-02"}),
         ("by", {"first": "2000-01-01", "last": "2024-01-02", "by": "day"}),
@@ -258,7 +307,13 @@ def test_a_declaration_that_breaks_a_rule_is_refused_by_the_field(field, describ
 
 
 def test_fields_of_dates_are_refused_elsewhere():
-    for field, value in {"format": "YYYY-MM-DD", "first": "2024-01-01", "last": "2024-01-02", "by": "day"}.items():
+    for field, value in {
+        "format": "YYYY-MM-DD",
+        "zone": "UTC",
+        "first": "2024-01-01",
+        "last": "2024-01-02",
+        "by": "day",
+    }.items():
         with pytest.raises(InvalidInput, match="is for dates"):
             Attribute.from_json({"name": "d", "type": "integer", "edges": [0, 1], field: value})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
 
@@ -135,6 +135,20 @@ def test_typed_dates_are_the_same_text_and_count_alike_in_every_format(take, tmp
     schema = Schema.from_json({"version": 1, "columns": [{**column, "missing_as": "no date"}]})
     counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram()
     assert {place: int(counts[place]) for place in counts.nonzero()[0]} == {15: 1, 134: 2, 135: 1}
+
+
+@pytest.mark.parametrize("own", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_instants_of_a_parquet_file_count_by_the_clocks_of_the_declared_zone(take, tmp_path, own):
+    """Whatever zone the file keeps them in: two minutes past midnight in Berlin, in summer and in winter."""
+    instants = [datetime(2024, 6, 30, 22, 2, tzinfo=UTC), datetime(2024, 12, 31, 23, 2, tzinfo=UTC)]
+    made = pa.table({"at": pa.array(instants, pa.timestamp("us", tz=own))})
+    pa.parquet.write_table(made, tmp_path / "made")
+    take((tmp_path / "made").read_bytes())
+    column = {"name": "at", "type": "datetime", "zone": "Europe/Berlin", "first": "2024-01-01", "last": "2025-12-31"}
+    for by, expected in (("day", [182, 366]), ("hour", [0, 0])):
+        schema = Schema.from_json({"version": 1, "columns": [{**column, "by": by, "outside": "drop"}]})
+        counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram()
+        assert np.repeat(np.arange(counts.size), counts).tolist() == expected
 
 
 def test_windows_1252_and_utf_16_give_the_same_digest_too(take, made):

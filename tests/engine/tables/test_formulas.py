@@ -25,7 +25,7 @@ SOURCES = {
     WAGE: {"name": WAGE, "type": "number", **_EDGES, "missing": ["-9", "%s"]},
     COUNT: {"name": COUNT, "type": "integer", **_EDGES, "missing": ["70"]},
     BORN: {"name": BORN, "type": "date", "format": "DD.MM.YYYY", **_YEAR},
-    SEEN: {"name": SEEN, "type": "datetime", "format": "YYYY-MM-DD", **_YEAR},
+    SEEN: {"name": SEEN, "type": "datetime", "format": "YYYY-MM-DD", "zone": "America/St_Johns", **_YEAR},
     SEX: {"name": SEX, "type": "categorical", "categories": ["f"], "missing": ["null", "it's"]},
 }
 #: Not declared: it is text.

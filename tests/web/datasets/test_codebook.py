@@ -80,6 +80,8 @@ def attributes(draw, name):
 @st.composite
 def attributes_of_dates(draw, name, kind):
     described = {"name": name, "type": kind.value, "format": draw(st.sampled_from(DATE_FORMS))}
+    if kind is AttributeKind.DATETIME and described["format"] == DATE_FORMS[0]:
+        described |= draw(st.sampled_from([{}, {"zone": "America/St_Johns"}]))
     days = sorted(draw(st.lists(st.dates(), min_size=2, max_size=6, unique=True)))
     if draw(st.booleans()):
         described["edges"] = [day.isoformat() for day in days]
@@ -111,7 +113,7 @@ def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
     declared = [data.draw(attributes(name)) for name in names]
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals", "format"])
+    writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals", "format", "time zone"])
     for each in declared:
         described = each.to_json()
         if each.kind.is_of_dates:
@@ -120,7 +122,17 @@ def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
             values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
         decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
         rules = [each.outside, "|".join(each.missing), each.missing_as]
-        writer.writerow([each.name, each.kind.value, values, *rules, decimals, described.get("format", "")])
+        writer.writerow(
+            [
+                each.name,
+                each.kind.value,
+                values,
+                *rules,
+                decimals,
+                described.get("format", ""),
+                described.get("zone", ""),
+            ]
+        )
     assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
 
 

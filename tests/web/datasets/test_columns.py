@@ -290,11 +290,14 @@ def test_dates_are_declared_by_how_they_are_written_and_a_range(sheet, fresh):
     assert field_value(page, "form-1-values") == "2020-02-01 to 2024-12-31 by month"
     assert '<option value="DD.MM.YYYY" selected>' in body(page)
     edges = {"kind": "datetime", "values": "2020-01-01, 2020-07-01, 2020-12-31", "date_format": "YYYY-MM-DD"}
-    assert sheet.send(age={**edges, "missing_rule": "drop", "outside": "drop"}).status_code == 302
+    zone = {"zone": "Europe/Berlin"}
+    assert sheet.send(age={**edges, **zone, "missing_rule": "drop", "outside": "drop"}).status_code == 302
+    assert field_value(sheet.get(), "form-1-zone") == "Europe/Berlin"
     assert declared(fresh)[0] == {
         "name": "age",
         "type": "datetime",
         "format": "YYYY-MM-DD",
+        **zone,
         "outside": "drop",
         "edges": ["2020-01-01", "2020-07-01", "2020-12-31"],
     }
@@ -307,6 +310,9 @@ WRONG_DATES = [
     ({"values": "01/02/2020 to 31/12/2024 by month"}, "first: '01/02/2020' must be a date"),
     ({"values": "01.01.2020 to 31.12.2024 by decade"}, "by: 'decade' must be one of year, quarter"),
     ({"values": "01.01.2020 to 31.12.2024 by hour"}, "by: 'hour' is for dates with a time of day"),
+    ({"zone": "Berlin"}, "zone: 'Berlin' must be a time zone of the IANA database"),
+    ({"zone": "Europe/Berlin"}, "zone: 'Europe/Berlin' is for dates with a time of day"),
+    ({"kind": "datetime", "zone": "Europe/Berlin"}, "is for dates written YYYY-MM-DD"),
     ({"outside": "category", "catch_all": "x"}, "a date is counted in the nearest bin"),
     ({"missing_rule": "category", "missing_category": "x"}, "is for categories"),
 ]

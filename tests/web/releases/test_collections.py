@@ -12,8 +12,9 @@ from django.utils import timezone
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.ledger import refusals
-from releases.models import Budget, Collection, CollectionPart, Dataset, LedgerEntry, Organisation, Release
+from releases.models import AuditEvent, Budget, Collection, CollectionPart, Dataset, LedgerEntry, Organisation, Release
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck
+from releases.publication.files import folder_of
 from releases.questions.base import Columns
 from releases.questions.together import PartAsked, statistics_apart, statistics_together
 from tests.web.conftest import COLUMNS
@@ -553,3 +554,33 @@ def test_the_page_refuses_what_it_must_and_charges_nothing(collect, confirm, dat
     assert response.status_code == 409
     assert response.context["page"].can_be_released is (epsilon == "1" and not is_frozen)
     assert not charges().exists()
+
+
+def test_one_report_holds_what_the_reader_may_see_and_each_part_s_download_is_recorded(
+    collect, dataset, alice, as_, charlie
+):
+    collection = collect(dataset)
+    submit(planned(collection), alice)
+    parts = releases_of(collection)
+    address = link("collection_report", collection)
+    assert as_(alice).get(address).status_code == 404
+    for each in parts[:2]:
+        assert services.execution.execute_release(release_id=each.pk)
+    services.releases.make_public(release=parts[1])
+    parts = releases_of(collection)
+    for reader, held, others in ((alice, parts[:2], parts[2:]), (charlie, parts[1:2], [parts[0], parts[2]])):
+        downloads = AuditEvent.objects.filter(action="download").order_by("pk")
+        before = downloads.count()
+        assert f'href="{address}"' in body(as_(reader).get(link("collection", collection)))
+        response = as_(reader).get(address)
+        page = body(response)
+        assert response["Content-Disposition"].endswith('-report.html"')
+        for each in held:
+            # All of its numbers and pictures, as they were published.
+            alone = re.search(r"<body>(.*)</body>", (folder_of(each) / "report.html").read_text(), re.DOTALL)[1]
+            assert re.sub(r"h[1-6]>|\s", "", alone) in re.sub(r"h[1-6]>|\s", "", page)
+        assert not any(each.title in page for each in others)
+        assert page.count("<h1>") == 1
+        assert page.count("<section") == page.count("<h2>") == len(held)
+        recorded = downloads.values_list("object_id", "actor", "detail")[before:]
+        assert set(recorded) == {(str(each.pk), reader.pk, "report.html of a collection") for each in held}

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 READS = """
     alike_by_columns all_connections all_missing certifiable check_upload column_fits columns_of_codebook
-    columns_of_session compare connection_named connections faults forgotten_decisions incoming_folder is_behind
+    columns_of_session compare connections faults find_connection forgotten_decisions incoming_folder is_behind
     is_compared is_incomparable known_in_session left_for_drafts lost_budgets mapped_questions missing_of
     plan_categories plan_certificate plan_digest plan_of plan_of_session plan_range read_beta recognised
     requests_lately room_of same_rows_as_lost standing suggested_columns unsettled upload_limits

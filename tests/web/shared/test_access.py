@@ -100,6 +100,9 @@ GETS = {
     ("new_collection", "dataset"): OURS,
     ("collection", "collection"): OURS,
     ("collection", "collection_public"): ALL,
+    # Nothing of it is published.
+    ("collection_report", "collection"): seen(LOGIN, 404, 404, 404, 404),
+    ("collection_report", "collection_public"): ALL,
     ("confirm_collection", "collection"): OURS,
     ("confirm_collection", "collection_public"): seen(LOGIN, 302, 302, 404, 404),
     ("release_list", ""): SIGNED_IN,
@@ -334,7 +337,10 @@ def test_everybody_sees_what_they_may_and_nothing_else(world, as_):
         for key in GETS:
             response = client.get(address(world, *key))
             found[key][person] = outcome(response)
-            is_page = response.status_code == 200 and response.get("Content-Type", "").startswith("text/html")
+            # A file is saved and not shown as a page of the site.
+            is_file = response.get("Content-Disposition", "").startswith("attachment")
+            is_html = response.get("Content-Type", "").startswith("text/html")
+            is_page = response.status_code == 200 and is_html and not is_file
             if is_page and key not in looked_into:
                 assert inline_code(response) == [], (key, person)
                 looked_into.add(key)
