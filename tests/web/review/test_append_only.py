@@ -14,8 +14,8 @@ from releases.engine.accounting.filters import CLOSED
 from releases.ledger import ledger
 from releases.models import Budget, EntryKind, LedgerEntry, append_only
 from tests.web.past_the_guards import lift
-from tests.web.review.conftest import charge, faults, submit
-from tests.web.review.conftest import execute as run
+from tests.web.steps import charge, faults, submit
+from tests.web.steps import execute as run
 
 pytestmark = pytest.mark.django_db
 

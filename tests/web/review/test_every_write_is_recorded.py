@@ -21,8 +21,8 @@ from releases.questions.together import PartAsked
 from releases.services import reapplying
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import body, words
-from tests.web.review.conftest import execute, rule, submit
 from tests.web.services_called import functions_called
+from tests.web.steps import execute, rule, submit
 
 pytestmark = pytest.mark.django_db
 

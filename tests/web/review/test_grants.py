@@ -28,7 +28,7 @@ from releases.ledger import high_water_marks, ledger, refusals
 from releases.models import AuditEvent, Budget, BudgetRequest, EntryKind, LedgerEntry, RequestState
 from tests.web.conftest import CSV
 from tests.web.past_the_guards import lift
-from tests.web.review.conftest import faults, rule, submit
+from tests.web.steps import faults, rule, submit
 
 pytestmark = pytest.mark.django_db
 

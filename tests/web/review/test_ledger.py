@@ -17,7 +17,7 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import high_water_marks, ledger, refusals
 from releases.models import Budget, LedgerEntry
 from tests.web.past_the_guards import lift
-from tests.web.review.conftest import charge, faults
+from tests.web.steps import charge, faults
 
 pytestmark = pytest.mark.django_db
 

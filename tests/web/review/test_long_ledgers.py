@@ -17,7 +17,7 @@ from releases.models import Budget, LedgerEntry, Release
 from releases.models.release_contents import ReleaseResult
 from tests.web.pages import body
 from tests.web.past_the_guards import lift
-from tests.web.review.conftest import charge as book
+from tests.web.steps import charge as book
 
 pytestmark = pytest.mark.django_db
 

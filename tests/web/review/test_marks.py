@@ -22,7 +22,7 @@ from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerE
 from releases.publication import files
 from releases.worker import runner
 from tests.web.pages import words
-from tests.web.review.conftest import execute, faults, submit
+from tests.web.steps import execute, faults, submit
 
 pytestmark = pytest.mark.django_db
 

@@ -8,9 +8,10 @@ from django.urls import reverse
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput
-from releases.models import AuditEvent, BudgetRequest, Dataset, LedgerEntry, Notice, Organisation
+from releases.models import AuditEvent, Dataset, LedgerEntry, Notice
 from tests.web.conftest import give, person
 from tests.web.pages import body
+from tests.web.steps import again, rule
 
 pytestmark = pytest.mark.django_db
 
@@ -49,8 +50,7 @@ def test_nothing_is_granted_without_a_reason_and_what_was_typed_stays(his, sofia
     assert refused.status_code == 400
     assert "match_reason" in refused.context["form"].errors
     assert 'value="2.5"' in body(refused)
-    his.refresh_from_db()
-    assert (his.state, LedgerEntry.objects.count()) == ("waiting", before)
+    assert (again(his).state, LedgerEntry.objects.count()) == ("waiting", before)
     with pytest.raises(InvalidInput) as error:
         services.budgets.approve_request(request=his, by=sofia, match_reason="  ")
     assert error.value.field == "match_reason"
@@ -85,16 +85,15 @@ def test_the_admin_does_not_show_it(his, sofia, as_):
 
 
 def test_each_of_two_reviewers_gives_a_reason(his, sofia):
-    Organisation.objects.update_or_create(id=1, defaults={"upload_cap_bytes": 2**30, "is_two_person": True})
+    rule(is_two_person=True)
     rita = person("rita", "reviewer")
     with pytest.raises(InvalidInput):
         services.budgets.approve_request(request=his, by=rita)
-    his.refresh_from_db()
-    assert his.first_by is None
-    services.budgets.approve_request(request=his, by=rita, match_reason=WHY)
+    assert again(his).first_by is None
+    services.budgets.approve_request(request=again(his), by=rita, match_reason=WHY)
     with pytest.raises(InvalidInput):
-        services.budgets.approve_request(request=BudgetRequest.objects.get(pk=his.pk), by=sofia)
-    second = BudgetRequest.objects.get(pk=his.pk)
+        services.budgets.approve_request(request=again(his), by=sofia)
+    second = again(his)
     services.budgets.approve_request(request=second, by=sofia, match_reason="I agree.")
     assert second.match_reason == f"rita: {WHY}\nsofia: I agree."
 

@@ -17,7 +17,7 @@ from releases.engine.accounting.mixture import ORDERS
 from releases.ledger import entries, high_water_marks, ledger
 from releases.models import Budget, EntryKind, LedgerEntry
 from tests.web.past_the_guards import lift
-from tests.web.review.conftest import charge, faults, without_triggers
+from tests.web.steps import charge, faults, without_triggers
 
 pytestmark = pytest.mark.django_db
 

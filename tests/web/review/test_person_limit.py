@@ -13,7 +13,7 @@ from releases.engine.accounting.filters import Policy
 from releases.ledger import refusals
 from releases.models import Budget, EntryKind, LedgerEntry, Organisation
 from tests.web.pages import body, field_value, words
-from tests.web.review.conftest import charge, faults, rule, submit
+from tests.web.steps import charge, faults, rule, submit
 
 pytestmark = pytest.mark.django_db
 

@@ -36,9 +36,9 @@ from releases.presentation import review as shown
 from releases.views import review
 from tests.web.conftest import CSV, person
 from tests.web.pages import body
-from tests.web.review.conftest import again, execute, rule, submit
 from tests.web.services_called import functions_called
 from tests.web.shared.test_access import snapshot
+from tests.web.steps import again, execute, rule, submit
 from tests.web.undoing import undone
 
 pytestmark = pytest.mark.django_db

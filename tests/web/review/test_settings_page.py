@@ -18,13 +18,8 @@ from tests.web.pages import field_value, words
 pytestmark = pytest.mark.django_db
 
 URL = "/review/organisation/"
-FILLED = {
-    "upload_cap": "64",
-    "default_epsilon": "1.5",
-    "review_above": "2",
-    "most_per_person": "50",
-    "alert_addresses": "a@example.org",
-}
+FILLED = {"upload_cap": "64", "default_epsilon": "1.5", "review_above": "2", "most_per_person": "50"}
+FILLED["alert_addresses"] = "a@example.org"
 
 
 @pytest.fixture

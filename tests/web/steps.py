@@ -1,4 +1,4 @@
-"""What tests of the ledger and of reviews do in the same way."""
+"""Steps of web tests: to charge, submit, carry out, audit, and to read a row again."""
 
 from __future__ import annotations
 
