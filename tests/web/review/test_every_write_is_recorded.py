@@ -154,9 +154,7 @@ class Scenes:
         number = Column(type="integer", comment="", values=())
         self.monkeypatch.setattr(services.reading, "columns_of_server", lambda location, *, is_checked: {"age": number})
         return self.by_sofia(
-            services.connections.register_connection,
-            name="clinic",
-            address="postgresql://reader@127.0.0.1:1/clinic",
+            services.connections.register_connection, name="clinic", address="postgresql://reader@127.0.0.1:1/clinic"
         )
 
     def frozen(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from fractions import Fraction
+from operator import add
 
 import pytest
 from django.db import connection
@@ -33,14 +34,9 @@ def charge(make_dataset, alice, bob, monkeypatch):
     budget = Budget.objects.get(pk=dataset.budget.pk)
 
     def new_release(number, state):
-        return Release(
-            dataset=dataset,
-            title="Tables",
-            state=state,
-            submitted_by=alice,
-            mechanism=f"kind {number % 2}",
-            stored_result=ReleaseResult.objects.create(content={"receipt": {"answers": 1}}),
-        )
+        made = {"mechanism": f"kind {number % 2}", "state": state, "submitted_by": alice}
+        result = ReleaseResult.objects.create(content={"receipt": {"answers": 1}})
+        return Release(dataset=dataset, title="Tables", stored_result=result, **made)
 
     first = new_release(1, "queued")
     first.save()
@@ -56,36 +52,23 @@ def charge(make_dataset, alice, bob, monkeypatch):
         states = ["cancelled" if number % 7 == 3 else state for number in range(count)]
         releases = [new_release(number, each) for number, each in enumerate(states)]
         Release.objects.bulk_create(releases)
-        entries, sequence, spent = [], budget.sequence, budget.totals.amounts()
-        orders = list(budget.totals.spent_orders)
+        entries, spent, orders = [], budget.totals.amounts(), list(budget.totals.spent_orders)
         for number, release in enumerate(releases):
             times = number % 5 + 1
+            shared = {"budget": budget, "release": release, "actor": alice if number % 3 else bob}
+            shared |= {"detail": model.detail, "made_at": timezone.now(), "previous": model.previous}
             for sign in (1, -1) if number % 7 == 3 else (1,):
-                sequence += 1
                 amounts = {column: sign * times * getattr(model, column) for column in ("epsilon", "rho")}
-                entries.append(
-                    LedgerEntry(
-                        budget=budget,
-                        sequence=sequence,
-                        kind="charge" if sign > 0 else "return",
-                        key=uuid.uuid4(),
-                        release=release,
-                        actor=alice if number % 3 else bob,
-                        detail=model.detail,
-                        made_at=timezone.now(),
-                        previous=model.previous,
-                        hash=uuid.uuid4().hex * 2,
-                        orders=[times * each for each in model.orders] if sign > 0 else None,
-                        **amounts,
-                    )
-                )
+                more_orders = [sign * times * each for each in model.orders]
+                own = {"kind": "charge", "orders": more_orders} if sign > 0 else {"kind": "return", "orders": None}
+                own |= {"key": uuid.uuid4(), "hash": uuid.uuid4().hex * 2}
+                entries.append(LedgerEntry(sequence=budget.sequence + len(entries) + 1, **shared, **own, **amounts))
                 for column, amount in amounts.items():
                     spent[f"spent_{column}"] += amount
-                orders = [sum_ + sign * times * each for sum_, each in zip(orders, model.orders, strict=True)]
+                orders = list(map(add, orders, more_orders))
         LedgerEntry.objects.bulk_create(entries)
-        Budget.objects.filter(pk=budget.pk).update(
-            sequence=sequence, head=uuid.uuid4().hex * 2, spent_orders=orders, **spent
-        )
+        last = {"sequence": entries[-1].sequence, "head": uuid.uuid4().hex * 2}
+        Budget.objects.filter(pk=budget.pk).update(**last, spent_orders=orders, **spent)
         return Budget.objects.get(pk=budget.pk)
 
     return more

@@ -82,14 +82,14 @@ def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(sett
 def test_a_line_that_a_crash_has_cut_off_is_no_line_and_the_next_is_whole(settings):
     release = uuid.uuid4()
     high_water_marks.note_claim(release, 1)
-    for name in ("record.jsonl", f"releases/{release}.jsonl"):
-        with (Path(settings.MARKS_DIR) / name).open("a") as file:
+    older = Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl"
+    for path in (Path(settings.MARKS_DIR) / "record.jsonl", older):
+        with path.open("a") as file:
             file.write('{"answer": 1')
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1)
     high_water_marks.note_answer(release, 1)
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1, answers=1)
-    older = (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").read_text()
-    assert older == '{"claim": 1}\n{"answer": 1}\n'
+    assert older.read_text() == '{"claim": 1}\n{"answer": 1}\n'
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"what": 1}', '{"claim": "x"}', '{"published": 1}', "\xff"])
@@ -203,15 +203,11 @@ def test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun(queued,
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
 
-def test_a_release_that_was_cancelled_once_is_not_run(queued):
+def test_a_release_that_was_cancelled_once_is_not_run_and_its_cancellation_can_be_made_again(queued, alice):
+    """It was not committed: where it was, the budget's mark is ahead of the ledger."""
     high_water_marks.note_cancelled(queued.pk)
     assert not execute(queued)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
-
-
-def test_a_cancellation_that_was_not_committed_can_be_made_again(queued, alice):
-    """Where it was committed, the budget's mark is ahead of the ledger."""
-    high_water_marks.note_cancelled(queued.pk)
     services.releases.cancel_release(release=queued, by=alice)
     assert known().state == ReleaseState.CANCELLED
     assert audited() == ""
@@ -366,11 +362,14 @@ def test_the_place_of_the_marks_is_warned_about_where_a_backup_would_take_it_bac
     assert checks.marks_are_no_part_of_a_backup(None) == []
 
 
+def upgrade():
+    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
+
+
 def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_one_is_a_loss(dataset, settings):
-    upgrade = import_module("releases.migrations.0024_marks").mark_what_stands
     shutil.rmtree(settings.MARKS_DIR)
     Installation.objects.all().delete()
-    upgrade(apps, None)
+    upgrade()
     # Whose it is and which tables it is for is added when the budget is charged next.
     without = replace(ledger._mark_of(dataset.budget), owner=None, tables=())
     assert high_water_marks.read(dataset.budget.pk) == without
@@ -380,7 +379,7 @@ def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_
     # A backup from before the upgrade is put back, and upgraded again.
     Installation.objects.all().delete()
     high_water_marks._path(dataset.budget.pk).unlink()
-    upgrade(apps, None)
+    upgrade()
     assert "its mark is missing" in audited()
 
 
@@ -389,7 +388,7 @@ def test_an_upgrade_leaves_a_mark_that_is_ahead_as_it_is(dataset):
     high_water_marks.put(dataset.budget.pk, ahead)
     Installation.objects.all().delete()
     chain.folder().joinpath("installation.json").unlink()
-    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
+    upgrade()
     assert high_water_marks.read(dataset.budget.pk) == ahead
 
 
@@ -404,12 +403,6 @@ def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, 
     told = (Path(settings.MARKS_DIR) / "releases" / f"{live.pk}.jsonl").read_text().splitlines()
     assert told[:3] == ['{"claim": 1}', '{"opened": true}', '{"answer": 1}']
     assert len(told) == 4
-
-
-def test_behind_says_nothing_of_what_has_never_begun(make_dataset):
-    dataset = make_dataset(epsilon="")
-    assert stale_ledger.refusal(dataset.budget) == ""
-    assert list(stale_ledger.installation()) == []
 
 
 def test_a_process_that_has_seen_clean_results_looks_again_at_those_of_an_older_database(settings, tmp_path):

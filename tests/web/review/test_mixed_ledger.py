@@ -142,10 +142,7 @@ def test_a_mark_without_orders_is_read_as_what_they_were_at_most(make_dataset, a
 
 @pytest.mark.parametrize(
     ("budget", "charges"),
-    [
-        ("4", [(laplace, 1), *[(gaussian, "1/2")] * 6]),
-        ("10", [(gaussian, 1), (gaussian, 1), (laplace, 3)]),
-    ],
+    [("4", [(laplace, 1), *[(gaussian, "1/2")] * 6]), ("10", [(gaussian, 1), (gaussian, 1), (laplace, 3)])],
 )
 def test_laplace_and_gaussian_releases_fit_together(make_dataset, alice, budget, charges):
     dataset = make_dataset(epsilon=budget)

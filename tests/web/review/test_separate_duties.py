@@ -66,15 +66,6 @@ def raised_budget(it, by):
     return services.budgets.request_budget(dataset=it.make_dataset(epsilon="2"), epsilon="9", by=by, **ZCDP)
 
 
-def joined_budget(it, by):
-    """The very same rows have a budget elsewhere, which the tables may join."""
-    it.make_dataset(epsilon="2")
-    dataset = it.make_dataset(epsilon="", owner=person("dora", "curator"))
-    dataset.group = by.groups.get()
-    dataset.save()
-    return services.budgets.request_budget(dataset=dataset, epsilon="3", by=by, **ZCDP)
-
-
 def reviewed(draft, by):
     rule(review_above="0")
     submit(draft, by)
@@ -97,14 +88,10 @@ def session(it, by):
     return reviewed(services.sessions.draft_session(dataset=dataset, by=by, title="", epsilon="1"), by)
 
 
-EVERYTHING = [first_budget, raised_budget, joined_budget, release, certificate, session]
+EVERYTHING = [first_budget, raised_budget, release, certificate, session]
 
 
 def approve(asked, by):
-    if isinstance(asked, BudgetRequest) and asked.budget.datasets.get().owner.username == "dora":
-        return services.budgets.join_request(
-            request=asked, to=Dataset.objects.get(owner__username="alice").budget_id, by=by
-        )
     if isinstance(asked, BudgetRequest):
         return services.budgets.approve_request(request=asked, by=by)
     return services.reviews.approve_release(request=asked, by=by, send=False)

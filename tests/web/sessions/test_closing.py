@@ -86,7 +86,10 @@ def acts():
     return list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
 
 
-def test_closing_touches_no_data_and_spends_nothing(session, alice, close, monkeypatch):
+def test_closing_touches_no_data_spends_nothing_and_is_not_held_up_by_a_frozen_budget(
+    session, alice, close, monkeypatch
+):
+    services.budgets.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
     before = list(LedgerEntry.objects.values())
     totals = Budget.objects.get().totals
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
@@ -166,21 +169,6 @@ def test_nothing_gives_the_charge_of_a_session_back_while_it_closes(being_closed
     assert set(LedgerEntry.objects.values_list("kind", flat=True)) == {EntryKind.GRANT, EntryKind.CHARGE}
 
 
-def test_a_frozen_budget_does_not_hold_a_closing_up(being_closed):
-    services.budgets.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
-    assert execute(being_closed)
-    assert state() is ReleaseState.PUBLISHED
-
-
-def test_a_lost_message_is_sent_again(being_closed, sent):
-    assert services.execution.reconcile() == 0
-    lapse()
-    assert services.execution.reconcile() == 1
-    assert sent == [being_closed.pk] * 2
-    assert services.execution.reconcile() == 0
-    assert execute(being_closed)
-
-
 def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_seen(being_closed, sent):
     first = session_closing.claim(being_closed.pk)
     assert first is not None
@@ -189,6 +177,8 @@ def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_
     assert services.execution.reconcile() == 0
     lapse()
     assert services.execution.reconcile() == 1
+    assert sent == [being_closed.pk] * 2
+    assert services.execution.reconcile() == 0
     release = Release.objects.get()
     folder = files.folder_of(release) / "late"
     assert execute(being_closed)

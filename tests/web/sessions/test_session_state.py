@@ -10,6 +10,7 @@ import pytest
 
 from releases import services
 from releases.engine.mechanisms.pmw import session as engine
+from releases.ledger import high_water_marks
 from releases.models import Session, SessionAnswer
 from releases.services import session_state
 from releases.services.sessions import plan_of_session
@@ -148,11 +149,11 @@ def test_a_question_whose_answer_was_not_stored_leaves_no_state(session, ask, mo
     """Whether it cannot be stored, or is rolled back by the last thing before the commit."""
     ask(ASKED[0])
     threshold = Session.objects.get().noisy_threshold
-    for what in ("create", "releases.ledger.high_water_marks.note_answer"):
-        of = (SessionAnswer.objects, what) if what == "create" else (what,)
-        with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
-            patched.setattr(*of, lambda *_, **__: 1 / 0)
-            ask(ASKED[1])
+    for of, step in ((SessionAnswer.objects, "create"), (high_water_marks, "note_answer")):
+        with monkeypatch.context() as patched:
+            patched.setattr(of, step, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                ask(ASKED[1])
         assert not session_state._kept
         assert (SessionAnswer.objects.count(), Session.objects.get().noisy_threshold) == (1, threshold)
         same(*taken(session))
