@@ -235,22 +235,16 @@ def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def test_new_notices_stand_on_the_first_page_until_they_are_read(asked, as_, alice, sofia):
+def test_new_notices_stand_on_the_first_page_until_they_are_read_and_are_nobody_else_s(asked, as_, alice, bob, sofia):
     services.budgets.deny_request(request=asked, by=sofia, note="Too <b>much</b>.")
+    assert "Denied" not in words(as_(bob).get("/")) + words(as_(bob).get("/notices/"))
+    as_(bob).post("/notices/read/")
     client, title = as_(alice), "Denied: a budget of epsilon 3 for Survey"
     page = client.get("/")
     assert title in words(page)
     assert b"Too &lt;b&gt;much" in page.content
     assert title not in words(client.post("/notices/read/", follow=True))
     assert title in words(client.get("/notices/"))
-
-
-def test_nobody_reads_or_puts_away_another_s_notices(asked, as_, alice, bob, sofia):
-    services.budgets.deny_request(request=asked, by=sofia, note="Too much.")
-    client = as_(bob)
-    assert "Denied" not in words(client.get("/")) + words(client.get("/notices/"))
-    client.post("/notices/read/")
-    assert Notice.objects.for_home(alice).count() == 1
 
 
 def test_e_mail_can_be_turned_off_and_on_again_and_the_page_still_tells(as_, alice):

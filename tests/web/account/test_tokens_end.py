@@ -89,8 +89,8 @@ def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token
     assert services.tokens.use_token(token) is not None
 
 
-def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(as_, alice):
-    client = as_(alice)
+def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(client, alice):
+    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
     asked = client.post(reverse("tokens"), ASKED)
     assert asked.status_code == 302
     assert asked.url.startswith("/accounts/reauthenticate/")
@@ -103,11 +103,6 @@ def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_
     assert "no-store" in page["Cache-Control"]
     assert inline_code(page) == []
     assert f'action="{reverse("tokens")}"' in body(page), "the form on it does not go to the page of the password"
-
-
-def test_whoever_has_signed_in_just_now_is_asked_all_the_same(client, alice):
-    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
-    assert client.post(reverse("tokens"), ASKED).url.startswith("/accounts/reauthenticate/")
 
 
 def test_revoking_a_token_asks_for_nothing(as_, alice, token):

@@ -19,7 +19,7 @@ from releases.publication import files
 from releases.services import attempts, execution, session_closing, uploads
 from releases.worker import leases, runner
 from tests.web.pages import words
-from tests.web.steps import again, execute, faults, submit
+from tests.web.steps import execute, faults, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -312,28 +312,6 @@ def test_a_return_of_more_than_was_charged_is_found(queued, alice, monkeypatch):
     services.releases.cancel_release(release=queued, by=alice)
     monkeypatch.undo()
     assert [what for what in faults() if "does not give back what" in what]
-
-
-def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_there_is_room(queued, clock, monkeypatch):
-    def half(folder, **given):
-        folder.mkdir(parents=True)
-        (folder / "answers.csv").write_text("half of it")
-        full()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(files, "write", half)
-        for _ in range(3):
-            assert not execute(queued)
-            clock.now = again(queued).next_attempt_at
-    queued.refresh_from_db()
-    assert (queued.state, queued.attempts, kinds(queued)) == (ReleaseState.QUEUED, 3, [EntryKind.CHARGE])
-    assert list((Path(files.settings.RELEASES_DIR) / str(queued.pk)).glob("*/*")) == []
-    assert execute(queued)
-    first = Release.objects.get()
-    assert not execute(queued)
-    assert (first.state, kinds(queued)) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
-    assert Release.objects.get().result == first.result
-    assert len(list(files.folder_of(first).parent.iterdir())) == 1
 
 
 @pytest.mark.parametrize(
