@@ -261,6 +261,15 @@ def test_used_up_is_stored_with_the_answer_or_not_at_all(make_session, alice, mo
     assert Session.objects.get().used_up_at is None
 
 
+def test_without_paid_updates_left_it_is_not_used_up_while_answers_have_a_bound(make_session, alice):
+    session = make_session(updates=1)
+    SessionAnswer.objects.update(kind="by a paid update", sign=1)
+    Session.objects.update(total=1)
+    session.refresh_from_db()
+    services.sessions.ask_session(session=session, query=MEN, by=alice)
+    assert Session.objects.get().used_up_at is None
+
+
 def test_the_release_says_of_each_answer_what_the_session_said(being_closed, as_, alice):
     def ends(page):
         return [(row["estimate"], row["lower"], row["upper"]) for row in csv.DictReader(io.StringIO(body(page)))]
