@@ -169,6 +169,15 @@ def test_nothing_gives_the_charge_of_a_session_back_while_it_closes(being_closed
     assert set(LedgerEntry.objects.values_list("kind", flat=True)) == {EntryKind.GRANT, EntryKind.CHARGE}
 
 
+def test_a_lost_message_is_sent_again(being_closed, sent):
+    assert services.execution.reconcile() == 0
+    lapse()
+    assert services.execution.reconcile() == 1
+    assert sent == [being_closed.pk] * 2
+    assert services.execution.reconcile() == 0
+    assert execute(being_closed)
+
+
 def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_seen(being_closed, sent):
     first = session_closing.claim(being_closed.pk)
     assert first is not None
@@ -177,8 +186,6 @@ def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_
     assert services.execution.reconcile() == 0
     lapse()
     assert services.execution.reconcile() == 1
-    assert sent == [being_closed.pk] * 2
-    assert services.execution.reconcile() == 0
     release = Release.objects.get()
     folder = files.folder_of(release) / "late"
     assert execute(being_closed)
