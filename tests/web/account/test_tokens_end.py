@@ -77,6 +77,11 @@ def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client
         assert "With the old password, 2 tokens for programs were revoked." in words(page)
 
 
+def test_where_there_is_no_token_none_is_said_to_end(alice):
+    assert services.tokens.end_tokens(owner=alice, by=alice) == 0
+    assert not AuditEvent.objects.filter(action="revoke token").exists()
+
+
 def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token, settings):
     User.objects.filter(pk=alice.pk).update(password=make_password(PASSWORD, hasher="md5"))
     settings.PASSWORD_HASHERS = [

@@ -15,7 +15,7 @@ from releases.models import SESSION, Audience, LedgerEntry, Release, Session, Se
 from releases.publication import files
 from releases.services.session_state import replay
 from tests.web.pages import body, field_value, words
-from tests.web.steps import execute, submit
+from tests.web.steps import execute, rule, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -117,6 +117,21 @@ def test_a_draft_of_a_session_cannot_be_made_to_run_what_opens_none(dataset_with
     with pytest.raises(services.release_inputs.Refusal, match="answers no questions one at a time"):
         submit(release, alice)
     assert not charges().exists()
+
+
+def test_a_session_that_costs_much_is_seen_by_a_reviewer_first(dataset_with_room, as_, alice, sofia):
+    rule(review_above="1")
+    client = as_(alice)
+    confirmation = client.post(reverse("new_session", args=[dataset_with_room.pk]), PLAN, follow=True)
+    given = {name: field_value(confirmation, name) for name in ("key", "plan", "title")} | {"reason": "For the study."}
+    draft = Release.objects.get()
+    client.post(reverse("confirm", args=[draft.pk]), given)
+    assert not charges().exists()
+    address = reverse("release_request", args=[draft.reviews.get().pk])
+    assert "For the study." in words(as_(sofia).get(address))
+    as_(sofia).post(address, {"decision": "approve", "epsilon": "5", "note": ""})
+    assert execute(draft)
+    assert as_(alice).get(page_of(draft)).status_code == 200
 
 
 # Asking
